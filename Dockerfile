@@ -1,0 +1,48 @@
+# Builds with nothing but this folder: docker build -t knowledge-search .
+ARG PYTHON_VERSION=3.13
+
+FROM python:${PYTHON_VERSION}-slim-trixie AS builder
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_ROOT_USER_ACTION=ignore
+RUN python -m venv /opt/venv
+WORKDIR /opt/knowledge
+
+# Dependencies change seldom and weigh most, so they are a layer of their own.
+COPY requirements.lock ./
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /opt/venv/bin/pip install --require-hashes --only-binary :all: -r requirements.lock
+
+# Installed in place: migrations are read from the folder beside the package.
+COPY pyproject.toml README.md LICENSE alembic.ini ./
+COPY alembic ./alembic
+COPY app ./app
+RUN --mount=type=bind,source=requirements-dev.lock,target=/tmp/dev.lock \
+    --mount=type=cache,target=/root/.cache/pip \
+    sed -n '/^setuptools==/,/[^\\]$/p' /tmp/dev.lock > /tmp/build.lock \
+    && /opt/venv/bin/pip install --require-hashes -r /tmp/build.lock \
+    && /opt/venv/bin/pip install --no-deps --no-build-isolation --editable . \
+    && /opt/venv/bin/pip uninstall --yes setuptools pip \
+    && /opt/venv/bin/python -m compileall -q app alembic
+
+FROM python:${PYTHON_VERSION}-slim-trixie
+RUN groupadd --system --gid 10001 knowledge \
+    && useradd --system --uid 10001 --gid knowledge --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin knowledge \
+    && install -d -o knowledge -g knowledge -m 0700 /var/lib/knowledge
+COPY --from=builder /opt/venv /opt/venv
+COPY --from=builder /opt/knowledge /opt/knowledge
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONFAULTHANDLER=1 \
+    KB_HOST=0.0.0.0 \
+    KB_PORT=8000 \
+    KB_DATA_DIR=/var/lib/knowledge
+# An empty folder, so that no .env of the source tree is ever read; used as data folder without DATABASE_URL.
+WORKDIR /var/lib/knowledge
+USER 10001:10001
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:' + os.environ['KB_PORT'] + '/healthz', timeout=4)"]
+ENTRYPOINT ["knowledge"]
+CMD ["serve"]

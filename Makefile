@@ -1,0 +1,44 @@
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: run test test-slow check setup bench eval lock
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing pinned dependencies into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(STAMP)
+
+run: setup
+	@$(BIN)/knowledge serve --demo
+
+test: setup
+	@$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term
+
+test-slow: setup
+	@$(BIN)/python -m pytest -m slow
+
+check: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+eval: setup
+	@$(BIN)/python -m benchmarks.quality
+
+bench: setup
+	@$(BIN)/python -m benchmarks.speed
+
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-header --no-emit-index-url pyproject.toml
+
+lock: setup
+	@$(COMPILE) --extra gemini --extra multilingual -o requirements.lock
+	@$(COMPILE) --all-extras -c requirements.lock -o requirements-dev.lock

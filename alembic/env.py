@@ -1,0 +1,35 @@
+"""Runs migrations over the connection that `app.db.migration` hands in, or over DATABASE_ADMIN_URL."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from alembic import context
+from app.db.migration import sqlalchemy_url
+
+
+def run(connection: Connection) -> None:
+    """Apply the requested revisions, each in a transaction of its own."""
+    context.configure(connection=connection, transaction_per_migration=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def run_from_environment() -> None:
+    """Connect as the role that owns the tables, when called as plain `alembic`."""
+    engine = create_async_engine(sqlalchemy_url(os.environ["DATABASE_ADMIN_URL"]), poolclass=NullPool)
+    async with engine.connect() as connection:
+        await connection.run_sync(run)
+    await engine.dispose()
+
+
+given: Connection | None = context.config.attributes.get("connection")
+if given is None:
+    asyncio.run(run_from_environment())
+else:
+    run(given)

@@ -1,0 +1,82 @@
+"""Searches made, feedback on them, saved searches, access counts, and the audit trail."""
+
+from __future__ import annotations
+
+from app.db.migration import execute_script, isolate_tables
+
+revision = "0005"
+down_revision = "0004"
+
+UP = f"""
+create table searches (
+  tenant_id uuid not null references tenants on delete cascade,
+  id uuid not null,
+  subject text not null,
+  at timestamptz not null default clock_timestamp(),
+  fallback boolean not null,
+  result_count integer not null,
+  query_time_ms integer not null,
+  receipt jsonb not null,
+  primary key (tenant_id, id)
+);
+comment on column searches.receipt is
+  'Settings, model and per-leg ranks of the hits; the query text only where the tenant keeps it';
+create index searches_by_time on searches (tenant_id, at);
+
+create table feedback (
+  tenant_id uuid not null references tenants on delete cascade,
+  search_id uuid not null,
+  entry_id uuid not null,
+  subject text not null,
+  relevant boolean not null,
+  at timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, search_id, entry_id, subject),
+  foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
+);
+
+create table saved_searches (
+  tenant_id uuid not null references tenants on delete cascade,
+  id uuid not null,
+  owner text not null,
+  name text not null check (length(name) between 1 and 200),
+  request jsonb not null,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, id),
+  unique (tenant_id, owner, name)
+);
+
+-- Apart from entries: a counter there would rewrite the whole row, indexes included.
+create table access_counts (
+  tenant_id uuid not null references tenants on delete cascade,
+  entry_id uuid not null,
+  accesses bigint not null,
+  primary key (tenant_id, entry_id),
+  foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
+) with (fillfactor = 70);
+
+create table audit (
+  tenant_id uuid not null references tenants on delete cascade,
+  id uuid not null,
+  at timestamptz not null default clock_timestamp(),
+  actor text not null,
+  action text not null,
+  subject_ids uuid[] not null default '{{}}',
+  detail jsonb not null default '{{}}',
+  primary key (tenant_id, id)
+);
+create index audit_by_time on audit (tenant_id, at desc, id desc);
+{isolate_tables("searches", "feedback", "saved_searches", "access_counts", "audit")}
+revoke update, delete on audit from kb_app;
+"""
+
+DOWN = """
+drop table audit, access_counts, saved_searches, feedback, searches;
+"""
+
+
+def upgrade() -> None:
+    execute_script(UP)
+
+
+def downgrade() -> None:
+    execute_script(DOWN)

@@ -1,0 +1,118 @@
+"""What a token must say, checked on its decoded parts; no cryptography here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+from uuid import UUID
+
+from app.auth.principal import Principal, Role
+from app.errors import Unauthenticated
+
+MAX_SUBJECT_CHARACTERS = 255
+"""OpenID Connect Core 1.0, section 2, `sub`."""
+
+_LATEST_TIME = 253_402_300_799
+"""31 December 9999, the last second that a datetime can hold."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_ROLES = {role.value: role for role in Role}
+
+
+def parse_object(data: bytes) -> dict[str, object]:
+    """Read a JSON object strictly: UTF-8, no repeated keys, no NaN or Infinity. Raises Unauthenticated."""
+    try:
+        value = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError):
+        raise Unauthenticated("the token is malformed") from None
+    if not isinstance(value, dict):
+        raise Unauthenticated("the token is malformed")
+    return value
+
+
+def check_times(claims: Mapping[str, object], *, now: float, leeway: float) -> None:
+    """Check `exp` (required), `nbf` and `iat`, all in seconds since 1970. Raises Unauthenticated."""
+    if "exp" not in claims:
+        raise Unauthenticated("the token has no exp")
+    if _seconds(claims, "exp") <= now - leeway:
+        raise Unauthenticated("the token has expired")
+    for name in ("nbf", "iat"):
+        if name in claims and _seconds(claims, name) > now + leeway:
+            raise Unauthenticated("the token is not valid yet")
+
+
+def check_parties(claims: Mapping[str, object], *, audience: str | None, issuer: str | None) -> None:
+    """Check `aud` and `iss`. Raises Unauthenticated.
+
+    A token that names an audience while none is configured is refused, as RFC 7519, section 4.1.3, demands:
+    it is meant for somebody else. `iss` is checked only when an issuer is configured.
+    """
+    named = claims.get("aud")
+    audiences = [named] if isinstance(named, str) else named
+    if "aud" in claims and not (isinstance(audiences, list) and all(isinstance(a, str) for a in audiences)):
+        raise Unauthenticated("the token's aud must be a string or a list of strings")
+    if audience is None and "aud" in claims:
+        raise Unauthenticated("the token is meant for another service: its aud is not accepted here")
+    if audience is not None and (not isinstance(audiences, list) or audience not in audiences):
+        raise Unauthenticated("the token is meant for another service: its aud is not accepted here")
+    if issuer is not None and claims.get("iss") != issuer:
+        raise Unauthenticated("the token's iss is not accepted here")
+
+
+def make_principal(claims: Mapping[str, object]) -> Principal:
+    """Read `sub`, `roles` and `tenant_id`. Raises Unauthenticated.
+
+    Roles that the service does not know are ignored: an issuer may name those of other services too.
+    """
+    subject = _subject(claims.get("sub"))
+    roles = _roles(claims.get("roles"))
+    tenant = claims.get("tenant_id")
+    if tenant is None and Role.PLATFORM_ADMIN in roles:
+        return Principal(subject, None, roles)
+    # UUID() alone also takes braces, `urn:uuid:` and stray hyphens.
+    if not isinstance(tenant, str) or not _UUID.fullmatch(tenant):
+        raise Unauthenticated("the token's tenant_id must be a UUID")
+    return Principal(subject, UUID(tenant), roles)
+
+
+def _subject(subject: object) -> str:
+    # isprintable is false for control characters, NUL, lone surrogates and all blanks but the plain space.
+    if (
+        not isinstance(subject, str)
+        or not 1 <= len(subject) <= MAX_SUBJECT_CHARACTERS
+        or not subject.isprintable()
+        or subject != subject.strip()
+    ):
+        raise Unauthenticated(
+            f"the token's sub must be 1 to {MAX_SUBJECT_CHARACTERS} printable characters, blanks only inside"
+        )
+    return subject
+
+
+def _roles(roles: object) -> frozenset[Role]:
+    if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
+        raise Unauthenticated("the token's roles must be a list of strings")
+    return frozenset(_ROLES[role] for role in roles if role in _ROLES)
+
+
+def _seconds(claims: Mapping[str, object], name: str) -> float:
+    value = claims[name]
+    # The range also refuses NaN and infinity, which JSON numbers like 1e999 turn into.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST_TIME:
+        raise Unauthenticated(f"the token's {name} must be a number of seconds since 1970")
+    return value
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    keys = dict(pairs)
+    if len(keys) != len(pairs):
+        raise ValueError("a key is repeated")
+    return keys
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

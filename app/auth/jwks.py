@@ -1,0 +1,143 @@
+"""An issuer's published keys, fetched and kept fresh."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import httpx
+
+from app.auth.keys import PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
+from app.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+MAX_DOCUMENT_BYTES = 256 * 1024
+FETCH_SECONDS = 5.0
+"""Longest time that one fetch may take, and that a request may wait for it."""
+FRESH_SECONDS = 30.0
+"""Until this age keys are used as they are; then they are fetched again beside the request."""
+WAIT_SECONDS = 50.0
+"""From this age a request waits for the fetch, so that a withdrawn key is refused within 60 s."""
+RETRY_SECONDS = 10.0
+"""Fetches start at least this far apart, however many unknown key ids arrive."""
+MAX_STALE_SECONDS = 3600.0
+"""While the issuer is away its last keys serve this long; after that no token is accepted."""
+
+
+class JwksCache:
+    """The keys at `url`, for one event loop; `client` is injected and stays the caller's to close.
+
+    `clock` gives monotonic seconds. Raises ConfigurationError for an address that is neither https nor on
+    this machine.
+    """
+
+    def __init__(
+        self, url: str, client: httpx.AsyncClient, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        _check_url(url)
+        self._url = url
+        self._client = client
+        self._clock = clock
+        self._keys: tuple[SigningKey, ...] = ()
+        self._fetched_at: float | None = None
+        self._tried_at: float | None = None
+        self._failed_at: float | None = None
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
+        """The one key with this id (None: the only one) for this algorithm; None when there is none."""
+        key = self._lookup(kid, algorithm)
+        if key is not None and self._age() < FRESH_SECONDS:
+            return key
+        fetching = self._start_fetch()
+        if fetching is None or (key is not None and self._may_answer_first()):
+            return key
+        # Shielded: a caller that gives up must not end the fetch for the others.
+        await asyncio.shield(fetching)
+        return self._lookup(kid, algorithm)
+
+    async def refresh(self) -> bool:
+        """Fetch the keys now unless that was just tried; says whether there are keys to verify with."""
+        fetching = self._start_fetch()
+        if fetching is not None:
+            await asyncio.shield(fetching)
+        return bool(self._keys) and self._age() < MAX_STALE_SECONDS
+
+    async def close(self) -> None:
+        """End a fetch that is under way."""
+        if self._fetching is not None:
+            self._fetching.cancel()
+            await asyncio.gather(self._fetching, return_exceptions=True)
+
+    def _lookup(self, kid: str | None, algorithm: str) -> PublicKey | None:
+        return find_key(self._keys, kid, algorithm) if self._age() < MAX_STALE_SECONDS else None
+
+    def _age(self) -> float:
+        return float("inf") if self._fetched_at is None else self._clock() - self._fetched_at
+
+    def _may_answer_first(self) -> bool:
+        """Whether a known key is used without waiting: it is young, or the issuer was away just now."""
+        away = self._failed_at is not None and self._clock() - self._failed_at < 2 * RETRY_SECONDS
+        return away or self._age() < WAIT_SECONDS
+
+    def _start_fetch(self) -> asyncio.Task[None] | None:
+        """The fetch under way, else a new one, else None when the last was too recent."""
+        if self._fetching is not None and not self._fetching.done():
+            return self._fetching
+        now = self._clock()
+        if self._tried_at is not None and now - self._tried_at < RETRY_SECONDS:
+            return None
+        self._tried_at = now
+        self._fetching = asyncio.create_task(self._fetch())
+        return self._fetching
+
+    async def _fetch(self) -> None:
+        started = self._clock()
+        try:
+            async with asyncio.timeout(FETCH_SECONDS):
+                keys = parse_key_set(await self._download())
+        except (httpx.HTTPError, httpx.InvalidURL, UnusableKeySet, OSError) as error:
+            self._failed_at = self._clock()
+            reason = str(error) if isinstance(error, UnusableKeySet) else type(error).__name__
+            logger.warning("signing keys could not be fetched", extra={"reason": reason})
+            return
+        self._keys, self._fetched_at, self._failed_at = keys, started, None
+        logger.debug("signing keys fetched", extra={"keys": len(keys)})
+
+    async def _download(self) -> bytes:
+        # Uncompressed, because a small compressed answer can be a very large one.
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        async with self._client.stream(
+            "GET", self._url, headers=headers, follow_redirects=False, timeout=FETCH_SECONDS
+        ) as response:
+            if response.status_code != httpx.codes.OK:
+                raise UnusableKeySet(f"status {response.status_code}")
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise UnusableKeySet("compressed although that was not asked for")
+            document = bytearray()
+            async for piece in response.aiter_raw():
+                document += piece
+                if len(document) > MAX_DOCUMENT_BYTES:
+                    raise UnusableKeySet(f"larger than {MAX_DOCUMENT_BYTES} bytes")
+            return bytes(document)
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    secure = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
+    if not parts.hostname or not secure:
+        raise ConfigurationError("JWT_JWKS_URL: must be an https:// address; http:// only on this machine")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,57 @@
+"""Who calls, and what they may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from app.errors import Forbidden
+
+
+class Role(StrEnum):
+    """A service role, as it stands in a token's `roles`."""
+
+    READER = "reader"
+    CREATOR = "creator"
+    TENANT_ADMIN = "tenant_admin"
+    PLATFORM_ADMIN = "platform_admin"
+
+
+_INCLUDES: dict[Role, frozenset[Role]] = {
+    Role.READER: frozenset({Role.READER}),
+    Role.CREATOR: frozenset({Role.CREATOR, Role.READER}),
+    Role.TENANT_ADMIN: frozenset({Role.TENANT_ADMIN, Role.CREATOR, Role.READER}),
+    Role.PLATFORM_ADMIN: frozenset({Role.PLATFORM_ADMIN}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller whose token was verified.
+
+    A platform administrator manages tenants and reads no tenant's knowledge: `platform_admin` beside other
+    roles cancels them, so that no token can do both. Only a platform administrator's `tenant_id` may be None.
+    """
+
+    subject: str
+    tenant_id: UUID | None
+    roles: frozenset[Role]
+
+    def has(self, role: Role) -> bool:
+        """Whether one of the caller's roles is `role` or includes it."""
+        if Role.PLATFORM_ADMIN in self.roles:
+            return role is Role.PLATFORM_ADMIN
+        return any(role in _INCLUDES[own] for own in self.roles)
+
+    def require(self, role: Role) -> None:
+        """Raise Forbidden unless the caller has `role`."""
+        if not self.has(role):
+            raise Forbidden(f"this needs the role {role.value}")
+
+    def require_tenant(self, role: Role) -> UUID:
+        """The tenant in which the caller has `role`, one of the tenant roles. Raises Forbidden."""
+        self.require(role)
+        if self.tenant_id is None:
+            raise Forbidden("this needs a token of a tenant")
+        return self.tenant_id

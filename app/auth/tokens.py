@@ -1,0 +1,175 @@
+"""Bearer tokens: verified and issued here, the only place that imports the JWT library.
+
+jose is used for signatures alone. What it does not check by itself (the token's size, `crit`, repeated keys,
+the algorithm bound to the key, every claim) is checked here, before or after it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable, Collection
+from typing import Protocol
+from uuid import UUID, uuid4
+
+from jose import jwk, jws  # type: ignore[import-untyped]
+from jose.exceptions import JOSEError  # type: ignore[import-untyped]
+
+from app.auth.claims import check_parties, check_times, make_principal, parse_object
+from app.auth.keys import ALGORITHMS, PublicKey
+from app.auth.principal import Principal, Role
+from app.errors import ConfigurationError, FieldError, InvalidInput, Unauthenticated
+
+MAX_TOKEN_CHARACTERS = 8192
+MAX_KEY_ID_CHARACTERS = 256
+MIN_SECRET_BYTES = 32
+"""RFC 7518, section 3.2: an HS256 key is at least as long as the hash."""
+LEEWAY_SECONDS = 30.0
+MAX_TTL_SECONDS = 10 * 366 * 24 * 3600
+
+_HMAC_ALGORITHM = "HS256"
+_COMPACT = re.compile(r"([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
+_TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
+
+
+class KeySource(Protocol):
+    """Gives the public keys of an issuer, e.g. `JwksCache`."""
+
+    async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
+        """The one key with this id (None: the only one) for this algorithm, or None."""
+        ...
+
+
+class TokenVerifier:
+    """Turns a bearer token into a principal, by a shared secret (HS256) or by an issuer's public keys.
+
+    Exactly one of `secret` and `keys` is given. `leeway` is in seconds, for `exp`, `nbf` and `iat`; `clock`
+    gives seconds since 1970. Headers that offer a key (`jku`, `jwk`, `x5u`, `x5c`) are never read. Raises
+    ConfigurationError for a secret that is too short or is a public key.
+    """
+
+    def __init__(
+        self,
+        *,
+        secret: str | None = None,
+        keys: KeySource | None = None,
+        audience: str | None = None,
+        issuer: str | None = None,
+        leeway: float = LEEWAY_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if (secret is None) == (keys is None):
+            raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL: exactly one must be set")
+        self._shared = None if secret is None else _shared_key(secret)
+        self._keys = keys
+        self._audience = audience
+        self._issuer = issuer
+        self._leeway = leeway
+        self._clock = clock
+
+    async def verify(self, token: str) -> Principal:
+        """Check the signature and every claim. Raises Unauthenticated with a text that is safe to show."""
+        header = _read_header(token)
+        algorithm, key = await self._choose_key(header)
+        try:
+            payload = jws.verify(token, key, algorithms=[algorithm])
+        except JOSEError:
+            raise Unauthenticated("the token's signature is not valid") from None
+        claims = parse_object(payload)
+        check_times(claims, now=self._clock(), leeway=self._leeway)
+        check_parties(claims, audience=self._audience, issuer=self._issuer)
+        return make_principal(claims)
+
+    async def _choose_key(self, header: dict[str, object]) -> tuple[str, object]:
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if self._keys is None:
+            if algorithm != _HMAC_ALGORITHM:
+                raise Unauthenticated("the token's algorithm is not accepted here")
+            return _HMAC_ALGORITHM, self._shared
+        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+            raise Unauthenticated("the token's algorithm is not accepted here")
+        if kid is not None and not (isinstance(kid, str) and len(kid) <= MAX_KEY_ID_CHARACTERS):
+            raise Unauthenticated("the token is malformed")
+        public_key = await self._keys.find(kid, algorithm)
+        if public_key is None:
+            raise Unauthenticated("the token's signing key is not known")
+        return algorithm, jwk.construct(public_key, algorithm)
+
+
+def bearer_token(authorization: str | None) -> str:
+    """The token of an `Authorization` header. Raises Unauthenticated."""
+    scheme, _, token = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise Unauthenticated("send a token: Authorization: Bearer <token>")
+    return token.strip(" ")
+
+
+def issue_token(
+    secret: str,
+    *,
+    tenant_id: UUID | None,
+    roles: Collection[Role],
+    subject: str,
+    ttl: int,
+    audience: str | None = None,
+    issuer: str | None = None,
+) -> str:
+    """Make an HS256 token that is valid from now on for `ttl` seconds.
+
+    Raises InvalidInput for claims that `TokenVerifier` would refuse, ConfigurationError for a bad secret.
+    """
+    key = _shared_key(secret)
+    if not 1 <= ttl <= MAX_TTL_SECONDS:
+        raise InvalidInput.of("ttl", f"must be from 1 to {MAX_TTL_SECONDS} seconds")
+    if not roles:
+        raise InvalidInput.of("roles", "must name at least one role")
+    now = int(time.time())
+    claims: dict[str, object] = {
+        "sub": subject,
+        "roles": sorted(role.value for role in roles),
+        "iat": now,
+        "exp": now + ttl,
+        "jti": str(uuid4()),
+    }
+    if tenant_id is not None:
+        claims["tenant_id"] = str(tenant_id)
+    if audience is not None:
+        claims["aud"] = audience
+    if issuer is not None:
+        claims["iss"] = issuer
+    try:
+        make_principal(claims)
+    except Unauthenticated as error:
+        raise InvalidInput([FieldError("token", str(error))]) from None
+    token: str = jws.sign(json.dumps(claims).encode(), key, algorithm=_HMAC_ALGORITHM)
+    return token
+
+
+def _shared_key(secret: str) -> object:
+    data = secret.encode("utf-8", "surrogateescape")
+    if len(data) < MIN_SECRET_BYTES:
+        raise ConfigurationError(f"JWT_SECRET: must be at least {MIN_SECRET_BYTES} bytes long")
+    try:
+        return jwk.construct(data, _HMAC_ALGORITHM)
+    except JOSEError:
+        raise ConfigurationError("JWT_SECRET: must be a secret, not a public key or certificate") from None
+
+
+def _read_header(token: str) -> dict[str, object]:
+    """Split and check a token before anything of it is trusted. Raises Unauthenticated."""
+    if len(token) > MAX_TOKEN_CHARACTERS:
+        raise Unauthenticated(f"the token is longer than {MAX_TOKEN_CHARACTERS} characters")
+    parts = _COMPACT.fullmatch(token)
+    if parts is None or any(len(part) % 4 == 1 for part in token.split(".")):
+        raise Unauthenticated("the token is malformed")
+    encoded = parts.group(1)
+    header = parse_object(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+    # RFC 7515, section 4.1.11: an extension that is not understood must be refused, and none is.
+    if "crit" in header:
+        raise Unauthenticated("the token uses an extension that is not supported")
+    kind = header.get("typ", "JWT")
+    if not isinstance(kind, str) or kind.lower() not in _TYPES:
+        raise Unauthenticated("the token is of another kind")
+    return header

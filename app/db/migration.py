@@ -1,0 +1,95 @@
+"""Applying the schema, and the pieces of DDL that every tenant table shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from alembic import command, op
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, make_url, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "alembic"
+
+
+def sqlalchemy_url(dsn: str) -> Any:
+    """A `postgres://` or `postgresql://` address as SQLAlchemy's asyncpg dialect wants it."""
+    return make_url(dsn).set(drivername="postgresql+asyncpg")
+
+
+def execute_script(script: str) -> None:
+    """Run several SQL statements in the migration's transaction (asyncpg's simple query protocol)."""
+    connection: Any = op.get_bind().connection.dbapi_connection
+    op.execute(text("select 1"))  # opens the transaction: the driver does so with its first statement
+    connection.run_async(lambda driver: driver.execute(script))
+
+
+def isolate_tables(*tables: str) -> str:
+    """DDL that puts tables, and all their partitions, under forced row-level security by `tenant_id`.
+
+    The policy names two roles: the application's, and the owner, whose triggers and backfills see the rows
+    of the tenant that is set and no others.
+    """
+    names = ", ".join(f"'{table}'" for table in tables)
+    return f"""
+do $$
+declare name text; part regclass;
+begin
+  foreach name in array array[{names}] loop
+    for part in select relid from pg_partition_tree(name::regclass) loop
+      execute format('alter table %s enable row level security, force row level security', part);
+    end loop;
+    if not exists (select from pg_partition_tree(name::regclass)) then
+      execute format('alter table %I enable row level security, force row level security', name);
+    end if;
+    execute format('create policy tenant_isolation on %I to kb_app, current_user
+        using (tenant_id = (select current_tenant())) with check (tenant_id = (select current_tenant()))', name);
+    execute format('grant select, insert, update, delete on %I to kb_app', name);
+  end loop;
+end $$;
+"""
+
+
+def configuration() -> Config:
+    """Alembic's configuration for the scripts of this project."""
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    return config
+
+
+def latest_revision() -> str:
+    """The revision that this version of the service expects."""
+    head = ScriptDirectory.from_config(configuration()).get_current_head()
+    assert head is not None
+    return head
+
+
+async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False) -> None:
+    """Bring the database at `admin_dsn` to `revision`, as the role that owns the tables."""
+    config = configuration()
+    engine = create_async_engine(sqlalchemy_url(admin_dsn), poolclass=NullPool)
+
+    def apply(connection: Connection) -> None:
+        config.attributes["connection"] = connection
+        (command.downgrade if down else command.upgrade)(config, revision)
+
+    try:
+        async with engine.connect() as connection:
+            await connection.run_sync(apply)
+            await connection.commit()
+    finally:
+        await engine.dispose()
+
+
+async def current_revision(dsn: str) -> str | None:
+    """The revision that the database is at, or None when it has never been migrated."""
+    engine = create_async_engine(sqlalchemy_url(dsn), poolclass=NullPool)
+    try:
+        async with engine.connect() as connection:
+            return await connection.run_sync(lambda c: MigrationContext.configure(c).get_current_revision())
+    finally:
+        await engine.dispose()

@@ -1,0 +1,103 @@
+"""What is remembered of searches and changes: receipts, access counts, the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from app.db.identifiers import new_id
+from app.db.session import Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements("records")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """One search as it is kept for its tenant's admin and for the next pages."""
+
+    id: UUID
+    subject: str
+    at: datetime
+    fallback: bool
+    result_count: int
+    query_time_ms: int
+    receipt: Mapping[str, Any]
+
+
+async def insert_searches(session: TenantSession, records: Sequence[SearchRecord]) -> None:
+    """Keep searches of one tenant."""
+    await session.execute(
+        SQL["insert_searches"],
+        tenant_id=session.tenant_id,
+        ids=[r.id for r in records],
+        subjects=[r.subject for r in records],
+        ats=[r.at for r in records],
+        fallbacks=[r.fallback for r in records],
+        result_counts=[r.result_count for r in records],
+        query_times=[r.query_time_ms for r in records],
+        receipts=[orjson.dumps(r.receipt).decode() for r in records],
+    )
+
+
+async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> None:
+    """Add to how often entries were shown; entries that are gone are passed over."""
+    await session.execute(
+        SQL["count_accesses"],
+        tenant_id=session.tenant_id,
+        ids=list(accesses),
+        accesses=list(accesses.values()),
+    )
+
+
+async def fetch_search(session: TenantSession, search_id: UUID) -> Row | None:
+    """One kept search."""
+    return await session.fetch_row(SQL["fetch_search"], tenant_id=session.tenant_id, id=search_id)
+
+
+async def purge_searches(session: TenantSession, age: timedelta) -> int:
+    """Drop kept searches older than `age`; returns how many."""
+    return await session.execute(SQL["purge_searches"], tenant_id=session.tenant_id, age=age)
+
+
+async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[Row]:
+    """Type, verification and access count of entries."""
+    return await session.fetch(SQL["boost_facts"], tenant_id=session.tenant_id, ids=list(ids))
+
+
+async def suggest_tags(session: TenantSession, words: Sequence[str], limit: int) -> list[str]:
+    """Tags that resemble the words, then the tenant's most used ones."""
+    rows = await session.fetch(
+        SQL["suggest_tags"], tenant_id=session.tenant_id, words=list(words), limit=limit
+    )
+    return [row["tag"] for row in rows]
+
+
+async def write_audit(
+    session: TenantSession, actor: str, action: str, subject_ids: Sequence[UUID], detail: Mapping[str, Any]
+) -> None:
+    """Note a change, in the transaction that makes it; metadata only, never content."""
+    await session.execute(
+        SQL["write_audit"],
+        tenant_id=session.tenant_id,
+        id=new_id(),
+        actor=actor,
+        action=action,
+        subject_ids=list(subject_ids),
+        detail=orjson.dumps(detail).decode(),
+    )
+
+
+async def list_audit(
+    session: TenantSession, before: tuple[datetime, UUID] | None, limit: int
+) -> Sequence[Row]:
+    """The audit trail, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch(
+        SQL["list_audit"], tenant_id=session.tenant_id, before_at=at, before_id=last_id, limit=limit
+    )

@@ -1,0 +1,170 @@
+"""The statements of a search: both legs, and the reading of the hits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.db.session import Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements("search")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """What a search asks of an entry besides its text; None asks nothing. Order as in SQL's `entry_filter`."""
+
+    include_superseded: bool = False
+    roles: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    all_tags: bool = False
+    entry_types: tuple[str, ...] | None = None
+    min_confidence: float | None = None
+    scope: str | None = None
+    source: str | None = None
+    asset_ids: tuple[UUID, ...] | None = None
+    metadata_json: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every visible entry passes."""
+        return self == EntryFilter(include_superseded=self.include_superseded)
+
+    def as_row(self) -> tuple[Any, ...]:
+        """The composite value that Postgres receives."""
+        return (
+            self.include_superseded,
+            self.roles,
+            self.tags,
+            self.all_tags,
+            self.entry_types,
+            self.min_confidence,
+            self.scope,
+            self.source,
+            self.asset_ids,
+            self.metadata_json,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSpace:
+    """A registered model as SQL needs it: literals that pick its partial index."""
+
+    model_id: int
+    dimensions: int
+
+
+async def keyword_leg(
+    session: TenantSession, query: str, entry_filter: EntryFilter, limit: int, budget: int
+) -> Sequence[Row]:
+    """Best entries by BM25: rows of entry_id, updated_at, score, candidates (in all), best (a full match's score)."""
+    return await session.fetch(
+        SQL["keyword_leg"],
+        tenant_id=session.tenant_id,
+        query=query,
+        filter=entry_filter.as_row(),
+        limit=limit,
+        budget=budget,
+    )
+
+
+async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit: int) -> list[UUID]:
+    """Ids of entries that pass the filter, at most `limit`."""
+    ids: list[UUID] = await session.fetch_value(
+        SQL["filtered_ids"], filter=entry_filter.as_row(), limit=limit
+    )
+    return ids
+
+
+async def exact_all(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    entry_filter: EntryFilter,
+    limit: int,
+) -> Sequence[Row]:
+    """Nearest entries of the whole tenant by comparing every passage."""
+    return await session.fetch(
+        SQL["exact_all"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        tenant_id=session.tenant_id,
+        vector=vector,
+        max_distance=max_distance,
+        filter=entry_filter.as_row(),
+        limit=limit,
+    )
+
+
+async def exact_ids(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    ids: Sequence[UUID],
+    limit: int,
+) -> Sequence[Row]:
+    """Nearest of the given entries by comparing every passage of theirs."""
+    return await session.fetch(
+        SQL["exact_ids"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        tenant_id=session.tenant_id,
+        vector=vector,
+        max_distance=max_distance,
+        ids=list(ids),
+        limit=limit,
+    )
+
+
+async def indexed(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    entry_filter: EntryFilter,
+    wanted: int,
+) -> tuple[list[Row], bool]:
+    """Nearest entries in the order of the HNSW index, read until `wanted` distinct ones are there.
+
+    The second value is False when the scan ended before that: there may be more than the index gave.
+    """
+    nearest: dict[UUID, Row] = {}
+    enough = False
+    rows = session.stream(
+        SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        2 * wanted,
+        tenant_id=session.tenant_id,
+        vector=vector,
+        filter=entry_filter.as_row(),
+    )
+    async for batch in rows:
+        for row in batch:
+            known = nearest.get(row["entry_id"])
+            if known is None or row["similarity"] > known["similarity"]:
+                nearest[row["entry_id"]] = row
+        if len(nearest) >= wanted or 1 - batch[-1]["similarity"] > max_distance:
+            enough = True
+            break
+    # Relaxed order: the index may hand out a nearer passage a little late.
+    ranked = sorted(nearest.values(), key=lambda row: (-row["similarity"], row["entry_id"]))
+    return [row for row in ranked if 1 - row["similarity"] <= max_distance][:wanted], enough
+
+
+async def hydrate(
+    session: TenantSession,
+    space: VectorSpace,
+    ids: Sequence[UUID],
+    query: str,
+    vector: Any | None,
+    entry_filter: EntryFilter,
+) -> Sequence[Row]:
+    """The entries with these ids that still pass the filter, in the order of `ids`."""
+    return await session.fetch(
+        SQL["hydrate"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        tenant_id=session.tenant_id,
+        ids=list(ids),
+        query=query,
+        vector=vector,
+        filter=entry_filter.as_row(),
+    )

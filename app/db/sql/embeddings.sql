@@ -1,0 +1,84 @@
+-- name: mark_pending
+insert into pending_embeddings (tenant_id, model_id, entry_id)
+select :tenant_id, t.model_id, i.id from tenants t, unnest(:ids::uuid[]) i (id) where t.id = :tenant_id
+on conflict do nothing;
+
+-- name: drop_vectors
+delete from embeddings where tenant_id = :tenant_id and entry_id = any (:ids::uuid[]);
+
+-- name: copy_known
+-- Vectors of a text that the tenant has embedded before are copied, not made again.
+with wanted as (
+  select p.entry_id, p.model_id, e.text_hash
+    from pending_embeddings p join entries e on e.tenant_id = p.tenant_id and e.id = p.entry_id
+   where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = any (:ids::uuid[])
+   order by e.id for share of e
+), known as (
+  select w.entry_id, source.entry_id as source_id, w.text_hash
+    from wanted w cross join lateral (
+      select k.entry_id from embeddings k
+       where k.tenant_id = :tenant_id and k.text_hash = w.text_hash and k.model_id = w.model_id
+       limit 1) source
+), copied as (
+  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+  select :tenant_id, n.entry_id, :model_id, k.passage, k.text_hash, k.char_start, k.char_end, k.in_index, k.embedding
+    from known n join embeddings k on k.tenant_id = :tenant_id and k.entry_id = n.source_id and k.model_id = :model_id
+  on conflict do nothing
+)
+delete from pending_embeddings p using known n
+ where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = n.entry_id
+returning p.entry_id;
+
+-- name: pending
+select p.entry_id, e.title, e.content, e.text_hash
+  from pending_embeddings p join entries e on e.tenant_id = p.tenant_id and e.id = p.entry_id
+ where p.tenant_id = :tenant_id and p.model_id = :model_id
+   and (:ids::uuid[] is null or p.entry_id = any (:ids::uuid[]))
+ order by p.created_at, p.entry_id limit :limit;
+
+-- name: store
+-- The share lock makes a change of the text wait, or shows it: a vector of an old text is never kept. Entries
+-- are locked before the counter, as every writer does; the counter's lock keeps index_state from changing
+-- between its reading and the insert.
+with current as materialized (
+  select e.id, e.text_hash from entries e
+   where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) order by e.id for share
+), state as materialized (
+  select v.index_state <> 'none' as in_index
+    from (select count(*) from current) locked cross join vector_statistics v
+   where v.tenant_id = :tenant_id and v.model_id = :model_id
+     for no key update of v
+), stored as (
+  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+  select :tenant_id, u.entry_id, :model_id, u.passage, u.text_hash, u.char_start, u.char_end,
+         coalesce((select in_index from state), false), u.embedding
+    from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
+                :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
+    join current c on c.id = u.entry_id and c.text_hash = u.text_hash
+  on conflict do nothing
+)
+delete from pending_embeddings p using current c, unnest(:entry_ids::uuid[], :text_hashes::bytea[]) u (entry_id, text_hash)
+ where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = c.id
+   and u.entry_id = c.id and u.text_hash = c.text_hash;
+
+-- name: count_pending
+select count(*) from pending_embeddings where tenant_id = :tenant_id;
+
+-- name: note_failure
+update pending_embeddings set attempts = attempts + 1
+ where tenant_id = :tenant_id and model_id = :model_id and entry_id = any (:ids::uuid[]);
+
+-- name: start_index
+update vector_statistics set index_state = 'building'
+ where tenant_id = :tenant_id and model_id = :model_id and index_state = 'none' and passages > :threshold;
+
+-- name: index_batch
+update embeddings set in_index = true
+ where tenant_id = :tenant_id and model_id = :model_id and (entry_id, passage) in (
+   select entry_id, passage from embeddings
+    where tenant_id = :tenant_id and model_id = :model_id and not in_index limit :limit);
+
+-- name: finish_index
+update vector_statistics set index_state = 'ready'
+ where tenant_id = :tenant_id and model_id = :model_id and index_state = 'building'
+   and not exists (select from embeddings where tenant_id = :tenant_id and model_id = :model_id and not in_index);

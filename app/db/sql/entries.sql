@@ -1,0 +1,104 @@
+-- name: fetch
+select e.*, a.name as asset_name, e.metadata::text as metadata_json,
+       exists (select from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
+                where p.tenant_id = :tenant_id and p.entry_id = e.id) as pending
+  from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+ where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
+
+-- name: lock
+select * from entries where tenant_id = :tenant_id and id = :id for update;
+
+-- name: list
+select e.id, e.created_at from entries e
+ where e.tenant_id = :tenant_id
+   and (:before_id::uuid is null or (e.created_at, e.id) < (:before_at::timestamptz, :before_id::uuid))
+   and (:entry_type::text is null or e.entry_type = :entry_type)
+   and (:tag::text is null or :tag = any (e.tags))
+   and (:asset_id::uuid is null or e.asset_id = :asset_id)
+   and (:external_id::text is null or e.external_id = :external_id)
+ order by e.created_at desc, e.id desc limit :limit;
+
+-- name: find_same
+-- What each draft repeats: the entry with its external_id, else (for a draft without one) with its content.
+select d.place, same.id
+  from unnest(:external_ids::text[], :content_hashes::bytea[]) with ordinality d (external_id, content_hash, place)
+ cross join lateral (
+   (select e.id from entries e
+     where d.external_id is not null and e.tenant_id = :tenant_id and e.external_id = d.external_id)
+   union all
+   (select e.id from entries e
+     where d.external_id is null and e.tenant_id = :tenant_id and e.content_hash = d.content_hash
+       and e.external_id is null and e.asset_id is null)
+   union all
+   (select e.id from entries e
+     where d.external_id is null and e.tenant_id = :tenant_id and e.content_hash = d.content_hash
+       and e.external_id is not null
+     order by e.created_at, e.id)
+   limit 1) same;
+
+-- name: lock_many
+select e.* from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
+
+-- name: missing
+select distinct i.id from unnest(:ids::uuid[]) i (id)
+ where not exists (select from entries e where e.tenant_id = :tenant_id and e.id = i.id);
+
+-- name: insert
+insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
+                     superseded_by_id, is_verified, metadata, language, expires_at, external_id, content_hash, text_hash)
+select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.parent_id,
+       r.source_ids, r.superseded_by_id, r.is_verified, r.metadata, r.language, r.expires_at, r.external_id,
+       sha256(convert_to(r.content, 'UTF8')), sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8'))
+  from jsonb_to_recordset(:rows::jsonb) r (
+       id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
+       scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
+       language text, expires_at timestamptz, external_id text)
+on conflict do nothing
+returning id;
+
+-- name: update
+update entries e
+   set entry_type = r.entry_type, title = r.title, content = r.content, tags = r.tags, roles = r.roles,
+       confidence = r.confidence, scope = r.scope, parent_id = r.parent_id, source_ids = r.source_ids,
+       superseded_by_id = r.superseded_by_id, is_verified = r.is_verified, metadata = r.metadata,
+       language = r.language, expires_at = r.expires_at, external_id = r.external_id,
+       content_hash = sha256(convert_to(r.content, 'UTF8')),
+       text_hash = sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
+       version = e.version + 1, updated_at = clock_timestamp()
+  from jsonb_to_recordset(:rows::jsonb) r (
+       id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
+       scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
+       language text, expires_at timestamptz, external_id text)
+ where e.tenant_id = :tenant_id and e.id = r.id;
+
+-- name: delete
+delete from entries where tenant_id = :tenant_id and id = :id;
+
+-- name: related
+-- The parent, then siblings (for a chunk its neighbours in the asset), then entries that share tags.
+with origin as (
+  select * from entries where tenant_id = :tenant_id and id = :id
+), visible as (
+  select e.id, e.parent_id, e.asset_id, e.chunk_index, e.created_at
+    from entries e, origin o
+   where e.tenant_id = :tenant_id and e.id <> o.id
+     and (e.id = o.parent_id or e.parent_id = o.parent_id
+          or (e.asset_id = o.asset_id and e.chunk_index between o.chunk_index - :limit and o.chunk_index + :limit))
+     and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+), ranked as (
+  select v.id, 'parent' as relationship, null::integer as overlap_count, 1 as place, 0::bigint as nearness
+    from visible v, origin o where v.id = o.parent_id
+  union all
+  select v.id, 'sibling', null, 2,
+         case when v.asset_id = o.asset_id then abs(v.chunk_index - o.chunk_index) * 2
+                   + (v.chunk_index < o.chunk_index)::integer
+              else row_number() over (order by v.created_at, v.id) end
+    from visible v, origin o where v.id is distinct from o.parent_id
+  union all
+  select t.entry_id, 'tag_overlap', t.overlap_count, 3, row_number() over (order by t.overlap_count desc)
+    from origin o cross join lateral keyword.tag_overlaps(o.tags, o.id, 3 * :limit + 2) t
+), firsts as (
+  select distinct on (id) id, relationship, overlap_count, place, nearness from ranked order by id, place
+)
+select f.id, f.relationship, f.overlap_count from firsts f
+ order by f.place, f.overlap_count desc nulls first, f.nearness, f.id limit :limit;

@@ -1,0 +1,94 @@
+-- name: keyword_leg
+-- Turns the query into lexemes once for each language that the tenant has, looks their frequencies up, and asks
+-- the keyword function for the best entries. More than 200 lexemes of a language add time, not sense.
+with corpus as (
+  select coalesce(sum(entries), 0)::bigint as entries,
+         (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length
+    from corpus_statistics where tenant_id = :tenant_id
+), words as (
+  select l.language, w.lexeme, s.entries as frequency
+    from corpus_statistics l
+   cross join lateral (
+     select u.lexeme
+       from unnest(text_lexemes(l.language, :query) || identifier_lexemes(:query)) u
+      order by u.positions[1] nulls first limit 200) w
+    left join lexeme_statistics s on s.tenant_id = :tenant_id and s.lexeme = w.lexeme
+   where l.tenant_id = :tenant_id and l.entries > 0
+)
+select k.entry_id, k.updated_at, k.score, k.candidates, k.best
+  from corpus
+ cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
+                    array_agg(frequency) as frequencies from words) w
+ cross join lateral keyword.search(w.lexemes, w.languages, w.frequencies, corpus.entries,
+                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget) k;
+
+-- name: filtered_ids
+select keyword.filtered_ids(:filter, :limit);
+
+-- name: exact_all
+-- Every passage of the tenant is compared; the check of each entry stops as soon as enough have passed.
+select n.entry_id, e.updated_at, 1 - n.distance as similarity
+  from (
+    select entry_id, min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as distance
+      from embeddings
+     where tenant_id = :tenant_id and model_id = {model_id}
+     group by entry_id
+    having min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) <= :max_distance
+     order by distance, entry_id
+    offset 0
+  ) n
+ cross join lateral (
+   select e.updated_at from entries e
+    where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
+   offset 0) e
+ limit :limit;
+
+-- name: exact_ids
+-- Only the passages of entries that passed the filter are compared.
+select n.entry_id, e.updated_at, 1 - n.distance as similarity
+  from (
+    select entry_id, min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as distance
+      from embeddings
+     where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
+     group by entry_id
+    having min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) <= :max_distance
+     order by distance, entry_id
+     limit :limit
+  ) n
+  join entries e on e.tenant_id = :tenant_id and e.id = n.entry_id
+ order by n.distance, n.entry_id;
+
+-- name: indexed
+-- Passages in the order of the HNSW index, nearest first as far as relaxed order promises; read through a cursor.
+select n.entry_id, e.updated_at, 1 - n.distance as similarity
+  from (
+    select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
+      from embeddings
+     where tenant_id = :tenant_id and model_id = {model_id} and in_index
+     order by embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})
+    offset 0
+  ) n
+ cross join lateral (
+   select e.updated_at from entries e
+    where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
+   offset 0) e;
+
+-- name: hydrate
+-- The hits themselves, with what the snippet needs: the query's lexemes in the entry's language, and the
+-- passage nearest to the query's vector.
+select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
+       e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.metadata, e.language,
+       e.created_at, e.updated_at,
+       tsvector_to_array(text_lexemes(e.language, :query)) as query_lexemes,
+       nearest.char_start, nearest.char_end
+  from unnest(:ids::uuid[]) with ordinality wanted (id, place)
+  join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+  left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+  left join lateral (
+    select p.char_start, p.char_end from embeddings p
+     where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
+       and :vector::halfvec({dimensions}) is not null
+     order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
+  ) nearest on true
+ where entry_matches(e, :filter)
+ order by wanted.place;

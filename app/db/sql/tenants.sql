@@ -1,0 +1,24 @@
+-- name: list_tenants
+select id, slug, name, model_id, created_at from tenancy.list_tenants();
+
+-- name: create_tenant
+select tenancy.create_tenant(:id, :slug, :name, :model_id, :actor);
+
+-- name: delete_tenant
+select tenancy.delete_tenant(:id, :actor);
+
+-- name: own_tenant
+-- Everything a request needs to know of its tenant, in one row.
+select t.id, t.slug, t.name, t.settings::text as settings, m.id as model_id, m.provider, m.name as model, m.dimensions,
+       m.max_tokens, m.similarity_threshold, coalesce(v.passages, 0) as passages,
+       coalesce(v.index_state, 'none') as index_state
+  from tenants t
+  join embedding_models m on m.id = t.model_id
+  left join vector_statistics v on v.tenant_id = t.id and v.model_id = t.model_id
+ where t.id = :tenant_id;
+
+-- name: update_settings
+update tenants set settings = :settings::jsonb where id = :tenant_id;
+
+-- name: models
+select id, provider, name, dimensions, max_tokens, similarity_threshold from embedding_models order by id;

@@ -1,0 +1,45 @@
+"""Tenants and embedding models, as stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from app.db.session import PlatformSession, Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements("tenants")
+
+
+async def list_tenants(session: PlatformSession) -> Sequence[Row]:
+    """All tenants, oldest first."""
+    return await session.fetch(SQL["list_tenants"])
+
+
+async def create_tenant(
+    session: PlatformSession, tenant_id: UUID, slug: str, name: str, model_id: int, actor: str
+) -> None:
+    """Add a tenant. Raises asyncpg.UniqueViolationError when the slug is taken."""
+    await session.fetch(
+        SQL["create_tenant"], id=tenant_id, slug=slug, name=name, model_id=model_id, actor=actor
+    )
+
+
+async def delete_tenant(session: PlatformSession, tenant_id: UUID, actor: str) -> bool:
+    """Remove a tenant with every row it has; False when there is none."""
+    return bool(await session.fetch_value(SQL["delete_tenant"], id=tenant_id, actor=actor))
+
+
+async def own_tenant(session: TenantSession) -> Row | None:
+    """The tenant of the session with its model and vector counts."""
+    return await session.fetch_row(SQL["own_tenant"], tenant_id=session.tenant_id)
+
+
+async def update_settings(session: TenantSession, settings_json: str) -> None:
+    """Replace the tenant's settings."""
+    await session.execute(SQL["update_settings"], tenant_id=session.tenant_id, settings=settings_json)
+
+
+async def list_models(session: PlatformSession | TenantSession) -> Sequence[Row]:
+    """All registered embedding models."""
+    return await session.fetch(SQL["models"])

@@ -1,0 +1,166 @@
+"""Text into chunks that fit a model's input, cut where a reader would pause."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+from app.documents.parsed import HeadingSpan, ParsedDocument
+
+TokenCounter = Callable[[str], int]
+
+_MAX_HEADING_PATH = 300
+# The splitter's work on one piece of text grows with the square of its length in the worst case, so it gets
+# windows: each some 20 chunks, so that the cuts between them hardly matter.
+_WINDOW = 16_000
+_WINDOW_CUTS = ("\n\n\n", "\n\n", "\n", ". ", " ")
+# Words with the space before them; a longer run of signs counts as several.
+_PIECE = re.compile(r"\s*\S{1,32}")
+_CACHED_PIECES = 50_000
+# Costs nothing for text that is far too long: more characters a token than any real text has.
+_CHARACTERS_A_TOKEN = 12
+# A line's end inside a sentence, as in mails and PDF files: long line, no stop, and a word follows.
+_WRAPPED = re.compile(r"^(?![#|>])(\S.{38,}[^\s.!?:|])\n(?=[^\W\d_]|[(\"'„“»])", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a document: always `document.text[char_start:char_end] == text`.
+
+    Attributes:
+        index: from 0, in the order of the text.
+        page: on which it begins, None for formats without pages.
+        heading: the headings that it stands under, topmost first, as in `Install > Linux`.
+    """
+
+    index: int
+    text: str
+    char_start: int
+    char_end: int
+    page: int | None
+    heading: str | None
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+
+
+def split(
+    document: ParsedDocument, count_tokens: TokenCounter, max_tokens: int, overlap_tokens: int = 0
+) -> list[Chunk]:
+    """Cut a document into chunks of at most `max_tokens` that together hold all its text.
+
+    Neighbouring chunks share up to `overlap_tokens`. Takes some 2 s of computing for a million characters,
+    most of it in `count_tokens`: call it in a thread.
+    """
+    markdown = document.format == "markdown"
+    starts = sorted(
+        {heading.start for heading in document.headings} | {page.start for page in document.pages}
+    )
+    spans = _split_spans(document.text, count_tokens, max_tokens, overlap_tokens, markdown, starts)
+    heading_starts = [heading.start for heading in document.headings]
+    paths = _build_paths(document.headings)
+    chunks = []
+    for index, (start, end) in enumerate(spans):
+        above = bisect_right(heading_starts, start) - 1
+        chunks.append(
+            Chunk(
+                index=index,
+                text=document.text[start:end],
+                char_start=start,
+                char_end=end,
+                page=document.page_at(start),
+                heading=paths[above] if above >= 0 else None,
+            )
+        )
+    return chunks
+
+
+def split_text(text: str, count_tokens: TokenCounter, max_tokens: int) -> list[tuple[int, int]]:
+    """Offsets (start, end) of a text's passages of at most `max_tokens`; one passage when it fits whole."""
+    if text.strip() and count_tokens(text) <= max_tokens:
+        start = len(text) - len(text.lstrip())
+        return [(start, len(text.rstrip()))]
+    return [(span.start, span.end) for span in _split_spans(text, count_tokens, max_tokens, 0, False, ())]
+
+
+def _split_spans(
+    text: str,
+    count_tokens: TokenCounter,
+    max_tokens: int,
+    overlap_tokens: int,
+    markdown: bool,
+    starts: Sequence[int],
+) -> Iterator[_Span]:
+    if max_tokens < 1 or not 0 <= overlap_tokens < max_tokens:
+        raise ValueError("max_tokens must be positive and overlap_tokens smaller than it")
+    make = MarkdownSplitter.from_callback if markdown else TextSplitter.from_callback
+    estimate = _build_estimate(count_tokens, max_tokens)
+    quick = make(estimate, max_tokens, overlap_tokens)
+    # Same length, so offsets hold; only the splitter sees it.
+    unwrapped = _WRAPPED.sub(r"\1 ", text)
+    for window in _cut_windows(text, starts):
+        for offset, piece in quick.chunk_indices(unwrapped[window.start : window.end]):
+            start = window.start + offset
+            span = _Span(start, start + len(piece))
+            if count_tokens(text[span.start : span.end]) <= max_tokens:
+                yield span
+            else:
+                yield from _split_exactly(text, span, count_tokens, max_tokens)
+
+
+def _split_exactly(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) -> Iterator[_Span]:
+    """For counters that find more in a text than in its words."""
+    exact = TextSplitter.from_callback(count_tokens, max_tokens)
+    for offset, piece in exact.chunk_indices(text[span.start : span.end]):
+        yield _Span(span.start + offset, span.start + offset + len(piece))
+
+
+def _build_estimate(count_tokens: TokenCounter, max_tokens: int) -> TokenCounter:
+    """Count by words, each counted once: exact for tokenizers that never cross a space, and far cheaper."""
+    frame = count_tokens("")
+    count_piece = lru_cache(_CACHED_PIECES)(lambda piece: count_tokens(piece) - frame)
+    enough = max_tokens * _CHARACTERS_A_TOKEN
+
+    def estimate(text: str) -> int:
+        if len(text) > enough:
+            beginning = frame + sum(map(count_piece, _PIECE.findall(text, 0, enough)))
+            if beginning > max_tokens:
+                return beginning
+        return frame + sum(map(count_piece, _PIECE.findall(text)))
+
+    return estimate
+
+
+def _cut_windows(text: str, starts: Sequence[int]) -> Iterator[_Span]:
+    """Cut before the last heading or page that fits, else at the widest gap in the second half."""
+    position = 0
+    while len(text) - position > _WINDOW:
+        earliest, latest = position + _WINDOW // 2, position + _WINDOW
+        index = bisect_right(starts, latest) - 1
+        if index >= 0 and starts[index] > earliest:
+            end = starts[index]
+        else:
+            cuts = (text.rfind(gap, earliest, latest) + len(gap) for gap in _WINDOW_CUTS)
+            end = next((cut for cut in cuts if cut > earliest), latest)
+        yield _Span(position, end)
+        position = end
+    yield _Span(position, len(text))
+
+
+def _build_paths(headings: Sequence[HeadingSpan]) -> list[str]:
+    paths = []
+    open_headings: list[HeadingSpan] = []
+    for heading in headings:
+        while open_headings and open_headings[-1].level >= heading.level:
+            open_headings.pop()
+        open_headings.append(heading)
+        paths.append(" > ".join(item.title for item in open_headings)[:_MAX_HEADING_PATH])
+    return paths

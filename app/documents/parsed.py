@@ -1,0 +1,69 @@
+"""What parsing a file gives: its text, and where pages and headings lie in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpan:
+    """Page `number` (from 1) covers `text[start:end]`; the span of a blank page is empty."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadingSpan:
+    """A heading that begins at `text[start]`; `level` is 1 for the topmost."""
+
+    start: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """A file's normalised text; all offsets are `str` indices into `text`.
+
+    Attributes:
+        format: name of the `DocumentFormat` it was read as.
+        text: NFC, line feeds only, no control characters except tab and line feed.
+        pages: in order, empty for formats without pages.
+        headings: in order of `start`.
+        title: the document's own title, when it states one.
+        total_pages: None for formats without pages.
+    """
+
+    format: str
+    text: str
+    pages: tuple[PageSpan, ...] = ()
+    headings: tuple[HeadingSpan, ...] = ()
+    title: str | None = None
+    total_pages: int | None = None
+
+    def page_at(self, offset: int) -> int | None:
+        """Number of the page on which `offset` lies, None for formats without pages."""
+        index = bisect_right(self.pages, offset, key=lambda page: page.start) - 1
+        return self.pages[index].number if index >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class ParseLimits:
+    """What reading one file may cost.
+
+    Attributes:
+        seconds: of wall clock, and of processor time.
+        memory_bytes: address space of the reading process; 256 MiB is the least that reads a PDF.
+        max_pages: of a PDF.
+        max_decompressed_bytes: of a ZIP container such as DOCX.
+        max_characters: of extracted text.
+    """
+
+    seconds: float = 60.0
+    memory_bytes: int = 1 << 30
+    max_pages: int = 5_000
+    max_decompressed_bytes: int = 256 << 20
+    max_characters: int = 20_000_000

@@ -1,0 +1,69 @@
+"""Bytes into text, and text into the one form that is stored."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its beginning
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_SPACES = re.compile("[\u00a0\u2007\u202f]")
+# Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters:
+# invisible, and each would keep a word from being found.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]"
+)
+_BLANK_LINES = re.compile(r"[ \t]+(?=\n)")
+
+
+def clean_text(text: str) -> str:
+    """Normalise to NFC with line feeds and plain spaces, and drop what is invisible."""
+    text = _LINE_ENDS.sub("\n", text)
+    text = _SPACES.sub(" ", text)
+    text = _INVISIBLE.sub("", text)
+    text = _BLANK_LINES.sub("", text)
+    return unicodedata.normalize("NFC", text)
+
+
+def collapse_spaces(text: str) -> str:
+    """Clean `text` and put it on one line."""
+    return " ".join(clean_text(text).split())
+
+
+def marked_encoding(data: bytes) -> tuple[str, int] | None:
+    """The encoding that a byte order mark names, with the mark's length."""
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            return encoding, len(mark)
+    return None
+
+
+def decode_text(data: bytes, declared: str | None = None) -> str:
+    """Decode by byte order mark, else the `declared` encoding, else UTF-8, else Windows-1252; never fails.
+
+    A file that is UTF-8 apart from a few damaged bytes stays UTF-8, with U+FFFD for the damage.
+    """
+    if marked := marked_encoding(data):
+        encoding, length = marked
+        return data[length:].decode(encoding, errors="replace")
+    if declared is not None:
+        try:
+            return data.decode(declared)
+        except (LookupError, UnicodeError, ValueError):
+            pass
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        lenient = data.decode("utf-8", errors="replace")
+    damaged = lenient.count("\ufffd")
+    beyond_ascii = sum(map(len, re.findall(r"[^\x00-\x7f]+", lenient)))
+    if beyond_ascii - damaged > 4 * damaged:
+        return lenient
+    return data.decode("cp1252", errors="replace")

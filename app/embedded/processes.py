@@ -1,0 +1,100 @@
+"""Which running processes are the Postgres of one cluster, and which only look like it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+
+FAST_STOP_SECONDS = 30.0
+IMMEDIATE_STOP_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class PidFile:
+    """Lines 1 and 8 of `postmaster.pid` (layout: miscadmin.h of Postgres)."""
+
+    pid: int
+    status: str
+
+
+def read_pid_file(cluster: Path) -> PidFile | None:
+    """Return what Postgres wrote about itself, or None while it has written nothing readable."""
+    try:
+        lines = (cluster / "postmaster.pid").read_text(errors="replace").splitlines()
+        return PidFile(int(lines[0]), lines[7].strip() if len(lines) > 7 else "")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def find_cluster_processes(cluster: Path) -> list[psutil.Process]:
+    """Find all processes of this cluster: Postgres programs at work in this very folder.
+
+    Postgres changes into its data directory, so the working directory tells its clusters apart even after a
+    pid has been given to somebody else's process.
+    """
+    return [process for process in psutil.process_iter() if _belongs_to(process, cluster)]
+
+
+def stop_cluster_processes(cluster: Path) -> None:
+    """End whatever still runs on this cluster without a supervisor. Bounded; touches no other process."""
+    processes = find_cluster_processes(cluster)
+    pid_file = read_pid_file(cluster)
+    for process in processes:
+        if pid_file and process.pid == pid_file.pid:
+            _send(process, signal.SIGINT)
+    # Children of a dead postmaster notice its end and leave by themselves.
+    patience = FAST_STOP_SECONDS if pid_file and pid_file.pid in {p.pid for p in processes} else 2.0
+    for number, seconds in (
+        (signal.SIGQUIT, IMMEDIATE_STOP_SECONDS),
+        (signal.SIGKILL, IMMEDIATE_STOP_SECONDS),
+    ):
+        wait_until_gone(cluster, patience)
+        for process in find_cluster_processes(cluster):
+            _send(process, number)
+        patience = seconds
+    wait_until_gone(cluster, patience)
+
+
+def wait_until_gone(cluster: Path, seconds: float) -> bool:
+    """Wait until no process of this cluster is left; say whether that came true in time."""
+    deadline = time.monotonic() + seconds
+    while find_cluster_processes(cluster):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def remove_stale_files(cluster: Path, socket_dir: Path) -> None:
+    """Remove what a killed Postgres left and a new one would take for a rival's.
+
+    Only to be called when `find_cluster_processes` finds none.
+    """
+    for path in (cluster / "postmaster.pid", *socket_dir.glob(".s.PGSQL.*")):
+        path.unlink(missing_ok=True)
+
+
+def _belongs_to(process: psutil.Process, cluster: Path) -> bool:
+    try:
+        if not process.name().startswith("postgres") or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        try:
+            return os.path.samefile(process.cwd(), cluster)
+        except psutil.AccessDenied:
+            # Root in a container may not look into other users' processes, only at their command lines.
+            arguments = process.cmdline()
+            return ("-D", str(cluster)) in pairwise(arguments)
+    except (psutil.Error, OSError):
+        return False
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(psutil.Error):
+        process.send_signal(number)

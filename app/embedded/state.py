@@ -1,0 +1,41 @@
+"""What the supervisor tells the users of its data directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from app.embedded.data_folder import DataFolder
+
+Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A snapshot: true only while the supervisor's lock is held, except for `failed` with its message."""
+
+    phase: Phase
+    message: str = ""
+    socket_dir: str = ""
+    supervisor_pid: int = 0
+    postmaster_pid: int = 0
+
+
+def read_state(folder: DataFolder) -> State | None:
+    """Return the last state written, or None when there is none that can be read."""
+    try:
+        return State(**json.loads(folder.state.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_state(folder: DataFolder, state: State) -> None:
+    """Replace the state in one step."""
+    descriptor, name = tempfile.mkstemp(dir=folder.run, prefix=".state-")
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(asdict(state), file)
+    os.replace(name, folder.state)
+    folder.give_to_owner(folder.state)

@@ -1,0 +1,155 @@
+"""The process that runs Postgres for as long as somebody uses the data directory.
+
+Started as `python -m app.embedded.supervisor`, with its options as JSON on standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import FrameType
+
+from app.embedded.account import choose_account
+from app.embedded.cluster import ensure_cluster
+from app.embedded.data_folder import DataFolder
+from app.embedded.locks import FileLock
+from app.embedded.options import Options
+from app.embedded.postmaster import Postmaster
+from app.embedded.processes import remove_stale_files, stop_cluster_processes
+from app.embedded.sockets import choose_socket_dir, remove_socket_dir
+from app.embedded.state import Phase, State, read_state, write_state
+from app.errors import ConfigurationError
+
+POLL_SECONDS = 0.1
+RESTART_LIMIT = 5
+"""How often a Postgres that ended by itself is started again."""
+LEFTOVER_SECONDS = 15.0
+"""How long to try while the shared memory of a killed predecessor is still in use."""
+LOCK_SECONDS = 5.0
+
+
+class Supervisor:
+    """Prepares the cluster, runs Postgres, and stops it when the last user has left."""
+
+    def __init__(self, options: Options, folder: DataFolder, previous_socket_dir: str) -> None:
+        self._options = options
+        self._folder = folder
+        self._binaries = Path(options.binaries)
+        self._users = FileLock(folder, folder.users_lock)
+        self._deadline = time.monotonic() + options.start_timeout
+        self._socket_dir = Path(previous_socket_dir)
+        self._asked_to_stop = False
+
+    def run(self) -> None:
+        """Work until the users have left. Raises ConfigurationError when Postgres cannot run."""
+        signal.signal(signal.SIGTERM, self._ask_to_stop)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _stay)  # SIG_IGN would be inherited by Postgres
+        folder, settings = self._folder, self._options.settings
+        account = choose_account(folder, self._binaries)
+        self._socket_dir = choose_socket_dir(folder, account, str(self._socket_dir))
+        for _ in range(RESTART_LIMIT):
+            self._report("starting")
+            stop_cluster_processes(folder.cluster)
+            remove_stale_files(folder.cluster, self._socket_dir)
+            ensure_cluster(folder, account, self._binaries, settings)
+            if self._is_done():
+                break
+            postmaster = Postmaster(folder, account, self._binaries, settings, self._socket_dir)
+            try:
+                self._attend(postmaster)
+            finally:
+                if postmaster.is_alive:
+                    with contextlib.suppress(OSError):
+                        self._report("stopping", postmaster)
+                    postmaster.stop()
+            if self._is_done():
+                break
+            self._deadline = time.monotonic() + self._options.start_timeout
+        else:
+            raise ConfigurationError(f"the embedded Postgres ended {RESTART_LIMIT} times: see {folder.log}")
+        remove_socket_dir(self._socket_dir)
+        self._report("stopped")
+
+    def _attend(self, postmaster: Postmaster) -> None:
+        """Return when there is no user left, or when a Postgres that was ready has ended by itself."""
+        ready = False
+        while not self._is_done():
+            if not postmaster.is_alive:
+                if ready or self._is_blocked_by_leftovers(postmaster):
+                    return
+                raise ConfigurationError(
+                    f"the embedded Postgres did not start: {postmaster.read_log_end()} ({self._folder.log})"
+                )
+            if not ready and postmaster.is_ready:
+                ready = True
+                self._report("ready", postmaster)
+            if not ready and time.monotonic() > self._deadline:
+                raise ConfigurationError(
+                    f"the embedded Postgres was not ready after {self._options.start_timeout:g} s: "
+                    f"{postmaster.read_log_end()} ({self._folder.log})"
+                )
+            time.sleep(POLL_SECONDS if ready else POLL_SECONDS / 4)
+
+    def _is_done(self) -> bool:
+        # Keeps the lock once it has it: a user who comes now waits until Postgres has stopped.
+        return self._asked_to_stop or self._users.try_exclusive()
+
+    def _is_blocked_by_leftovers(self, postmaster: Postmaster) -> bool:
+        if "shared memory block" not in postmaster.read_log_end():
+            return False
+        time.sleep(LEFTOVER_SECONDS / RESTART_LIMIT)
+        return True
+
+    def _report(self, phase: Phase, postmaster: Postmaster | None = None) -> None:
+        pid = postmaster.pid if postmaster else 0
+        write_state(self._folder, State(phase, "", str(self._socket_dir), os.getpid(), pid))
+
+    def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
+        self._asked_to_stop = True
+
+
+def main() -> None:
+    """Detach from the launching user and supervise; return at once if a supervisor is there already."""
+    options = Options.from_json(sys.stdin.read())
+    folder = DataFolder(Path(options.data_dir))
+    lock = FileLock(folder, folder.supervisor_lock)
+    if not lock.wait_exclusive(time.monotonic() + LOCK_SECONDS):
+        return
+    previous = read_state(folder)
+    socket_dir = previous.socket_dir if previous else ""
+    write_state(folder, State("starting", socket_dir=socket_dir))
+    if os.fork() != 0:
+        os._exit(0)  # the child has inherited the lock
+    os.chdir("/")
+    _redirect_output(folder)
+    try:
+        Supervisor(options, folder, socket_dir).run()
+    except ConfigurationError as error:
+        write_state(folder, State("failed", str(error), socket_dir))
+    except Exception as error:
+        traceback.print_exc()
+        message = f"the embedded Postgres did not start: {error} ({folder.supervisor_log})"
+        write_state(folder, State("failed", " ".join(message.split()), socket_dir))
+
+
+def _redirect_output(folder: DataFolder) -> None:
+    log = folder.open_private(folder.supervisor_log, os.O_WRONLY | os.O_TRUNC)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log)
+
+
+def _stay(number: int, frame: FrameType | None) -> None:
+    """Leave it to the users' lock when to end."""
+
+
+if __name__ == "__main__":
+    main()

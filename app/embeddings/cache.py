@@ -1,0 +1,130 @@
+"""A small cache of query embeddings; never of documents, never of results."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
+
+_Key = tuple[str, str, int, str]
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A call under way and how many wait for it."""
+
+    task: asyncio.Task[Vector]
+    waiters: int = 0
+
+
+class QueryCache:
+    """EmbeddingProvider that remembers the last queries for a short time.
+
+    An embedding is a pure function of text and model, so one cache serves all tenants. Equal queries at the
+    same time share one call, which ends early only when all who wait for it are gone. `hits` counts queries
+    answered without a call of their own, `misses` the others.
+    """
+
+    def __init__(
+        self,
+        inner: EmbeddingProvider,
+        *,
+        entries: int = 50,
+        ttl: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inner = inner
+        self._entries = entries
+        self._ttl = ttl
+        self._clock = clock
+        self._vectors: OrderedDict[_Key, tuple[float, Vector]] = OrderedDict()
+        self._flights: dict[_Key, _Flight] = {}
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def inner(self) -> EmbeddingProvider:
+        """The provider that answers what is not remembered."""
+        return self._inner
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self._inner.model
+
+    async def embed_query(self, text: str) -> Vector:
+        model = self._inner.model
+        key = (model.provider, model.name, model.dimensions, text)
+        remembered = self._recall(key)
+        if remembered is not None:
+            self.hits += 1
+            return remembered
+        flight = self._flights.get(key)
+        if flight is None:
+            self.misses += 1
+            flight = self._start(key, text)
+        else:
+            self.hits += 1
+        return await self._join(key, flight)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._inner.embed_documents(texts)
+
+    def count_tokens(self, text: str) -> int:
+        return self._inner.count_tokens(text)
+
+    async def close(self) -> None:
+        tasks = [flight.task for flight in self._flights.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._vectors.clear()
+        await self._inner.close()
+
+    def _recall(self, key: _Key) -> Vector | None:
+        entry = self._vectors.get(key)
+        if entry is None:
+            return None
+        expires_at, vector = entry
+        if self._clock() >= expires_at:
+            del self._vectors[key]
+            return None
+        self._vectors.move_to_end(key)
+        return vector
+
+    def _start(self, key: _Key, text: str) -> _Flight:
+        flight = _Flight(asyncio.create_task(self._fetch(key, text)))
+        self._flights[key] = flight
+        flight.task.add_done_callback(lambda _: self._land(key, flight))
+        return flight
+
+    async def _fetch(self, key: _Key, text: str) -> Vector:
+        vector = await self._inner.embed_query(text)
+        vector.setflags(write=False)
+        self._vectors[key] = (self._clock() + self._ttl, vector)
+        self._vectors.move_to_end(key)
+        while len(self._vectors) > self._entries:
+            self._vectors.popitem(last=False)
+        return vector
+
+    async def _join(self, key: _Key, flight: _Flight) -> Vector:
+        flight.waiters += 1
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.waiters -= 1
+            if flight.waiters == 0 and not flight.task.done():
+                self._drop(key, flight)  # nobody may join a call that is being cancelled
+                flight.task.cancel()
+
+    def _land(self, key: _Key, flight: _Flight) -> None:
+        self._drop(key, flight)
+        if not flight.task.cancelled():
+            flight.task.exception()  # seen, even if every waiter has gone
+
+    def _drop(self, key: _Key, flight: _Flight) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]

@@ -1,0 +1,119 @@
+"""Builds the provider that the settings name: the one place that knows all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from app.embeddings.cache import QueryCache
+from app.embeddings.models import E5, GEMINI, LOCAL, MOCK, OPENAI, resolve_model
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.resilient import CallBudget, ResiliencePolicy, ResilientProvider
+from app.embeddings.tokens import BatchLimits
+from app.errors import ConfigurationError
+
+# The time limit holds for a batch, and E5 takes 0.3 s for a chunk when it has the machine to itself.
+_LOCAL_BATCH = BatchLimits(texts=16)
+_DEFAULT = ResiliencePolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderConfig:
+    """Which provider to build; None takes the provider's own default. Times are in seconds.
+
+    `api_key` and `base_url` are those of the chosen provider and mean nothing to `local` and `mock`.
+    """
+
+    kind: str = LOCAL
+    model: str | None = None
+    dimensions: int | None = None
+    api_key: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    query_timeout: float = _DEFAULT.query.timeout
+    document_timeout: float = _DEFAULT.documents.timeout
+    attempts: int = _DEFAULT.attempts
+    failure_threshold: int = _DEFAULT.failure_threshold
+    cool_down: float = _DEFAULT.cool_down
+    cache_entries: int = 50
+    cache_ttl: float = 60.0
+
+
+def build_provider(config: ProviderConfig) -> QueryCache:
+    """Build the provider with retries, circuit breaker and query cache around it.
+
+    Raises ConfigurationError, one line that names the setting, for anything that cannot work.
+    """
+    model = resolve_model(config.kind, config.model, config.dimensions)
+    raw, batch = _build_raw(model, config)
+    policy = replace(
+        _DEFAULT,
+        attempts=config.attempts,
+        query=replace(_DEFAULT.query, timeout=config.query_timeout),
+        documents=CallBudget(config.document_timeout, _DEFAULT.documents.first_delay),
+        failure_threshold=config.failure_threshold,
+        cool_down=config.cool_down,
+        batch=batch,
+    )
+    return QueryCache(ResilientProvider(raw, policy), entries=config.cache_entries, ttl=config.cache_ttl)
+
+
+def _build_raw(model: EmbeddingModel, config: ProviderConfig) -> tuple[EmbeddingProvider, BatchLimits]:
+    match model.provider:
+        case "openai":
+            _check_access(OPENAI, config)
+            from app.embeddings.openai import OPENAI_BATCH, OpenAIProvider
+
+            return OpenAIProvider(
+                model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout
+            ), OPENAI_BATCH
+        case "gemini":
+            _check_access(GEMINI, config)
+            return _build_gemini(model, config)
+        case "mock":
+            from app.embeddings.mock import MockProvider
+
+            return MockProvider(model), _DEFAULT.batch
+        case _:
+            return (_build_e5() if model.name == E5 else _build_minilm()), _LOCAL_BATCH
+
+
+def _build_minilm() -> EmbeddingProvider:
+    from app.embeddings.local import LocalProvider, load_minilm
+
+    return LocalProvider(load_minilm())
+
+
+def _build_e5() -> EmbeddingProvider:
+    try:
+        from app.embeddings.e5 import E5Provider, load_e5
+    except ImportError:
+        raise _name_missing_extra(f"EMBEDDING_MODEL: {E5}", "multilingual") from None
+    return E5Provider(load_e5())
+
+
+def _build_gemini(model: EmbeddingModel, config: ProviderConfig) -> tuple[EmbeddingProvider, BatchLimits]:
+    try:
+        from app.embeddings.gemini import GEMINI_BATCH, GeminiProvider
+    except ImportError:
+        raise _name_missing_extra("EMBEDDING_PROVIDER: gemini", "gemini") from None
+    return GeminiProvider(
+        model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout
+    ), GEMINI_BATCH
+
+
+def _name_missing_extra(setting: str, extra: str) -> ConfigurationError:
+    return ConfigurationError(f"{setting} is not installed; run: pip install 'knowledge-search[{extra}]'")
+
+
+def _check_access(kind: str, config: ProviderConfig) -> None:
+    prefix = kind.upper()
+    if config.base_url:
+        if not config.base_url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"{prefix}_BASE_URL: must start with http:// or https://")
+    elif not config.api_key:
+        raise ConfigurationError(
+            f"{prefix}_API_KEY: EMBEDDING_PROVIDER={kind} needs a key, or {prefix}_BASE_URL "
+            "with the address of a server that takes none"
+        )
+
+
+__all__ = ["GEMINI", "LOCAL", "MOCK", "OPENAI", "ProviderConfig", "build_provider"]

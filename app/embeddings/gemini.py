@@ -1,0 +1,105 @@
+"""Embeddings from Google's Gemini API; needs the extra `gemini`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx
+from google.genai import Client, errors, types
+
+from app.embeddings.failures import describe_status, parse_retry_after
+from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
+from app.embeddings.vectors import check_vectors
+from app.errors import EmbeddingUnavailable
+
+DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com/"
+# The API's own limit is 100 texts in a batch.
+GEMINI_BATCH = BatchLimits(texts=100, tokens=20_000)
+_API_VERSION = "v1beta"  # the one that Google documents for embeddings
+_NO_KEY = "none"  # a proxy may add the key itself, and one from the environment must not reach it
+
+
+class GeminiProvider:
+    """EmbeddingProvider over one attempt per batch; retries are the wrapper's."""
+
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        *,
+        api_key: str | None,
+        base_url: str | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self._model = model
+        # With a client of ours the kit leaves aiohttp alone, whose path retries after a sleep of its own.
+        self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=True)
+        self._client = Client(
+            vertexai=False,
+            api_key=api_key or _NO_KEY,
+            http_options=types.HttpOptions(
+                base_url=base_url or DEFAULT_BASE_URL,
+                api_version=_API_VERSION,
+                timeout=int(timeout * 1000),
+                retry_options=types.HttpRetryOptions(attempts=1),
+                httpx_async_client=self._http,
+            ),
+        )
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self._model
+
+    async def embed_query(self, text: str) -> Vector:
+        return (await self._request([text], "RETRIEVAL_QUERY"))[0]
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        vectors: list[Vector] = []
+        for batch in split_batches(texts, GEMINI_BATCH, estimate_tokens):
+            vectors += await self._request(batch, "RETRIEVAL_DOCUMENT")
+        return vectors
+
+    def count_tokens(self, text: str) -> int:
+        return estimate_tokens(text)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+        self._client.close()
+
+    async def _request(self, texts: list[str], task_type: str) -> list[Vector]:
+        provider = self._model.provider
+        # Plain strings would be joined into one content, and one vector, for some models.
+        contents: list[types.ContentUnion] = [types.Content(parts=[types.Part(text=text)]) for text in texts]
+        config = types.EmbedContentConfig(task_type=task_type, output_dimensionality=self._model.dimensions)
+        try:
+            response = await self._client.aio.models.embed_content(
+                model=self._model.name, contents=contents, config=config
+            )
+        except errors.APIError as error:
+            raise _describe_error(provider, error) from None
+        except httpx.TimeoutException:
+            raise EmbeddingUnavailable(provider, "no answer in time") from None
+        except httpx.HTTPError:
+            raise EmbeddingUnavailable(provider, "not reachable") from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise EmbeddingUnavailable(provider, "malformed answer") from None
+        rows = [embedding.values for embedding in response.embeddings or []]
+        return check_vectors(provider, rows, len(texts), self._model.dimensions)
+
+
+def _describe_error(provider: str, error: errors.APIError) -> EmbeddingUnavailable:
+    details = _list_details(error)
+    # A wrong key is a 400 here, told apart from a refused input only by this.
+    rejected = any(detail.get("reason") == "API_KEY_INVALID" for detail in details)
+    headers = dict(getattr(error.response, "headers", None) or {})
+    failure = describe_status(provider, error.code, headers, key_rejected=rejected)
+    if not failure.permanent and failure.retry_after is None:
+        delays = [str(detail["retryDelay"]).removesuffix("s") for detail in details if "retryDelay" in detail]
+        failure.retry_after = parse_retry_after({"retry-after": delays[0]}) if delays else None
+    return failure
+
+
+def _list_details(error: errors.APIError) -> list[dict[str, object]]:
+    body = error.details.get("error") if isinstance(error.details, dict) else None
+    details = body.get("details") if isinstance(body, dict) else None
+    return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []

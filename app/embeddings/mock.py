@@ -1,0 +1,41 @@
+"""Vectors from a hash of the text: repeatable, instant, without meaning."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from app.embeddings.provider import EmbeddingModel, Vector
+
+
+class MockProvider:
+    """EmbeddingProvider whose vectors agree for equal texts only, on every machine."""
+
+    def __init__(self, model: EmbeddingModel) -> None:
+        self._model = model
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self._model
+
+    async def embed_query(self, text: str) -> Vector:
+        return self._embed(text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return [self._embed(text) for text in texts]
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    async def close(self) -> None:
+        return None
+
+    def _embed(self, text: str) -> Vector:
+        digest = hashlib.shake_256(text.encode("utf-8", "surrogatepass"))
+        numbers = np.frombuffer(digest.digest(4 * self._model.dimensions), dtype="<u4")
+        centred = numbers.astype(np.float64) - (2**31 - 0.5)  # never exactly 0, so the vector has a length
+        vector: Vector = (centred / np.linalg.norm(centred)).astype(np.float32)
+        vector.setflags(write=False)
+        return vector

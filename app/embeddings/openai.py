@@ -1,0 +1,90 @@
+"""Embeddings from OpenAI or any server that speaks its wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, omit
+
+from app.embeddings.failures import describe_status
+from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
+from app.embeddings.vectors import check_vectors
+from app.errors import EmbeddingUnavailable
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+# The API takes 2,048 texts and 300,000 tokens; smaller answers keep the event loop free while they are read.
+OPENAI_BATCH = BatchLimits(texts=128, tokens=100_000)
+_NO_KEY = "none"  # a server of one's own may need none, and a key from the environment must not reach it
+
+
+class OpenAIProvider:
+    """EmbeddingProvider over one attempt per batch; retries are the wrapper's."""
+
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        *,
+        api_key: str | None,
+        base_url: str | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self._model = model
+        self._client = AsyncOpenAI(
+            api_key=api_key or _NO_KEY,
+            base_url=base_url or DEFAULT_BASE_URL,
+            max_retries=0,
+            timeout=timeout,
+        )
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self._model
+
+    async def embed_query(self, text: str) -> Vector:
+        return (await self._request([text]))[0]
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        vectors: list[Vector] = []
+        for batch in split_batches(texts, OPENAI_BATCH, estimate_tokens):
+            vectors += await self._request(batch)
+        return vectors
+
+    def count_tokens(self, text: str) -> int:
+        return estimate_tokens(text)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _request(self, texts: list[str]) -> list[Vector]:
+        provider = self._model.provider
+        # Other models, and most servers of one's own, refuse a request that names the dimensions.
+        shortens = self._model.name.startswith("text-embedding-3")
+        try:
+            response = await self._client.embeddings.with_raw_response.create(
+                model=self._model.name,
+                input=texts,
+                dimensions=self._model.dimensions if shortens else omit,
+                encoding_format="float",
+            )
+        except APITimeoutError:
+            raise EmbeddingUnavailable(provider, "no answer in time") from None
+        except APIConnectionError:
+            raise EmbeddingUnavailable(provider, "not reachable") from None
+        except APIStatusError as error:
+            raise describe_status(provider, error.status_code, error.response.headers) from None
+        rows = _read_rows(provider, response.content)
+        return check_vectors(provider, rows, len(texts), self._model.dimensions)
+
+
+def _read_rows(provider: str, body: bytes) -> list[object]:
+    """Take the vectors out of an answer, in the order of its `index` fields."""
+    try:
+        items = orjson.loads(body)["data"]
+        rows = {item["index"]: item["embedding"] for item in items}
+        if len(rows) != len(items):
+            raise EmbeddingUnavailable(provider, "malformed answer")
+        return [rows[index] for index in sorted(rows)]
+    except (ValueError, TypeError, KeyError):
+        raise EmbeddingUnavailable(provider, "malformed answer") from None

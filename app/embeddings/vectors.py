@@ -1,0 +1,37 @@
+"""The check that every remote answer passes before it counts as embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.embeddings.provider import Vector
+from app.errors import EmbeddingUnavailable
+
+
+def check_vectors(provider: str, rows: object, count: int, dimensions: int) -> list[Vector]:
+    """Turn a provider's numbers into `count` unit vectors of `dimensions` each, or refuse them all.
+
+    Raises EmbeddingUnavailable for a wrong count, a wrong dimension (permanent), anything that is not a
+    number, and vectors that are not finite or have no length.
+    """
+    if not isinstance(rows, list) or len(rows) != count:
+        given = len(rows) if isinstance(rows, list) else "no list of"
+        raise EmbeddingUnavailable(provider, f"{given} vectors for {count} texts")
+    for row in rows:
+        if not isinstance(row, list):
+            raise EmbeddingUnavailable(provider, "malformed answer")
+        if len(row) != dimensions:
+            raise EmbeddingUnavailable(
+                provider, f"vectors of {len(row)} dimensions instead of {dimensions}", permanent=True
+            )
+    try:
+        matrix = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise EmbeddingUnavailable(provider, "malformed answer") from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not (np.isfinite(matrix).all() and np.isfinite(lengths).all() and lengths.all()):
+        raise EmbeddingUnavailable(provider, "vectors that are not finite or have no length")
+    unit = (matrix / lengths).astype(np.float32)
+    unit.setflags(write=False)
+    return list(unit)

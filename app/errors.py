@@ -1,0 +1,130 @@
+"""What can go wrong, as facts. Nothing here knows of HTTP: `app.api.problems` maps each to a status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class KnowledgeError(Exception):
+    """Any refusal or failure that a caller is told about; its text is safe to show."""
+
+
+class ConfigurationError(KnowledgeError):
+    """The service cannot start as configured; one line that names the setting and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One field that broke a rule: `field` is a dotted path, `message` says what is allowed."""
+
+    field: str
+    message: str
+
+
+class InvalidInput(KnowledgeError):
+    """Input outside its range; nothing was read from or written to the database."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(f"{e.field}: {e.message}" for e in self.errors))
+
+    @classmethod
+    def of(cls, field: str, message: str) -> InvalidInput:
+        return cls([FieldError(field, message)])
+
+
+class Unauthenticated(KnowledgeError):
+    """No valid token, or the token's tenant does not exist."""
+
+
+class Forbidden(KnowledgeError):
+    """A valid token without the role that the action needs."""
+
+
+class NotFound(KnowledgeError):
+    """The thing does not exist for this caller; another tenant's things do not exist either."""
+
+
+class EntryNotFound(NotFound):
+    """No entry with this id in the tenant."""
+
+
+class AssetNotFound(NotFound):
+    """No asset with this id in the tenant."""
+
+
+class SavedSearchNotFound(NotFound):
+    """No saved search with this id that belongs to the caller."""
+
+
+class TenantNotFound(NotFound):
+    """No tenant with this id or slug."""
+
+
+class SearchNotFound(NotFound):
+    """No search with this id in the tenant, or its record has expired."""
+
+
+class Conflict(KnowledgeError):
+    """The change contradicts what is stored."""
+
+
+class PreconditionFailed(KnowledgeError):
+    """The entry changed since the caller read it (If-Match)."""
+
+
+class TooLarge(KnowledgeError):
+    """The input is larger than the limit that the text names."""
+
+
+class UnsupportedMediaType(KnowledgeError):
+    """The file is of a kind that is not read; the text lists those that are."""
+
+
+class CursorExpired(KnowledgeError):
+    """The ranked list that this cursor continues is gone; search again."""
+
+
+class RateLimited(KnowledgeError):
+    """A named limit is used up; try again after `retry_after` seconds."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class DatabaseUnavailable(KnowledgeError):
+    """The database does not answer now; try again after `retry_after` seconds."""
+
+    def __init__(self, retry_after: float = 1.0) -> None:
+        self.retry_after = retry_after
+        super().__init__("the database is not reachable at the moment")
+
+
+class EmbeddingUnavailable(KnowledgeError):
+    """The provider gave no usable vector.
+
+    `attempts` counts the calls made (0: the circuit was open), `retry_after` is the provider's own wish in
+    seconds, and `permanent` says that trying again with the same input and key will not help.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        reason: str,
+        *,
+        attempts: int = 1,
+        retry_after: float | None = None,
+        permanent: bool = False,
+    ) -> None:
+        self.provider = provider
+        self.reason = reason
+        self.attempts = attempts
+        self.retry_after = retry_after
+        self.permanent = permanent
+        super().__init__(f"{provider} unavailable: {reason}")
+
+
+class UnreadableDocument(KnowledgeError):
+    """A file could not be turned into text; the text is a reason that a person understands."""

@@ -1,0 +1,30 @@
+"""Factors that lift or lower fused scores, where a search asks for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from app.db import records as db
+from app.db.session import Database
+from app.knowledge.fusion import Candidate, apply_boosts
+from app.knowledge.query import Boost
+from app.knowledge.tenants import TenantContext
+
+
+async def apply(
+    database: Database, tenant: TenantContext, names: Sequence[Boost], candidates: Sequence[Candidate]
+) -> None:
+    """Multiply each candidate's score by its type's weight, 1 + ln(1 + accesses), and the verified factor."""
+    async with database.tenant_session(tenant.tenant_id) as session:
+        rows = await db.boost_facts(session, [c.entry_id for c in candidates])
+    settings = tenant.settings
+    factors = {}
+    for row in rows:
+        available = {
+            "type": settings.type_weights.get(row["entry_type"], 1.0),
+            "access": 1 + math.log1p(row["accesses"]),
+            "verified": settings.verified_boost if row["is_verified"] else 1.0,
+        }
+        factors[row["id"]] = {name: available[name] for name in dict.fromkeys(names)}
+    apply_boosts(candidates, factors)

@@ -1,0 +1,110 @@
+"""Giving entries their vectors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from app.db import embeddings as db
+from app.db.embeddings import PassageVector
+from app.db.session import Database, Row
+from app.documents.chunking import split_text
+from app.embeddings.provider import EmbeddingProvider
+from app.errors import EmbeddingUnavailable, KnowledgeError
+from app.knowledge.entry import embedding_text
+from app.knowledge.tenants import TenantContext, TenantDirectory
+
+log = logging.getLogger("app.knowledge.embedding")
+
+BATCH = 64
+
+
+class EntryEmbedder:
+    """Makes and stores the vectors that entries wait for. No transaction is open while a provider works."""
+
+    def __init__(
+        self,
+        database: Database,
+        providers: Mapping[int, EmbeddingProvider],
+        tenants: TenantDirectory,
+    ) -> None:
+        self._database = database
+        self._providers = providers
+        self._tenants = tenants
+
+    async def embed_soon(self, tenant_id: UUID, ids: Sequence[UUID], wait: float) -> bool:
+        """Try to embed entries within `wait` seconds; whatever fails is left to the queue. True when all is done."""
+        try:
+            async with asyncio.timeout(wait):
+                return await self.embed(tenant_id, ids) == 0
+        except (TimeoutError, KnowledgeError) as error:
+            log.info(
+                "embedding left to the queue",
+                extra={"tenant_id": str(tenant_id), "entries": len(ids), "reason": type(error).__name__},
+            )
+            return False
+
+    async def embed(self, tenant_id: UUID, ids: Sequence[UUID] | None = None) -> int:
+        """Embed waiting entries, or those of `ids` that wait, one batch; returns how many of the batch still wait.
+
+        Raises EmbeddingUnavailable, TenantNotFound and DatabaseUnavailable.
+        """
+        tenant = await self._tenants.context(tenant_id)
+        model_id = tenant.space.model_id
+        async with self._database.tenant_session(tenant_id) as session:
+            waiting = list(await db.list_pending(session, model_id, ids, BATCH))
+            if waiting:
+                served = await db.copy_known(session, model_id, [row["entry_id"] for row in waiting])
+                waiting = [row for row in waiting if row["entry_id"] not in served]
+        if not waiting:
+            return 0
+        vectors = await self._make_vectors(tenant, waiting)
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.store_vectors(session, model_id, vectors)
+        return 0
+
+    async def embed_all(self, tenant_id: UUID) -> int:
+        """Embed until nothing waits; returns the number of batches. Raises as `embed` does."""
+        batches = 0
+        while True:
+            tenant = await self._tenants.context(tenant_id)
+            async with self._database.tenant_session(tenant_id) as session:
+                if not await db.list_pending(session, tenant.space.model_id, None, 1):
+                    return batches
+            await self.embed(tenant_id)
+            batches += 1
+
+    async def _make_vectors(self, tenant: TenantContext, rows: Sequence[Row]) -> list[PassageVector]:
+        provider = self._providers.get(tenant.space.model_id)
+        if provider is None:
+            raise EmbeddingUnavailable(tenant.model.provider, "no provider for the tenant's model", attempts=0)
+        texts: list[str] = []
+        places: list[tuple[UUID, int, bytes, int, int]] = []
+        for row in rows:
+            for passage, (text, start, end) in enumerate(make_passages(provider, row["title"], row["content"])):
+                texts.append(text)
+                places.append((row["entry_id"], passage, row["text_hash"], start, end))
+        vectors = await provider.embed_documents(texts)
+        return [PassageVector(*place, vector) for place, vector in zip(places, vectors, strict=True)]
+
+
+def make_passages(
+    provider: EmbeddingProvider, title: str | None, content: str
+) -> list[tuple[str, int, int]]:
+    """The texts to embed for an entry, with their offsets in its content: one, or several for a long entry.
+
+    Each passage carries the title, so that it is understood without the others.
+    """
+    whole = embedding_text(title, content)
+    limit = provider.model.max_tokens
+    if provider.count_tokens(whole) <= limit:
+        return [(whole, 0, len(content))]
+    room = limit - (provider.count_tokens(title) if title else 0)
+    if room < limit // 2:
+        title, room = None, limit
+    return [
+        (embedding_text(title, content[start:end]), start, end)
+        for start, end in split_text(content, provider.count_tokens, room)
+    ]

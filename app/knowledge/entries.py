@@ -1,0 +1,296 @@
+"""Writing and reading entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from app.db import embeddings as vectors
+from app.db import entries as db
+from app.db import records
+from app.db.identifiers import new_id
+from app.db.session import Database, Row, TenantSession
+from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
+from app.knowledge.embedding import EntryEmbedder
+from app.knowledge.entry import DEFAULTS, Entry, check_draft, content_hash, detect, new_entry_values
+from app.knowledge.jobs import JobQueue
+from app.knowledge.paging import Page, page_of
+
+Outcome = Literal["created", "updated", "unchanged", "failed"]
+
+MAX_BULK = 1_000
+EMBEDDING_WAIT = 5.0
+"""Seconds that writing a single entry waits for its vector; the queue makes it later if that is not enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What became of one entry of a bulk write; `error` says why it failed."""
+
+    index: int
+    id: UUID | None
+    status: Outcome
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One entry of a write: its place in the request and its checked, given fields."""
+
+    index: int
+    given: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[str | None, bytes]:
+        """What makes it the same as another: external_id, else the hash of the content."""
+        external_id = self.given.get("external_id")
+        return (external_id, b"" if external_id else content_hash(self.given["content"]))
+
+
+class EntryService:
+    """Creates, reads, lists, changes and deletes the entries of any tenant."""
+
+    def __init__(self, database: Database, embedder: EntryEmbedder, jobs: JobQueue) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._jobs = jobs
+
+    async def create(
+        self, tenant_id: UUID, values: Mapping[str, Any], *, actor: str = "service"
+    ) -> tuple[Entry, bool]:
+        """Add an entry, or bring the one with the same external_id, else the same content, up to these values.
+
+        Returns the entry and whether it is new. Once this returns it is found by its words, and normally by its
+        meaning. Raises InvalidInput, Conflict and DatabaseUnavailable.
+        """
+        draft = Draft(0, check_draft(values))
+        if "content" not in draft.given:
+            new_entry_values(draft.given)
+        async with self._database.tenant_session(tenant_id) as session:
+            await _check_references(session, [draft])
+            (result,) = await self._write(session, [draft], actor)
+        assert result.id is not None
+        if result.status != "unchanged":
+            await self._embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
+        return await self.get(tenant_id, result.id), result.status == "created"
+
+    async def create_many(
+        self, tenant_id: UUID, items: Sequence[Mapping[str, Any]], *, actor: str = "service"
+    ) -> list[BulkResult]:
+        """Write 1 to 1,000 entries as `create` does; one that is refused does not keep the others from being kept.
+
+        Vectors follow in the background. Raises InvalidInput for a wrong number of items, DatabaseUnavailable.
+        """
+        if not 1 <= len(items) <= MAX_BULK:
+            raise InvalidInput.of("entries", f"must hold 1 to {MAX_BULK} entries")
+        results: dict[int, BulkResult] = {}
+        drafts: list[Draft] = []
+        for index, item in enumerate(items):
+            try:
+                given = check_draft(item)
+                new_entry_values(given) if "content" not in given else None
+                drafts.append(Draft(index, given))
+            except InvalidInput as error:
+                results[index] = BulkResult(index, None, "failed", str(error))
+        async with self._database.tenant_session(tenant_id) as session:
+            for draft, problem in await _unresolved(session, drafts):
+                results[draft.index] = BulkResult(draft.index, None, "failed", problem)
+            drafts = [d for d in drafts if d.index not in results]
+            # Repeats within one request are written in turn, each seeing the one before.
+            while drafts:
+                firsts = {d.key: d for d in reversed(drafts)}
+                turn = [d for d in drafts if firsts[d.key] is d]
+                for result in await self._write(session, turn, actor):
+                    results[result.index] = result
+                drafts = [d for d in drafts if firsts[d.key] is not d]
+        self._jobs.wake()
+        return [results[index] for index in range(len(items))]
+
+    async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry:
+        """One entry. Raises EntryNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            rows = await db.fetch_entries(session, [entry_id])
+        if entry_id not in rows:
+            raise EntryNotFound("there is no entry with this id")
+        return Entry.from_row(rows[entry_id])
+
+    async def list_entries(
+        self,
+        tenant_id: UUID,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        entry_type: str | None = None,
+        tag: str | None = None,
+        asset_id: UUID | None = None,
+        external_id: str | None = None,
+    ) -> Page[Entry]:
+        """Entries, newest first. Raises InvalidInput for a bad cursor."""
+        async with self._database.tenant_session(tenant_id) as session:
+
+            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
+                return await db.list_entries(
+                    session,
+                    before=before,
+                    limit=count,
+                    entry_type=entry_type,
+                    tag=tag,
+                    asset_id=asset_id,
+                    external_id=external_id,
+                )
+
+            page = await page_of(read, limit, cursor, "created_at")
+            rows = await db.fetch_entries(session, [row["id"] for row in page.items])
+        return Page([Entry.from_row(rows[r["id"]]) for r in page.items], page.next_cursor)
+
+    async def change(
+        self,
+        tenant_id: UUID,
+        entry_id: UUID,
+        values: Mapping[str, Any],
+        *,
+        if_version: int | None = None,
+        actor: str = "service",
+    ) -> Entry:
+        """Change the given fields; a changed text is embedded anew.
+
+        Raises EntryNotFound, InvalidInput, PreconditionFailed when the entry is no longer at `if_version`, and
+        Conflict when another entry has the same content or external_id, or the text belongs to an asset.
+        """
+        given = check_draft(values)
+        try:
+            async with self._database.tenant_session(tenant_id) as session:
+                row = await db.lock_entry(session, entry_id)
+                if row is None:
+                    raise EntryNotFound("there is no entry with this id")
+                if if_version is not None and row["version"] != if_version:
+                    raise PreconditionFailed("the entry has changed since it was read")
+                await _check_references(session, [Draft(0, given)], entry_id)
+                if row["asset_id"] is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
+                    raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
+                changed = await self._apply(session, [(row, given)])
+                if changed:
+                    await records.write_audit(
+                        session, actor, "entry.update", [entry_id], {"fields": sorted(given)}
+                    )
+        except asyncpg.UniqueViolationError as error:
+            raise Conflict("another entry has the same content or external_id") from error
+        if changed:
+            await self._embedder.embed_soon(tenant_id, [entry_id], EMBEDDING_WAIT)
+        return await self.get(tenant_id, entry_id)
+
+    async def delete(
+        self, tenant_id: UUID, entry_id: UUID, *, if_version: int | None = None, actor: str = "service"
+    ) -> None:
+        """Remove an entry. Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset."""
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await db.lock_entry(session, entry_id)
+            if row is None:
+                raise EntryNotFound("there is no entry with this id")
+            if if_version is not None and row["version"] != if_version:
+                raise PreconditionFailed("the entry has changed since it was read")
+            if row["asset_id"] is not None:
+                raise Conflict("the entry is a chunk of an asset: delete the asset instead")
+            await db.delete_entry(session, entry_id)
+            await records.write_audit(session, actor, "entry.delete", [entry_id], {})
+
+    async def _write(self, session: TenantSession, drafts: Sequence[Draft], actor: str) -> list[BulkResult]:
+        """Insert or update drafts that do not repeat one another."""
+        results: list[BulkResult] = []
+        remaining = list(drafts)
+        for _ in range(5):
+            same = await db.find_same(session, [d.key for d in remaining])
+            new = {new_id(): d for place, d in enumerate(remaining) if place not in same}
+            added: set[UUID] = set()
+            if new:
+                rows = [{"id": i, **new_entry_values(d.given)} for i, d in new.items()]
+                added = await db.insert_entries(session, rows)
+                await vectors.mark_pending(session, sorted(added))
+            results += [BulkResult(new[i].index, i, "created") for i in added]
+            existing = await db.lock_entries(session, sorted(set(same.values())))
+            known = [(d, existing[same[p]]) for p, d in enumerate(remaining) if same.get(p) in existing]
+            changed = await self._apply(session, [(row, d.given) for d, row in known])
+            results += [
+                BulkResult(d.index, row["id"], "updated" if row["id"] in changed else "unchanged")
+                for d, row in known
+            ]
+            done = {r.index for r in results}
+            # Left over: another writer added the same entry meanwhile, or removed it.
+            remaining = [d for d in remaining if d.index not in done]
+            if not remaining:
+                break
+        else:
+            raise Conflict("the entry is being written by others; try again")
+        touched = [r.id for r in results if r.id is not None and r.status != "unchanged"]
+        if touched:
+            await self._jobs.enqueue(session, "embed_entries", "entries", delay=0.0 if len(drafts) > 1 else 6.0)
+            counts = {s: sum(r.status == s for r in results) for s in ("created", "updated")}
+            await records.write_audit(session, actor, "entry.write", touched, counts)
+        return results
+
+    async def _apply(
+        self, session: TenantSession, changes: Sequence[tuple[Row, Mapping[str, Any]]]
+    ) -> set[UUID]:
+        """Write what differs to locked rows; returns the ids of the entries that changed."""
+        updates: list[dict[str, Any]] = []
+        new_texts: list[UUID] = []
+        for row, given in changes:
+            stored = {name: row[name] for name in ("content", *DEFAULTS)}
+            stored["metadata"] = orjson.loads(stored["metadata"])
+            wanted = {**stored, **given}
+            text_changed = any(wanted[name] != stored[name] for name in ("content", "title"))
+            if wanted["language"] is None or (text_changed and "language" not in given):
+                wanted["language"] = detect(wanted["title"], wanted["content"])
+            if wanted != stored:
+                updates.append({"id": row["id"], **wanted})
+                if text_changed:
+                    new_texts.append(row["id"])
+        if updates:
+            await db.update_entries(session, updates)
+        if new_texts:
+            await vectors.drop_vectors(session, new_texts)
+            await vectors.mark_pending(session, new_texts)
+            await self._jobs.enqueue(session, "embed_entries", "entries", delay=6.0)
+        return {u["id"] for u in updates}
+
+
+async def _unresolved(
+    session: TenantSession, drafts: Sequence[Draft], entry_id: UUID | None = None
+) -> list[tuple[Draft, str]]:
+    """Drafts that refer to entries which do not exist in the tenant, or to themselves, with what is wrong."""
+
+    def references(draft: Draft) -> list[tuple[str, UUID]]:
+        single = [(n, draft.given[n]) for n in ("parent_id", "superseded_by_id") if draft.given.get(n) is not None]
+        return single + [("source_ids", i) for i in draft.given.get("source_ids") or ()]
+
+    wanted = {i for draft in drafts for _, i in references(draft)}
+    if not wanted:
+        return []
+    missing = await db.find_missing(session, sorted(wanted))
+    found: list[tuple[Draft, str]] = []
+    for draft in drafts:
+        for name, reference in references(draft):
+            if reference in missing:
+                found.append((draft, f"{name}: there is no entry with this id"))
+                break
+            if reference == entry_id:
+                found.append((draft, f"{name}: must be another entry"))
+                break
+    return found
+
+
+async def _check_references(
+    session: TenantSession, drafts: Sequence[Draft], entry_id: UUID | None = None
+) -> None:
+    """Raises InvalidInput that names the field of the first reference that does not resolve."""
+    for _, problem in await _unresolved(session, drafts, entry_id):
+        field, _, message = problem.partition(": ")
+        raise InvalidInput.of(field, message)
+
+

@@ -1,0 +1,94 @@
+"""Fusing the two legs into one ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from app.knowledge.query import Weights
+
+KEYWORD_SHARE = 0.8
+"""Worth of a fully covered query against a cosine of 1 in score fusion; see docs of `score_fusion`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LegHit:
+    """An entry as one leg found it; `value` is a cosine similarity or a BM25 score."""
+
+    entry_id: UUID
+    updated_at: datetime
+    value: float
+
+
+@dataclass(slots=True)
+class Candidate:
+    """An entry that at least one leg found, ranks counted from 1."""
+
+    entry_id: UUID
+    updated_at: datetime
+    semantic_rank: int | None = None
+    similarity: float | None = None
+    keyword_rank: int | None = None
+    keyword_score: float | None = None
+    semantic_term: float = 0.0
+    keyword_term: float = 0.0
+    boosts: dict[str, float] = field(default_factory=dict)
+    score: float = 0.0
+
+    @property
+    def sources(self) -> list[str]:
+        """The legs that found the entry."""
+        legs = (("semantic", self.semantic_rank), ("keyword", self.keyword_rank))
+        return [leg for leg, rank in legs if rank is not None]
+
+
+def join_legs(semantic: Sequence[LegHit], keyword: Sequence[LegHit]) -> list[Candidate]:
+    """One candidate for each entry, with its rank in each leg."""
+    found: dict[UUID, Candidate] = {}
+    for rank, hit in enumerate(semantic, 1):
+        candidate = found.setdefault(hit.entry_id, Candidate(hit.entry_id, hit.updated_at))
+        candidate.semantic_rank, candidate.similarity = rank, hit.value
+    for rank, hit in enumerate(keyword, 1):
+        candidate = found.setdefault(hit.entry_id, Candidate(hit.entry_id, hit.updated_at))
+        candidate.keyword_rank, candidate.keyword_score = rank, hit.value
+    return list(found.values())
+
+
+def reciprocal_rank_fusion(candidates: Sequence[Candidate], weights: Weights, k: int = 60) -> None:
+    """Score each candidate by w_semantic/(k + rank) + w_keyword/(k + rank); an absent leg adds nothing.
+
+    Reciprocal Rank Fusion and k = 60 are from Cormack, Clarke and Büttcher (SIGIR 2009).
+    """
+    for c in candidates:
+        c.semantic_term = weights.semantic / (k + c.semantic_rank) if c.semantic_rank else 0.0
+        c.keyword_term = weights.keyword / (k + c.keyword_rank) if c.keyword_rank else 0.0
+        c.score = c.semantic_term + c.keyword_term
+
+
+def score_fusion(candidates: Sequence[Candidate], best_keyword_score: float) -> None:
+    """Score each candidate by its cosine plus the covered share of the query's words.
+
+    The keyword score is divided by what an entry that covers the whole query would reach, so the sum does not
+    depend on which other entries were found.
+    """
+    for c in candidates:
+        c.semantic_term = max(c.similarity or 0.0, 0.0)
+        c.keyword_term = (
+            KEYWORD_SHARE * (c.keyword_score or 0.0) / best_keyword_score if best_keyword_score else 0.0
+        )
+        c.score = c.semantic_term + c.keyword_term
+
+
+def apply_boosts(candidates: Sequence[Candidate], factors: Mapping[UUID, Mapping[str, float]]) -> None:
+    """Multiply fused scores by the named factors of each entry."""
+    for c in candidates:
+        for name, factor in factors.get(c.entry_id, {}).items():
+            c.boosts[name] = factor
+            c.score *= factor
+
+
+def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Best first; ties by newest change, then by id."""
+    return sorted(candidates, key=lambda c: (-c.score, -c.updated_at.timestamp(), c.entry_id.bytes))

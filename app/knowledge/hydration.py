@@ -1,0 +1,69 @@
+"""Reading the hits that a ranking chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from app.db import search as db
+from app.db.session import Database, Row
+from app.embeddings.provider import Vector
+from app.knowledge.fusion import Candidate
+from app.knowledge.query import SearchQuery
+from app.knowledge.results import Hit
+from app.knowledge.snippet import make_snippet
+from app.knowledge.tenants import TenantContext
+
+
+async def hydrate(
+    database: Database,
+    tenant: TenantContext,
+    query: SearchQuery,
+    page: Sequence[Candidate],
+    vector: Vector | None,
+) -> list[Hit]:
+    """The page's entries in its order; one that went away or was hidden since the ranking is left out."""
+    if not page:
+        return []
+    async with database.tenant_session(tenant.tenant_id) as session:
+        rows = await db.hydrate(
+            session, tenant.space, [c.entry_id for c in page], query.query, vector, query.entry_filter
+        )
+    by_id = {c.entry_id: c for c in page}
+    return [_hit(row, by_id[row["id"]], query.query) for row in rows]
+
+
+def _hit(row: Row, candidate: Candidate, query: str) -> Hit:
+    passage = None
+    if row["char_start"] is not None and candidate.similarity is not None:
+        passage = (row["char_start"], row["char_end"])
+    snippet = make_snippet(
+        row["title"], row["content"], row["language"], query, row["query_lexemes"], passage
+    )
+    return Hit(
+        id=row["id"],
+        entry_type=row["entry_type"],
+        title=row["title"],
+        content=row["content"],
+        tags=row["tags"],
+        roles=row["roles"],
+        confidence=row["confidence"],
+        scope=row["scope"],
+        parent_id=row["parent_id"],
+        source_ids=row["source_ids"],
+        superseded_by_id=row["superseded_by_id"],
+        is_verified=row["is_verified"],
+        asset_id=row["asset_id"],
+        asset_name=row["asset_name"],
+        chunk_index=row["chunk_index"],
+        metadata=orjson.loads(row["metadata"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        score=candidate.score,
+        similarity=candidate.similarity,
+        keyword_score=candidate.keyword_score,
+        sources=candidate.sources,
+        snippet=snippet.text,
+        matched_terms=snippet.matched_terms,
+    )

@@ -1,0 +1,200 @@
+"""What is kept of each search: its receipt, the ranking that further pages continue, and access counts.
+
+Nothing here delays a search: records wait in a bounded queue and are written in batches; what does not fit
+is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections import Counter, defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from app.db import records as db
+from app.db.records import SearchRecord
+from app.db.session import Database
+from app.errors import CursorExpired, InvalidInput, KnowledgeError
+from app.knowledge.fusion import Candidate
+from app.knowledge.plan import Plan
+from app.knowledge.query import SearchQuery
+from app.knowledge.results import SearchResult
+
+log = logging.getLogger("app.knowledge.journal")
+
+QUEUE_LENGTH = 10_000
+BATCH = 500
+SETUP = "set local synchronous_commit=off;"
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedRanking:
+    """A ranked list as its search saw it, so that pages neither repeat nor skip a hit."""
+
+    candidates: Sequence[Candidate]
+    fallback: bool
+    search_modes_used: Sequence[str]
+    exact: bool
+    estimated_matches: int
+
+    def cursor(self, search_id: UUID, offset: int) -> str:
+        """Where the next page starts, as an opaque text."""
+        return base64.urlsafe_b64encode(search_id.bytes + offset.to_bytes(4)).decode().rstrip("=")
+
+    def as_json(self) -> list[list[Any]]:
+        """The ranking as it is stored."""
+        return [
+            [
+                c.entry_id,
+                c.updated_at.timestamp(),
+                c.semantic_rank,
+                c.similarity,
+                c.keyword_rank,
+                c.keyword_score,
+                c.score,
+            ]
+            for c in self.candidates
+        ]
+
+    @classmethod
+    def from_receipt(cls, receipt: dict[str, Any]) -> PinnedRanking:
+        """The ranking that a receipt holds."""
+        candidates = [
+            Candidate(
+                UUID(i),
+                datetime.fromtimestamp(at, UTC),
+                semantic_rank=semantic_rank,
+                similarity=similarity,
+                keyword_rank=keyword_rank,
+                keyword_score=keyword_score,
+                score=score,
+            )
+            for i, at, semantic_rank, similarity, keyword_rank, keyword_score, score in receipt["ranking"]
+        ]
+        return cls(
+            candidates,
+            receipt["fallback"],
+            receipt["search_modes_used"],
+            receipt["exact"],
+            receipt["estimated_matches"],
+        )
+
+
+def read_cursor(cursor: str) -> tuple[UUID, int]:
+    """The search and the offset that a cursor names. Raises InvalidInput."""
+    try:
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    except (binascii.Error, ValueError):
+        raw = b""
+    if len(raw) != 20:
+        raise InvalidInput.of("cursor", "must be the next_cursor of an earlier answer")
+    return UUID(bytes=raw[:16]), int.from_bytes(raw[16:])
+
+
+class SearchJournal:
+    """Keeps searches, in batches for each tenant, in the background."""
+
+    def __init__(self, database: Database, *, queue_length: int = QUEUE_LENGTH) -> None:
+        self._database = database
+        self._queue: deque[tuple[UUID, SearchRecord, list[UUID]]] = deque()
+        self._queue_length = queue_length
+        self._writer: asyncio.Task[None] | None = None
+        self.dropped = 0
+        self.written = 0
+
+    def record(self, plan: Plan, result: SearchResult, pinned: PinnedRanking, subject: str) -> None:
+        """Queue one search; returns at once."""
+        if len(self._queue) >= self._queue_length:
+            self.dropped += 1
+            return
+        metadata = result.metadata
+        model = plan.tenant.model
+        receipt: dict[str, Any] = {
+            "mode": plan.query.mode,
+            "fusion": plan.fusion,
+            "weights": [plan.weights.semantic, plan.weights.keyword],
+            "rrf_k": plan.query.rrf_k,
+            "similarity_threshold": plan.threshold,
+            "model": [model.provider, model.name, model.dimensions],
+            "fallback": pinned.fallback,
+            "search_modes_used": pinned.search_modes_used,
+            "exact": pinned.exact,
+            "estimated_matches": pinned.estimated_matches,
+            "ranking": pinned.as_json(),
+        }
+        if plan.tenant.settings.keep_query_text:
+            receipt["query"] = plan.query.query
+        record = SearchRecord(
+            id=metadata.search_id,
+            subject=subject,
+            at=datetime.now(UTC),
+            fallback=metadata.fallback_mode,
+            result_count=len(result.results),
+            query_time_ms=metadata.query_time_ms,
+            receipt=receipt,
+        )
+        self._queue.append((plan.tenant.tenant_id, record, [hit.id for hit in result.results]))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
+
+    async def pinned(
+        self, tenant_id: UUID, query: SearchQuery, cursor: str
+    ) -> tuple[UUID, int, PinnedRanking]:
+        """The ranking that a cursor continues. Raises InvalidInput, CursorExpired."""
+        search_id, offset = read_cursor(cursor)
+        # Another instance may be about to write the record: it does so within moments.
+        for delay in (0.0, 0.05, 0.2, 0.5):
+            await asyncio.sleep(delay)
+            for queued_tenant, record, _ in list(self._queue):
+                if queued_tenant == tenant_id and record.id == search_id:
+                    await self.flush()
+            async with self._database.tenant_session(tenant_id) as session:
+                row = await db.fetch_search(session, search_id)
+            if row is not None:
+                return search_id, offset, PinnedRanking.from_receipt(orjson.loads(row["receipt"]))
+        raise CursorExpired("the ranked list that this cursor continues is gone; search again")
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is written."""
+        while self._writer is not None and not self._writer.done():
+            await asyncio.shield(self._writer)
+
+    async def close(self) -> None:
+        """Write what is queued, within a few seconds."""
+        try:
+            await asyncio.wait_for(self.flush(), 5)
+        except TimeoutError:
+            log.warning("search records lost at shutdown", extra={"records": len(self._queue)})
+
+    async def _write(self) -> None:
+        await asyncio.sleep(0.02)
+        while self._queue:
+            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            by_tenant: dict[UUID, list[tuple[SearchRecord, list[UUID]]]] = defaultdict(list)
+            for tenant_id, record, shown in batch:
+                by_tenant[tenant_id].append((record, shown))
+            for tenant_id, records in by_tenant.items():
+                await self._write_tenant(tenant_id, records)
+
+    async def _write_tenant(self, tenant_id: UUID, records: list[tuple[SearchRecord, list[UUID]]]) -> None:
+        accesses = Counter(entry_id for _, shown in records for entry_id in shown)
+        try:
+            async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
+                await db.insert_searches(session, [record for record, _ in records])
+                if accesses:
+                    await db.count_accesses(session, accesses)
+            self.written += len(records)
+        except (KnowledgeError, Exception) as error:  # a record is never worth a failed search
+            self.dropped += len(records)
+            log.warning(
+                "search records dropped",
+                extra={"records": len(records), "tenant_id": str(tenant_id), "error": type(error).__name__},
+            )

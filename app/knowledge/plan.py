@@ -1,0 +1,70 @@
+"""A search with every choice made, and what its legs bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.embeddings.provider import Vector
+from app.errors import EmbeddingUnavailable, InvalidInput
+from app.knowledge.fusion import LegHit
+from app.knowledge.query import SearchQuery, Weights
+from app.knowledge.semantic_leg import EXACT_LIMIT, SemanticHits
+from app.knowledge.tenants import TenantContext
+
+KEYWORD_BUDGET = 1_000
+"""Postings that the keyword leg reads for its candidates, rarest words first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDefaults:
+    """The service's own choices, where neither the search nor its tenant makes one."""
+
+    weights: Weights = field(default_factory=Weights)
+    similarity_threshold: float | None = None
+    exact_limit: int = EXACT_LIMIT
+    keyword_budget: int = KEYWORD_BUDGET
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A search with every choice made: the request's, else the tenant's, else the service's, else the model's."""
+
+    query: SearchQuery
+    tenant: TenantContext
+    weights: Weights
+    threshold: float
+    fusion: str
+    wanted: int
+
+
+@dataclass(slots=True)
+class Legs:
+    """What the legs brought, and how long they took (seconds)."""
+
+    semantic: SemanticHits | None = None
+    keyword: Sequence[LegHit] | None = None
+    keyword_matches: int = 0
+    best_keyword_score: float = 0.0
+    vector: Vector | None = None
+    failure: EmbeddingUnavailable | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefaults) -> Plan:
+    """Settle weights, threshold, fusion and depth. Raises InvalidInput for what only the tenant can judge."""
+    settings = tenant.settings
+    dimensions = tenant.space.dimensions
+    if query.query_embedding is not None and len(query.query_embedding) != dimensions:
+        raise InvalidInput.of("query_embedding", f"must have {dimensions} numbers, as the tenant's model has")
+    if settings.max_limit is not None and query.limit > settings.max_limit:
+        raise InvalidInput.of("limit", f"must be between 1 and {settings.max_limit} in this tenant")
+    thresholds = (query.similarity_threshold, settings.similarity_threshold, defaults.similarity_threshold)
+    return Plan(
+        query=query,
+        tenant=tenant,
+        weights=query.weights or settings.weights or defaults.weights,
+        threshold=next((t for t in thresholds if t is not None), tenant.model.similarity_threshold),
+        fusion=query.fusion or settings.fusion,
+        wanted=max(3 * query.limit, 30),
+    )

@@ -1,0 +1,195 @@
+"""A search as its caller asks for it, checked before anything reaches the database."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+import orjson
+
+from app.db.search import EntryFilter
+from app.errors import FieldError, InvalidInput
+from app.knowledge.text import is_storable
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+Fusion = Literal["rrf", "score"]
+Boost = Literal["type", "access", "verified"]
+Role = Literal["pm", "dev", "qa", "all"]
+Scope = Literal["global", "project"]
+Source = Literal["entry", "asset"]
+TagsMatch = Literal["any", "all"]
+EntryType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight", "chunk"]
+
+MAX_QUERY_LENGTH = 10_000
+MAX_LIMIT = 100
+MAX_TAGS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each leg's rank is worth; not negative, together 1."""
+
+    semantic: float = 0.7
+    keyword: float = 0.3
+
+    def errors(self, name: str = "weights") -> list[FieldError]:
+        """What is wrong with these weights, if anything."""
+        values = (self.semantic, self.keyword)
+        if not all(math.isfinite(v) and v >= 0 for v in values):
+            return [FieldError(name, "each weight must be a number of 0 or more")]
+        if abs(sum(values) - 1) > 1e-9:
+            return [FieldError(name, "semantic and keyword must sum to 1")]
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """One search. Only `query` is required; None leaves a choice to the tenant's settings.
+
+    Raises InvalidInput that names every field outside its range.
+
+    Attributes:
+        query: 1 to 10,000 characters after trimming.
+        limit: hits a page, 1 to 100.
+        similarity_threshold: cosine that a passage must reach in the semantic leg, 0 to 1.
+        weights: of the two legs.
+        role: `dev` matches entries meant for dev or for all.
+        rrf_k: constant of Reciprocal Rank Fusion, 1 to 1,000; 60 after Cormack, Clarke and Büttcher (2009).
+        ef_search: breadth of the HNSW scan, 10 to 200.
+        query_embedding: vector to use in place of the query's own embedding; finite, not all zero.
+        diversity: 0 to 1, how much a hit that resembles a better one is put back (maximal marginal relevance).
+    """
+
+    query: str
+    mode: Mode = "hybrid"
+    limit: int = 10
+    similarity_threshold: float | None = None
+    weights: Weights | None = None
+    role: Role | None = None
+    tags: Sequence[str] | None = None
+    tags_match: TagsMatch = "any"
+    entry_type: EntryType | Sequence[EntryType] | None = None
+    min_confidence: float | None = None
+    scope: Scope | None = None
+    source: Source | None = None
+    asset_id: Sequence[UUID] | None = None
+    metadata: Mapping[str, Any] | None = None
+    include_superseded: bool = False
+    boost: Sequence[Boost] = ()
+    fusion: Fusion | None = None
+    rrf_k: int = 60
+    ef_search: int | None = None
+    query_embedding: Sequence[float] | None = None
+    explain: bool = False
+    cursor: str | None = None
+    max_limit: int = field(default=MAX_LIMIT, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "query", self.query.strip())
+        errors = self._errors()
+        if errors:
+            raise InvalidInput(errors)
+
+    def _errors(self) -> list[FieldError]:
+        errors: list[FieldError] = []
+
+        def check(name: str, ok: bool, message: str) -> None:
+            if not ok:
+                errors.append(FieldError(name, message))
+
+        check(
+            "query",
+            1 <= len(self.query) <= MAX_QUERY_LENGTH,
+            f"must have 1 to {MAX_QUERY_LENGTH} characters after trimming",
+        )
+        check("query", is_storable(self.query), "must not contain NUL characters or lone surrogates")
+        check("mode", self.mode in get_args(Mode), "must be hybrid, semantic or keyword")
+        check("limit", 1 <= self.limit <= self.max_limit, f"must be between 1 and {self.max_limit}")
+        check(
+            "similarity_threshold",
+            _absent_or_between(self.similarity_threshold, 0, 1),
+            "must be between 0 and 1",
+        )
+        if self.weights is not None:
+            errors.extend(self.weights.errors())
+        check("role", self.role is None or self.role in get_args(Role), "must be pm, dev, qa or all")
+        check(
+            "tags",
+            self.tags is None
+            or (
+                len(self.tags) <= MAX_TAGS
+                and all(tag and len(tag) <= 100 and is_storable(tag) for tag in self.tags)
+            ),
+            f"at most {MAX_TAGS} tags of 1 to 100 characters",
+        )
+        check("tags_match", self.tags_match in get_args(TagsMatch), "must be any or all")
+        check(
+            "entry_type",
+            all(t in get_args(EntryType) for t in self.entry_types or ()),
+            f"must be one or more of {', '.join(get_args(EntryType))}",
+        )
+        check("min_confidence", _absent_or_between(self.min_confidence, 0, 1), "must be between 0 and 1")
+        check("scope", self.scope is None or self.scope in get_args(Scope), "must be global or project")
+        check("source", self.source is None or self.source in get_args(Source), "must be entry or asset")
+        check("asset_id", self.asset_id is None or len(self.asset_id) <= 1000, "at most 1000 ids")
+        check(
+            "metadata",
+            _is_storable_json(self.metadata),
+            "must be a JSON object without NUL characters, 64 KB at most",
+        )
+        check("boost", all(b in get_args(Boost) for b in self.boost), "must be of type, access, verified")
+        check("fusion", self.fusion is None or self.fusion in get_args(Fusion), "must be rrf or score")
+        check("rrf_k", 1 <= self.rrf_k <= 1000, "must be between 1 and 1000")
+        check(
+            "ef_search", self.ef_search is None or 10 <= self.ef_search <= 200, "must be between 10 and 200"
+        )
+        check(
+            "query_embedding",
+            self.query_embedding is None
+            or (all(math.isfinite(x) for x in self.query_embedding) and any(self.query_embedding)),
+            "must be finite numbers, not all zero",
+        )
+        return errors
+
+    @property
+    def entry_types(self) -> tuple[str, ...] | None:
+        """The entry types asked for, or None for all."""
+        if self.entry_type is None:
+            return None
+        return (self.entry_type,) if isinstance(self.entry_type, str) else tuple(self.entry_type)
+
+    @property
+    def entry_filter(self) -> EntryFilter:
+        """What the legs' SQL filters by."""
+        roles: tuple[str, ...] | None = None
+        if self.role is not None:
+            roles = ("all",) if self.role == "all" else (self.role, "all")
+        return EntryFilter(
+            include_superseded=self.include_superseded,
+            roles=roles,
+            tags=tuple(self.tags) if self.tags else None,
+            all_tags=self.tags_match == "all",
+            entry_types=self.entry_types or None,
+            min_confidence=self.min_confidence,
+            scope=self.scope,
+            source=self.source,
+            asset_ids=tuple(self.asset_id) if self.asset_id else None,
+            metadata_json=orjson.dumps(dict(self.metadata)).decode() if self.metadata else None,
+        )
+
+
+def _absent_or_between(value: float | None, low: float, high: float) -> bool:
+    return value is None or low <= value <= high
+
+
+def _is_storable_json(value: Mapping[str, Any] | None) -> bool:
+    if value is None:
+        return True
+    try:
+        encoded = orjson.dumps(dict(value))
+    except (TypeError, orjson.JSONEncodeError):
+        return False
+    return len(encoded) <= 65_536 and b"\\u0000" not in encoded

@@ -1,0 +1,247 @@
+"""Searching: both legs, their fusion, and the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import numpy as np
+
+from app.db import search as db
+from app.db.identifiers import new_id
+from app.db.session import Database
+from app.embeddings.provider import EmbeddingProvider
+from app.errors import EmbeddingUnavailable
+from app.knowledge import boosts, explanation
+from app.knowledge.fusion import Candidate, LegHit, join_legs, rank, reciprocal_rank_fusion, score_fusion
+from app.knowledge.hydration import hydrate
+from app.knowledge.journal import PinnedRanking, SearchJournal
+from app.knowledge.plan import Legs, Plan, SearchDefaults, make_plan
+from app.knowledge.query import SearchQuery
+from app.knowledge.results import SearchMetadata, SearchResult
+from app.knowledge.semantic_leg import search_vectors, session_setup
+from app.knowledge.suggestions import suggest
+from app.knowledge.tenants import TenantDirectory
+
+log = logging.getLogger("app.knowledge.search")
+
+
+class KnowledgeSearchService:
+    """Answers searches of any tenant. Needs no HTTP request and no framework."""
+
+    def __init__(
+        self,
+        database: Database,
+        providers: Mapping[int, EmbeddingProvider],
+        tenants: TenantDirectory,
+        journal: SearchJournal,
+        defaults: SearchDefaults | None = None,
+    ) -> None:
+        """`providers` are keyed by the number of the embedding model that they make vectors for."""
+        self._database = database
+        self._providers = providers
+        self._tenants = tenants
+        self._journal = journal
+        self._defaults = defaults or SearchDefaults()
+
+    async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service") -> SearchResult:
+        """The best entries of the tenant for the query.
+
+        When the embedding provider fails, the words alone answer, and `fallback_mode` says so.
+        Raises TenantNotFound, InvalidInput (a query embedding of the wrong length), CursorExpired and
+        DatabaseUnavailable.
+        """
+        started = time.perf_counter()
+        plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
+        if query.cursor is not None:
+            return await self._continue(plan, query.cursor, started)
+        search_id = new_id()
+        legs = await self._run_legs(plan)
+        log.debug("search %s: legs done", search_id)
+
+        fusing = time.perf_counter()
+        candidates = join_legs(legs.semantic.hits if legs.semantic else (), legs.keyword or ())
+        if plan.fusion == "score":
+            score_fusion(candidates, legs.best_keyword_score)
+        else:
+            reciprocal_rank_fusion(candidates, plan.weights, query.rrf_k)
+        legs.seconds["fusion"] = time.perf_counter() - fusing
+        if query.boost and candidates:
+            await boosts.apply(self._database, plan.tenant, query.boost, candidates)
+        ranking = rank(candidates)
+        log.debug("search %s: %d candidates ranked", search_id, len(ranking))
+        return await self._answer(plan, search_id, ranking, legs, subject, started)
+
+    async def _run_legs(self, plan: Plan) -> Legs:
+        legs = Legs()
+        query = plan.query
+        if query.mode == "keyword":
+            await self._keyword_leg(plan, legs)
+            return legs
+        embedding = asyncio.create_task(self._embed(plan, legs))
+        try:
+            if query.mode == "hybrid":
+                await self._keyword_leg(plan, legs)
+            await embedding
+        finally:
+            embedding.cancel()
+        if legs.vector is not None:
+            await self._semantic_leg(plan, legs)
+        elif legs.keyword is None:
+            await self._keyword_leg(plan, legs)
+        return legs
+
+    async def _embed(self, plan: Plan, legs: Legs) -> None:
+        given = plan.query.query_embedding
+        if given is not None:
+            vector = np.asarray(given, dtype=np.float64)
+            legs.vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+            return
+        started = time.perf_counter()
+        provider = self._providers.get(plan.tenant.space.model_id)
+        try:
+            if provider is None:
+                raise EmbeddingUnavailable(
+                    plan.tenant.model.provider, "no provider for the tenant's model", attempts=0
+                )
+            legs.vector = await provider.embed_query(plan.query.query)
+        except EmbeddingUnavailable as error:
+            legs.failure = error
+            log.warning(
+                "%s unavailable, using keyword-only fallback",
+                error.provider,
+                extra={
+                    "attempts": error.attempts,
+                    "reason": error.reason,
+                    "tenant_id": str(plan.tenant.tenant_id),
+                },
+            )
+        finally:
+            legs.seconds["embedding"] = time.perf_counter() - started
+
+    async def _keyword_leg(self, plan: Plan, legs: Legs) -> None:
+        started = time.perf_counter()
+        async with self._database.tenant_session(plan.tenant.tenant_id) as session:
+            rows = await db.keyword_leg(
+                session, plan.query.query, plan.query.entry_filter, plan.wanted, self._defaults.keyword_budget
+            )
+        legs.keyword = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
+        if rows:
+            legs.keyword_matches, legs.best_keyword_score = rows[0]["candidates"], rows[0]["best"]
+        legs.seconds["keyword"] = time.perf_counter() - started
+
+    async def _semantic_leg(self, plan: Plan, legs: Legs) -> None:
+        assert legs.vector is not None
+        started = time.perf_counter()
+        async with self._database.tenant_session(
+            plan.tenant.tenant_id, setup=session_setup(plan.query.ef_search)
+        ) as session:
+            legs.semantic = await search_vectors(
+                session,
+                plan.tenant,
+                legs.vector,
+                plan.query.entry_filter,
+                plan.threshold,
+                plan.wanted,
+                self._defaults.exact_limit,
+            )
+        legs.seconds["semantic"] = time.perf_counter() - started
+
+    async def _answer(
+        self,
+        plan: Plan,
+        search_id: UUID,
+        ranking: Sequence[Candidate],
+        legs: Legs,
+        subject: str,
+        started: float,
+    ) -> SearchResult:
+        query = plan.query
+        page = ranking[: query.limit]
+        hits = await hydrate(self._database, plan.tenant, query, page, legs.vector)
+        suggestions = [] if hits else await suggest(self._database, plan.tenant.tenant_id, query.query)
+        milliseconds = {
+            name: round(1000 * legs.seconds.get(name, 0.0))
+            for name in ("embedding", "semantic", "keyword", "fusion")
+        }
+        pinned = PinnedRanking(
+            candidates=ranking,
+            fallback=legs.failure is not None,
+            search_modes_used=[
+                leg
+                for leg, ran in (("semantic", legs.semantic), ("keyword", legs.keyword))
+                if ran is not None
+            ],
+            exact=legs.semantic is None or legs.semantic.exact,
+            estimated_matches=max(legs.keyword_matches, len(ranking)),
+        )
+        metadata = SearchMetadata(
+            search_id=search_id,
+            total=len(ranking),
+            fallback_mode=pinned.fallback,
+            search_modes_used=pinned.search_modes_used,
+            degraded=["embedding_unavailable"] if pinned.fallback else [],
+            exact=pinned.exact,
+            estimated_matches=pinned.estimated_matches,
+            suggestions=suggestions,
+            next_cursor=pinned.cursor(search_id, query.limit) if len(ranking) > query.limit else None,
+            query_time_ms=round(1000 * (time.perf_counter() - started)),
+            embedding_ms=milliseconds["embedding"],
+            semantic_ms=milliseconds["semantic"],
+            keyword_ms=milliseconds["keyword"],
+            fusion_ms=milliseconds["fusion"],
+        )
+        debug = explanation.explain(plan, legs, page) if query.explain else None
+        result = SearchResult(hits, metadata, debug)
+        self._journal.record(plan, result, pinned, subject)
+        _log_search(plan, result)
+        return result
+
+    async def _continue(self, plan: Plan, cursor: str, started: float) -> SearchResult:
+        """The next page of a ranking that an earlier search pinned."""
+        search_id, offset, pinned = await self._journal.pinned(plan.tenant.tenant_id, plan.query, cursor)
+        page = pinned.candidates[offset : offset + plan.query.limit]
+        hits = await hydrate(self._database, plan.tenant, plan.query, page, None)
+        end = offset + plan.query.limit
+        metadata = SearchMetadata(
+            search_id=search_id,
+            total=len(pinned.candidates),
+            fallback_mode=pinned.fallback,
+            search_modes_used=pinned.search_modes_used,
+            degraded=["embedding_unavailable"] if pinned.fallback else [],
+            exact=pinned.exact,
+            estimated_matches=max(pinned.estimated_matches, len(pinned.candidates)),
+            suggestions=[],
+            next_cursor=pinned.cursor(search_id, end) if end < len(pinned.candidates) else None,
+            query_time_ms=round(1000 * (time.perf_counter() - started)),
+            embedding_ms=0,
+            semantic_ms=0,
+            keyword_ms=0,
+            fusion_ms=0,
+        )
+        result = SearchResult(hits, metadata, None)
+        _log_search(plan, result)
+        return result
+
+
+def _log_search(plan: Plan, result: SearchResult) -> None:
+    metadata = result.metadata
+    similarities = [hit.similarity for hit in result.results if hit.similarity is not None]
+    log.info(
+        "search",
+        extra={
+            "search_id": str(metadata.search_id),
+            "tenant_id": str(plan.tenant.tenant_id),
+            "query_length": len(plan.query.query),
+            "result_count": len(result.results),
+            "top_similarity": round(max(similarities), 4) if similarities else None,
+            "embedding_ms": metadata.embedding_ms,
+            "semantic_ms": metadata.semantic_ms,
+            "keyword_ms": metadata.keyword_ms,
+            "fusion_ms": metadata.fusion_ms,
+            "query_time_ms": metadata.query_time_ms,
+        },
+    )

@@ -1,0 +1,77 @@
+"""The semantic leg: exact where the set is small, the HNSW index where it is large."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.db import search as db
+from app.db.search import EntryFilter
+from app.db.session import Row, TenantSession
+from app.embeddings.provider import Vector
+from app.knowledge.fusion import LegHit
+from app.knowledge.tenants import TenantContext
+
+EXACT_LIMIT = 10_000
+"""Candidate passages up to which comparing them all is faster than the index, and always complete."""
+
+EF_SEARCH = 100
+Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticHits:
+    """What the leg found, best first, and how; `exact` says that nothing nearer exists."""
+
+    hits: Sequence[LegHit]
+    strategy: Strategy
+
+    @property
+    def exact(self) -> bool:
+        """Whether every passage was compared."""
+        return self.strategy != "indexed"
+
+
+def session_setup(ef_search: int | None) -> str:
+    """Planner and index settings of the leg, as SQL for the start of its transaction."""
+    return (
+        f"set local hnsw.ef_search={int(ef_search or EF_SEARCH)};"
+        "set local hnsw.iterative_scan=relaxed_order;set local hnsw.max_scan_tuples=40000;"
+    )
+
+
+async def search_vectors(
+    session: TenantSession,
+    tenant: TenantContext,
+    vector: Vector,
+    entry_filter: EntryFilter,
+    threshold: float,
+    wanted: int,
+    exact_limit: int = EXACT_LIMIT,
+) -> SemanticHits:
+    """The nearest entries with a cosine of at least `threshold`, at most `wanted` of them.
+
+    A filter that leaves up to `exact_limit` entries, or a tenant with that few passages, is searched exactly.
+    Else the index is read until enough distinct entries are there; a scan that ends early is followed by an
+    exact one, so that never fewer hits come back than exist.
+    """
+    # Half precision rounds a cosine by up to 1e-3; the margin keeps a passage that is exactly on the threshold.
+    max_distance = 1 - threshold + 1e-4
+    if not entry_filter.is_open and tenant.passages > 0:
+        ids = await db.filtered_ids(session, entry_filter, exact_limit + 1)
+        if len(ids) <= exact_limit:
+            rows = await db.exact_ids(session, tenant.space, vector, max_distance, ids, wanted)
+            return SemanticHits(_hits(rows), "exact_filtered")
+    strategy: Strategy = "exact"
+    if tenant.indexed and tenant.passages > exact_limit:
+        rows, enough = await db.indexed(session, tenant.space, vector, max_distance, entry_filter, wanted)
+        if enough:
+            return SemanticHits(_hits(rows), "indexed")
+        strategy = "indexed_then_exact"
+    rows = await db.exact_all(session, tenant.space, vector, max_distance, entry_filter, wanted)
+    return SemanticHits(_hits(rows), strategy)
+
+
+def _hits(rows: Sequence[Row]) -> list[LegHit]:
+    return [LegHit(row["entry_id"], row["updated_at"], row["similarity"]) for row in rows]

@@ -1,0 +1,161 @@
+"""Tenants: what a request needs to know of its own, and making, listing and deleting them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from app.db import tenants as db
+from app.db.identifiers import new_id
+from app.db.search import VectorSpace
+from app.db.session import Database
+from app.embeddings.provider import EmbeddingModel
+from app.errors import Conflict, InvalidInput, TenantNotFound
+from app.knowledge.tenant_settings import TenantSettings
+
+SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One tenant, as the platform's administrators see it."""
+
+    id: UUID
+    slug: str
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TenantContext:
+    """What a search or a write must know of its tenant.
+
+    Attributes:
+        space: the model's number and dimension, as SQL literals need them.
+        passages: vectors stored for the model.
+        indexed: whether the HNSW index covers all of them.
+    """
+
+    tenant_id: UUID
+    slug: str
+    settings: TenantSettings
+    model: EmbeddingModel
+    space: VectorSpace
+    passages: int
+    indexed: bool
+
+
+class TenantDirectory:
+    """Reads tenants, remembering each for a moment; also creates and deletes them.
+
+    A change made through this object is seen at once; one made by another process within `ttl` seconds.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        default_model_id: int,
+        ttl: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._default_model_id = default_model_id
+        self._ttl = ttl
+        self._clock = clock
+        self._known: dict[UUID, tuple[float, TenantContext]] = {}
+
+    async def context(self, tenant_id: UUID) -> TenantContext:
+        """The tenant's context. Raises TenantNotFound."""
+        known = self._known.get(tenant_id)
+        if known is not None and known[0] > self._clock():
+            return known[1]
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await db.own_tenant(session)
+        if row is None:
+            self._known.pop(tenant_id, None)
+            raise TenantNotFound("the tenant does not exist")
+        context = TenantContext(
+            tenant_id=tenant_id,
+            slug=row["slug"],
+            settings=TenantSettings.from_json(row["settings"]),
+            model=EmbeddingModel(
+                provider=row["provider"],
+                name=row["model"],
+                dimensions=row["dimensions"],
+                max_tokens=row["max_tokens"],
+                similarity_threshold=row["similarity_threshold"],
+            ),
+            space=VectorSpace(row["model_id"], row["dimensions"]),
+            passages=row["passages"],
+            indexed=row["index_state"] == "ready",
+        )
+        if len(self._known) >= 10_000:
+            self._known.clear()
+        self._known[tenant_id] = (self._clock() + self._ttl, context)
+        return context
+
+    def forget(self, tenant_id: UUID) -> None:
+        """Read the tenant afresh next time."""
+        self._known.pop(tenant_id, None)
+
+    async def list_tenants(self) -> list[Tenant]:
+        """All tenants, oldest first."""
+        async with self._database.platform_session() as session:
+            rows = await db.list_tenants(session)
+        return [Tenant(row["id"], row["slug"], row["name"], row["created_at"]) for row in rows]
+
+    async def find(self, slug: str) -> Tenant:
+        """The tenant with this slug. Raises TenantNotFound."""
+        for tenant in await self.list_tenants():
+            if tenant.slug == slug:
+                return tenant
+        raise TenantNotFound(f"there is no tenant {slug!r}")
+
+    async def create(
+        self, slug: str, name: str | None = None, *, actor: str, model_id: int | None = None
+    ) -> Tenant:
+        """Add a tenant on the given model, else the service's own. Raises InvalidInput, Conflict."""
+        if not SLUG.fullmatch(slug):
+            raise InvalidInput.of("slug", "must be 1 to 63 of a-z, 0-9 and -, and not begin with -")
+        name = name if name is not None else slug
+        if not 1 <= len(name.strip()) <= 200 or "\x00" in name:
+            raise InvalidInput.of("name", "must have 1 to 200 characters")
+        tenant_id = new_id()
+        try:
+            async with self._database.platform_session() as session:
+                await db.create_tenant(
+                    session, tenant_id, slug, name.strip(), model_id or self._default_model_id, actor
+                )
+        except asyncpg.UniqueViolationError as error:
+            raise Conflict(f"a tenant {slug!r} exists already") from error
+        return next(tenant for tenant in await self.list_tenants() if tenant.id == tenant_id)
+
+    async def delete(self, tenant_id: UUID, *, actor: str) -> None:
+        """Remove a tenant and everything it has. Raises TenantNotFound."""
+        async with self._database.platform_session() as session:
+            deleted = await db.delete_tenant(session, tenant_id, actor)
+        self.forget(tenant_id)
+        if not deleted:
+            raise TenantNotFound("the tenant does not exist")
+
+    async def change_settings(self, tenant_id: UUID, changes: dict[str, Any]) -> TenantSettings:
+        """Merge changes into the tenant's settings; None resets one. Raises InvalidInput, TenantNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await db.own_tenant(session)
+            if row is None:
+                raise TenantNotFound("the tenant does not exist")
+            merged = {**orjson.loads(row["settings"]), **changes}
+            stored = {key: value for key, value in merged.items() if value is not None}
+            settings = TenantSettings.from_mapping(stored)
+            await db.update_settings(session, orjson.dumps(stored).decode())
+        self.forget(tenant_id)
+        return settings

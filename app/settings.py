@@ -1,0 +1,296 @@
+"""Every setting of the service, from the environment or a `.env` file; only the composition root reads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from app.errors import ConfigurationError
+
+MIN_SECRET_BYTES = 32
+"""RFC 7518, section 3.2: an HS256 key is at least as long as the hash."""
+
+_POSTGRES_SCHEMES = frozenset({"postgresql", "postgres", "postgresql+asyncpg"})
+_WEIGHT_TOLERANCE = 1e-9
+
+
+def _setting(name: str, default: object, allowed: str, **bounds: Any) -> Any:
+    """Declare a field read from the variable `name`; `allowed` completes "`name` must be …"."""
+    return Field(default=default, validation_alias=name, description=allowed, **bounds)
+
+
+def _postgres_url(url: SecretStr) -> SecretStr:
+    text = url.get_secret_value()
+    scheme, separator, rest = text.partition("://")
+    parts = urlsplit(f"postgresql://{rest}")
+    _ = parts.port  # raises ValueError when it is no number up to 65535
+    socket_host = "host=" in parts.query
+    named = len(parts.path) > 1 and (parts.hostname or socket_host)
+    if not separator or scheme not in _POSTGRES_SCHEMES or not named or any(c.isspace() for c in text):
+        raise ValueError("not a Postgres address")
+    return SecretStr(f"postgresql://{rest}")
+
+
+def _http_url(url: str) -> str:
+    parts = urlsplit(url)
+    _ = parts.port
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        raise ValueError("not an HTTP address")
+    if any(c.isspace() for c in url):
+        raise ValueError("not an HTTP address")
+    return url
+
+
+def _host(host: str) -> str:
+    if any(c.isspace() or c in "/@?#" for c in host):
+        raise ValueError("not a host")
+    return host
+
+
+def _long_secret(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value().encode("utf-8", "surrogateescape")) < MIN_SECRET_BYTES:
+        raise ValueError("too short")
+    return secret
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class SettingsGroup(BaseModel):
+    """Settings that belong together; immutable, and its text never shows a secret."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, hide_input_in_errors=True
+    )
+
+
+_URL_FORM = "postgresql://user:password@host:port/database"
+_POSTGRES_ALLOWED = f"of the form {_URL_FORM} (special characters percent-encoded), or empty"
+_HTTP_ALLOWED = "an http:// or https:// address without user name and password, or empty"
+
+
+class DatabaseSettings(SettingsGroup):
+    """Where Postgres is and how it is used; addresses are normalised to the scheme `postgresql://`."""
+
+    url: PostgresUrl | None = _setting("DATABASE_URL", None, _POSTGRES_ALLOWED)
+    admin_url: PostgresUrl | None = _setting("DATABASE_ADMIN_URL", None, _POSTGRES_ALLOWED)
+    data_dir: Path = _setting("KB_DATA_DIR", Path(".data"), "the path of a folder")
+    prepared_statements: bool = _setting("DATABASE_PREPARED_STATEMENTS", True, "on or off")
+    pool_size: int = _setting("KB_DATABASE_POOL_SIZE", 10, "a whole number from 1 to 500", ge=1, le=500)
+    timeout: float = _setting(
+        "KB_DATABASE_TIMEOUT", 5.0, "a number of seconds from 0.1 to 600", ge=0.1, le=600
+    )
+    statement_timeout: float = _setting(
+        "KB_DATABASE_STATEMENT_TIMEOUT", 30.0, "a number of seconds from 0.1 to 3600", ge=0.1, le=3600
+    )
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the service starts its own Postgres under `data_dir`."""
+        return self.url is None
+
+
+class EmbeddingSettings(SettingsGroup):
+    """Which provider makes the vectors; None means the provider's own default."""
+
+    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(_lower)] = _setting(
+        "EMBEDDING_PROVIDER", "local", "local, openai, gemini or mock"
+    )
+    model: str | None = _setting(
+        "EMBEDDING_MODEL", None, "the name of a model of the provider", max_length=200
+    )
+    dimensions: int | None = _setting(
+        "EMBEDDING_DIMENSIONS", None, "a whole number from 1 to 4000, or empty", ge=1, le=4000
+    )
+    query_timeout: float = _setting(
+        "KB_EMBEDDING_QUERY_TIMEOUT", 3.0, "a number of seconds from 0.1 to 60", ge=0.1, le=60
+    )
+    openai_api_key: SecretStr | None = _setting("OPENAI_API_KEY", None, "a key, or empty")
+    openai_base_url: HttpUrl | None = _setting("OPENAI_BASE_URL", None, _HTTP_ALLOWED)
+    gemini_api_key: SecretStr | None = _setting("GEMINI_API_KEY", None, "a key, or empty")
+    gemini_base_url: HttpUrl | None = _setting("GEMINI_BASE_URL", None, _HTTP_ALLOWED)
+
+
+class JwtSettings(SettingsGroup):
+    """How callers' tokens are verified: a shared secret (HS256) or an issuer's published keys."""
+
+    secret: Annotated[SecretStr, AfterValidator(_long_secret)] | None = _setting(
+        "JWT_SECRET", None, f"at least {MIN_SECRET_BYTES} bytes long, or empty"
+    )
+    jwks_url: HttpUrl | None = _setting("JWT_JWKS_URL", None, _HTTP_ALLOWED)
+    audience: str | None = _setting("JWT_AUDIENCE", None, "at most 1000 characters", max_length=1000)
+    issuer: str | None = _setting("JWT_ISSUER", None, "at most 1000 characters", max_length=1000)
+
+
+class SearchSettings(SettingsGroup):
+    """Defaults and limits of a search."""
+
+    default_limit: int = _setting("KB_SEARCH_DEFAULT_LIMIT", 10, "a whole number from 1 to 100", ge=1, le=100)
+    max_limit: int = _setting("KB_SEARCH_MAX_LIMIT", 50, "a whole number from 1 to 100", ge=1, le=100)
+    semantic_weight: float = _setting("KB_RRF_SEMANTIC_WEIGHT", 0.7, "a number from 0 to 1", ge=0, le=1)
+    keyword_weight: float = _setting("KB_RRF_KEYWORD_WEIGHT", 0.3, "a number from 0 to 1", ge=0, le=1)
+    similarity_threshold: float | None = _setting(
+        "KB_SEMANTIC_SIMILARITY_THRESHOLD", None, "a number from 0 to 1, or empty", ge=0, le=1
+    )
+    exact_limit: int = _setting(
+        "KB_EXACT_SEARCH_LIMIT", 10_000, "a whole number from 0 to 1000000", ge=0, le=1_000_000
+    )
+
+
+class IngestionSettings(SettingsGroup):
+    """Uploads, and the worker that turns them into searchable chunks."""
+
+    max_upload_bytes: int = _setting(
+        "KB_MAX_UPLOAD_BYTES", 50 * 1024 * 1024, "a whole number from 1 to 1073741824", ge=1, le=1024**3
+    )
+    worker: bool = _setting("KB_WORKER", True, "on or off")
+    concurrency: int = _setting("KB_WORKERS", 1, "a whole number from 1 to 64", ge=1, le=64)
+
+
+class ServerSettings(SettingsGroup):
+    """Where the service listens."""
+
+    host: Annotated[str, AfterValidator(_host)] = _setting(
+        "KB_HOST", "127.0.0.1", "a host name or an address"
+    )
+    port: Port = _setting("KB_PORT", 8000, "a whole number from 1 to 65535")
+    metrics_port: Port | None = _setting("KB_METRICS_PORT", None, "a whole number from 1 to 65535, or empty")
+
+
+class LoggingSettings(SettingsGroup):
+    """What is logged, and in which form."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_lower)] = (
+        _setting("LOG_LEVEL", "info", "debug, info, warning, error or critical")
+    )
+    format: Annotated[Literal["auto", "json", "plain"], BeforeValidator(_lower)] = _setting(
+        "KB_LOG_FORMAT", "auto", "auto, json or plain"
+    )
+
+
+class Settings(BaseSettings):
+    """All settings in their groups; `Settings()` has the defaults, `load_settings` reads the environment."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    database: DatabaseSettings = DatabaseSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    jwt: JwtSettings = JwtSettings()
+    search: SearchSettings = SearchSettings()
+    ingestion: IngestionSettings = IngestionSettings()
+    server: ServerSettings = ServerSettings()
+    logging: LoggingSettings = LoggingSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # Names are flat while groups are nested, which the stock sources cannot map; load_settings does.
+        return (init_settings,)
+
+
+def load_settings(
+    env: Mapping[str, str] | None = None,
+    env_file: str | Path | None = ".env",
+    *,
+    identity_required: bool = True,
+) -> Settings:
+    """Read the settings; the environment wins over `env_file`, and an empty value means unset.
+
+    `env` replaces the process environment. `identity_required=False` is for commands that verify no tokens
+    (a migration, a worker): they need no JWT setting. Raises ConfigurationError with one line that names each
+    wrong variable and what is allowed.
+    """
+    values = {**_read_env_file(env_file), **(os.environ if env is None else env)}
+    grouped: dict[str, dict[str, str]] = {}
+    for group, names in _variables_by_group().items():
+        stripped = {name: values[name].strip() for name in names if name in values}
+        grouped[group] = {name: value for name, value in stripped.items() if value}
+    try:
+        settings = Settings(**grouped)  # type: ignore[arg-type]  # pydantic validates the raw text
+    except ValidationError as error:
+        raise ConfigurationError(_describe(error)) from None
+    _check_consistency(settings, identity_required=identity_required)
+    return settings
+
+
+def variable_names() -> tuple[str, ...]:
+    """The names of all environment variables that are read, in the order of the groups."""
+    return tuple(name for names in _variables_by_group().values() for name in names)
+
+
+def _variables_by_group() -> dict[str, list[str]]:
+    return {
+        group: [str(field.validation_alias) for field in annotation.model_fields.values()]
+        for group, info in Settings.model_fields.items()
+        if isinstance(annotation := info.annotation, type) and issubclass(annotation, SettingsGroup)
+    }
+
+
+def _read_env_file(env_file: str | Path | None) -> dict[str, str]:
+    try:
+        source = DotEnvSettingsSource(
+            Settings, env_file=env_file, env_file_encoding="utf-8", case_sensitive=True
+        )
+    except (OSError, UnicodeDecodeError):
+        raise ConfigurationError(f"{env_file}: must be a readable UTF-8 text file") from None
+    return {name: value for name, value in source.env_vars.items() if value is not None}
+
+
+def _describe(error: ValidationError) -> str:
+    """One line without any value, since a value may be a secret or hold a password."""
+    allowed = {
+        str(field.validation_alias): field.description
+        for info in Settings.model_fields.values()
+        if isinstance(group := info.annotation, type) and issubclass(group, SettingsGroup)
+        for field in group.model_fields.values()
+    }
+    wrong = [str(problem["loc"][1]) for problem in error.errors() if len(problem["loc"]) > 1]
+    return "; ".join(f"{name}: must be {allowed.get(name)}" for name in dict.fromkeys(wrong))
+
+
+def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
+    """Raise ConfigurationError for settings that are each allowed and contradict one another."""
+    search, embedding, jwt, server = settings.search, settings.embedding, settings.jwt, settings.server
+    if abs(search.semantic_weight + search.keyword_weight - 1) > _WEIGHT_TOLERANCE:
+        raise ConfigurationError("KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT: must add up to 1")
+    if search.default_limit > search.max_limit:
+        raise ConfigurationError("KB_SEARCH_DEFAULT_LIMIT: must not be greater than KB_SEARCH_MAX_LIMIT")
+    if server.metrics_port == server.port:
+        raise ConfigurationError("KB_METRICS_PORT: must differ from KB_PORT, or be empty")
+    if embedding.provider == "local" and embedding.dimensions not in (None, 384):
+        raise ConfigurationError("EMBEDDING_DIMENSIONS: must be 384 or empty with EMBEDDING_PROVIDER=local")
+    if embedding.provider == "openai" and not (embedding.openai_api_key or embedding.openai_base_url):
+        raise ConfigurationError(
+            "OPENAI_API_KEY: must be set with EMBEDDING_PROVIDER=openai, unless OPENAI_BASE_URL is set"
+        )
+    if embedding.provider == "gemini" and not (embedding.gemini_api_key or embedding.gemini_base_url):
+        raise ConfigurationError(
+            "GEMINI_API_KEY: must be set with EMBEDDING_PROVIDER=gemini, unless GEMINI_BASE_URL is set"
+        )
+    if jwt.secret and jwt.jwks_url:
+        raise ConfigurationError("JWT_SECRET and JWT_JWKS_URL: must not both be set; keep the one you mean")
+    if identity_required and not (jwt.secret or jwt.jwks_url or settings.database.embedded):
+        raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL: one must be set when DATABASE_URL is set")

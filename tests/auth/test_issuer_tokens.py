@@ -1,0 +1,183 @@
+"""Tokens signed by an issuer's keys: what is accepted, and every attack on the choice of key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from app.auth.keys import MAX_KEYS, PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
+from app.auth.tokens import TokenVerifier
+from app.errors import Unauthenticated
+from tests.auth.forgery import NOW, PrivateKey, encode, forge, forge_asymmetric, make_claims, to_jwk
+
+RSA = rsa.generate_private_key(65537, 2048)
+EC = ec.generate_private_key(ec.SECP256R1())
+EC384 = ec.generate_private_key(ec.SECP384R1())
+STRANGER = rsa.generate_private_key(65537, 2048)
+
+
+class FixedKeys:
+    """A source of keys that never changes and remembers what it was asked."""
+
+    def __init__(self, *keys: dict[str, Any]) -> None:
+        self.keys: Sequence[SigningKey] = parse_key_set(json.dumps({"keys": keys}).encode())
+        self.asked: list[str | None] = []
+
+    async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
+        self.asked.append(kid)
+        return find_key(self.keys, kid, algorithm)
+
+
+def make_keys() -> FixedKeys:
+    return FixedKeys(to_jwk(RSA, kid="r", alg="RS256", use="sig"), to_jwk(EC, kid="e"))
+
+
+async def verify(token: str, keys: FixedKeys | None = None) -> str:
+    verifier = TokenVerifier(keys=keys or make_keys(), clock=lambda: NOW)
+    return (await verifier.verify(token)).subject
+
+
+async def refuse(token: str, keys: FixedKeys | None = None) -> str:
+    with pytest.raises(Unauthenticated) as caught:
+        await verify(token, keys)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("key", "kid", "algorithm"), [(RSA, "r", "RS256"), (EC, "e", "ES256")])
+async def test_a_token_of_the_issuer_is_accepted(key: PrivateKey, kid: str, algorithm: str) -> None:
+    assert await verify(forge_asymmetric(make_claims(), key, {"alg": algorithm, "kid": kid})) == "ada"
+
+
+async def test_a_token_without_key_id_is_accepted_when_only_one_key_fits() -> None:
+    token = forge_asymmetric(make_claims(), RSA, {"alg": "RS256"})
+    assert await verify(token) == "ada"
+    assert "key is not known" in await refuse(
+        token, FixedKeys(to_jwk(RSA, kid="1"), to_jwk(STRANGER, kid="2"))
+    )
+
+
+async def test_a_token_of_another_key_is_refused() -> None:
+    for header in ({"alg": "RS256", "kid": "r"}, {"alg": "RS256"}):
+        assert "signature" in await refuse(forge_asymmetric(make_claims(), STRANGER, header))
+    assert "key is not known" in await refuse(
+        forge_asymmetric(make_claims(), STRANGER, {"alg": "RS256", "kid": "s"})
+    )
+
+
+@pytest.mark.parametrize("key", [RSA, EC])
+async def test_a_public_key_is_no_shared_secret(key: PrivateKey) -> None:
+    public = key.public_key()
+    forms = [
+        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).strip(),
+        public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+        json.dumps(to_jwk(key)).encode(),
+        b"",
+    ]
+    if isinstance(public, rsa.RSAPublicKey):
+        forms.append(public.public_bytes(Encoding.PEM, PublicFormat.PKCS1))
+    for form in forms:
+        for algorithm, digest in (("HS256", "sha256"), ("HS384", "sha384"), ("HS512", "sha512")):
+            header = {"alg": algorithm, "kid": "r"}
+            assert "algorithm" in await refuse(forge(make_claims(), header, key=form, digest=digest))
+        for algorithm in ("RS256", "ES256"):
+            assert "signature" in await refuse(forge(make_claims(), {"alg": algorithm}, key=form))
+
+
+async def test_a_published_shared_key_is_not_used() -> None:
+    keys = FixedKeys({"kty": "oct", "k": encode(b"k" * 40), "kid": "o", "alg": "HS256"}, to_jwk(RSA, kid="r"))
+    assert len(keys.keys) == 1
+    assert "algorithm" in await refuse(
+        forge(make_claims(), {"alg": "HS256", "kid": "o"}, key=b"k" * 40), keys
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["none", "PS256", "EdDSA", "RS1", "dir", "", None, ["RS256"]])
+async def test_every_other_algorithm_is_refused(algorithm: object) -> None:
+    token = forge_asymmetric(make_claims(), RSA, {"alg": algorithm, "kid": "r"})
+    assert "algorithm" in await refuse(token)
+
+
+async def test_a_key_is_used_for_its_own_algorithm_only() -> None:
+    # The first key is published for RS256, the second is on the curve of ES256.
+    for header in (
+        {"alg": "RS384", "kid": "r"},
+        {"alg": "ES256", "kid": "r"},
+        {"alg": "ES384", "kid": "e"},
+        {"alg": "RS256", "kid": "e"},
+    ):
+        key = RSA if header["kid"] == "r" else EC
+        assert "key is not known" in await refuse(forge_asymmetric(make_claims(), key, header))
+    token = forge_asymmetric(make_claims(), EC384, {"alg": "ES256", "kid": "x"})
+    assert "key is not known" in await refuse(token, FixedKeys(to_jwk(EC384, kid="x")))
+
+
+@pytest.mark.parametrize("kid", [1, ["r"], {"r": 1}, True, "r" * 257])
+async def test_a_key_id_that_is_no_short_string_is_refused_unasked(kid: object) -> None:
+    keys = make_keys()
+    token = forge_asymmetric(make_claims(), RSA, {"alg": "RS256", "kid": kid})
+    assert await refuse(token, keys) == "the token is malformed"
+    assert keys.asked == []
+
+
+@pytest.mark.parametrize(
+    "kid",
+    ["../../dev/null", "/etc/passwd", "' or 1=1 --", "http://evil.example/k", "", "r\x00", "\ud800", "R"],
+)
+async def test_a_key_id_is_only_ever_compared(kid: str) -> None:
+    token = forge_asymmetric(make_claims(), RSA, {"alg": "RS256", "kid": kid})
+    assert "key is not known" in await refuse(token)
+    assert "key is not known" in await refuse(forge(make_claims(), {"alg": "RS256", "kid": kid}, key=b""))
+
+
+async def test_a_key_offered_by_the_token_is_not_used() -> None:
+    offers = {
+        "jwk": to_jwk(STRANGER, kid="r"),
+        "jku": "https://evil.example/keys",
+        "x5u": "https://evil.example/cert",
+        "x5c": ["MIIB"],
+    }
+    for name, offer in offers.items():
+        token = forge_asymmetric(make_claims(), STRANGER, {"alg": "RS256", "kid": "r", name: offer})
+        assert "signature" in await refuse(token)
+
+
+async def test_claims_of_an_issuers_token_are_checked_too() -> None:
+    header = {"alg": "RS256", "kid": "r"}
+    assert "expired" in await refuse(forge_asymmetric(make_claims(exp=NOW - 40), RSA, header))
+    assert "extension" in await refuse(
+        forge_asymmetric(make_claims(), RSA, {**header, "crit": ["x"], "x": 1})
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"use": "enc"}, {"key_ops": ["sign"]}, {"key_ops": "verify"}, {"kid": 1}, {"alg": "RSA-OAEP"},
+        {"alg": 1}, {"alg": "HS256"}, {"kty": "rsa"}, {"kty": "EC"}, {"n": 5}, {"n": "!!"}, {"n": None},
+        {"e": ""}, {"e": "AQ"}, {"e": encode(b"\x01" * 5)}, {"n": encode(b"\xff" * 127)},
+        {"n": encode(b"\xff" * 1500)},
+    ],
+)  # fmt: skip
+def test_a_published_key_that_cannot_verify_is_left_out(changes: dict[str, Any]) -> None:
+    document = {"keys": [{**to_jwk(RSA, kid="r"), **changes}, to_jwk(EC, kid="e"), "key", None]}
+    assert [key.kid for key in parse_key_set(json.dumps(document).encode())] == ["e"]
+
+
+@pytest.mark.parametrize("changes", [{"crv": "secp256k1"}, {"crv": ["P-256"]}, {"x": "AAAA"}, {"y": 1}])
+def test_a_published_point_that_is_none_is_left_out(changes: dict[str, Any]) -> None:
+    assert parse_key_set(json.dumps({"keys": [{**to_jwk(EC, kid="e"), **changes}]}).encode()) == ()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"<html>", b"[]", b"{}", b'{"keys": {}}', b"\xff\xfe", b"[" * 100_000, b'{"keys": [%s]}'],
+)
+def test_a_document_that_is_no_key_set_is_refused(document: bytes) -> None:
+    with pytest.raises(UnusableKeySet):
+        parse_key_set(document.replace(b"%s", b",".join([b"{}"] * (MAX_KEYS + 1))))

@@ -1,0 +1,50 @@
+"""What each role may do."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from app.auth.principal import Principal, Role
+from app.errors import Forbidden
+
+TENANT = UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("own", "granted"),
+    [
+        (set(), set()),
+        ({Role.READER}, {Role.READER}),
+        ({Role.CREATOR}, {Role.READER, Role.CREATOR}),
+        ({Role.TENANT_ADMIN}, {Role.READER, Role.CREATOR, Role.TENANT_ADMIN}),
+        ({Role.PLATFORM_ADMIN}, {Role.PLATFORM_ADMIN}),
+        ({Role.PLATFORM_ADMIN, Role.TENANT_ADMIN}, {Role.PLATFORM_ADMIN}),
+        ({Role.READER, Role.CREATOR}, {Role.READER, Role.CREATOR}),
+    ],
+)
+def test_a_principal_has_the_roles_that_its_own_include(own: set[Role], granted: set[Role]) -> None:
+    principal = Principal("ada", TENANT, frozenset(own))
+    assert {role for role in Role if principal.has(role)} == granted
+    for role in Role:
+        if role in granted:
+            principal.require(role)
+        else:
+            with pytest.raises(Forbidden, match=f"^this needs the role {role.value}$"):
+                principal.require(role)
+
+
+def test_require_tenant_gives_the_tenant_only_with_the_role() -> None:
+    reader = Principal("ada", TENANT, frozenset({Role.READER}))
+    assert reader.require_tenant(Role.READER) == TENANT
+    with pytest.raises(Forbidden):
+        reader.require_tenant(Role.CREATOR)
+
+
+def test_require_tenant_refuses_a_platform_administrator() -> None:
+    both = Principal("root", TENANT, frozenset({Role.PLATFORM_ADMIN, Role.READER}))
+    with pytest.raises(Forbidden):
+        both.require_tenant(Role.READER)
+    with pytest.raises(Forbidden, match="a token of a tenant"):
+        Principal("root", None, frozenset({Role.PLATFORM_ADMIN})).require_tenant(Role.PLATFORM_ADMIN)

@@ -1,0 +1,218 @@
+"""Tokens with a shared secret: what is accepted, and every attack that is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from app.auth.principal import Principal, Role
+from app.auth.tokens import TokenVerifier, bearer_token, issue_token
+from app.errors import ConfigurationError, InvalidInput, Unauthenticated
+from tests.auth.forgery import NOW, SECRET, TENANT, encode, forge, make_claims
+from tests.auth.verification import make_verifier, refuse
+
+HS256 = {"alg": "HS256", "typ": "JWT"}
+
+
+async def test_a_good_token_gives_its_principal() -> None:
+    principal = await make_verifier().verify(forge(make_claims(roles=["creator", "reader"])))
+    assert principal == Principal("ada", UUID(TENANT), frozenset({Role.CREATOR, Role.READER}))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        make_claims(exp=NOW + 0.5, iat=NOW, nbf=NOW),
+        make_claims(exp=NOW - 29, iat=NOW + 29, nbf=NOW + 29.9),
+        make_claims(tenant_id=TENANT.upper(), iss="anyone", jti="x"),
+        make_claims(sub="auth0|Ada Lovelace – ä"),
+    ],
+)
+async def test_claims_within_the_rules_are_accepted(claims: dict[str, Any]) -> None:
+    assert (await make_verifier().verify(forge(claims))).tenant_id == UUID(TENANT)
+
+
+@pytest.mark.parametrize("header", [{"alg": "HS256"}, {**HS256, "typ": "at+JWT"}, {**HS256, "kid": "any"}])
+async def test_usual_headers_are_accepted(header: dict[str, Any]) -> None:
+    assert (await make_verifier().verify(forge(make_claims(), header))).subject == "ada"
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["none", "None", "NONE", "", "HS384", "HS512", "RS256", "hs256", None, 1, ["HS256"]]
+)
+async def test_every_other_algorithm_is_refused(algorithm: object) -> None:
+    header = {"alg": algorithm, "typ": "JWT"}
+    digest = {"HS384": "sha384", "HS512": "sha512"}.get(str(algorithm), "sha256")
+    assert "algorithm" in await refuse(forge(make_claims(), header, digest=digest))
+
+
+async def test_a_missing_algorithm_is_refused() -> None:
+    assert "algorithm" in await refuse(forge(make_claims(), {"typ": "JWT"}))
+
+
+async def test_an_unsigned_token_is_refused() -> None:
+    unsigned = f"{encode({'alg': 'none'})}.{encode(make_claims())}."
+    assert await refuse(unsigned) == "the token is malformed"
+    assert await refuse(unsigned.rstrip(".")) == "the token is malformed"
+
+
+async def test_a_wrong_signature_is_refused() -> None:
+    good = forge(make_claims())
+    head, _, signature = good.split(".")
+    swapped = f"{head}.{encode(make_claims(roles=['tenant_admin']))}.{signature}"
+    for token in (forge(make_claims(), key=b"x" * 40), swapped, good[:-4], f"{good[:-8]}AAAAAAAA"):
+        assert await refuse(token) == "the token's signature is not valid"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"crit": ["exp"]},
+        {"crit": ["b64"], "b64": False},
+        {"crit": []},
+        {"crit": None},
+        {"crit": ["http://example.com/x"], "http://example.com/x": 1},
+    ],
+)
+async def test_a_critical_extension_is_refused(extra: dict[str, Any]) -> None:
+    assert "extension" in await refuse(forge(make_claims(), {**HS256, **extra}))
+
+
+@pytest.mark.parametrize("kind", ["logout+jwt", "JWE", "", 1, None, ["JWT"]])
+async def test_a_token_of_another_kind_is_refused(kind: object) -> None:
+    assert "kind" in await refuse(forge(make_claims(), {"alg": "HS256", "typ": kind}))
+
+
+@pytest.mark.parametrize("size", [8193, 5 * 1024 * 1024])
+async def test_a_token_too_long_is_refused_before_it_is_read(size: int) -> None:
+    assert "longer than 8192" in await refuse("a" * size)
+    padded = forge(make_claims(padding="x" * size))
+    assert "longer than 8192" in await refuse(padded)
+
+
+async def test_a_token_of_the_greatest_length_is_accepted() -> None:
+    token = forge(make_claims(padding="x" * 5800))
+    assert 7900 < len(token) <= 8192
+    assert (await make_verifier().verify(token)).subject == "ada"
+
+
+async def test_an_encrypted_token_is_refused() -> None:
+    header = encode({"alg": "dir", "enc": "A256GCM"})
+    assert await refuse(f"{header}..{encode(b'i' * 12)}.{encode(b'c' * 40)}.{encode(b't' * 16)}") == (
+        "the token is malformed"
+    )
+
+
+def _make_odd_tokens() -> list[str]:
+    good = forge(make_claims())
+    head, body, signature = good.split(".")
+    return [
+        "", ".", "..", "a.b.c", "\x00", "\ud800", "тест.тест.тест", f" {good}", f"{good}\n", f"{good} ",
+        f"{good}=", f"{head}=.{body}.{signature}", f"{head}.{body} .{signature}", f"{good}.{signature}",
+        f"{head}.{body}", f"{head}..{signature}", f"{head}.{body}A{'A' * (4 - len(body) % 4)}+/.{signature}",
+        good.replace(".", "%2e"), f"Bearer {good}", f"{good},{good}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("token", _make_odd_tokens(), ids=range(20))
+async def test_text_that_is_no_token_is_refused(token: str) -> None:
+    assert await refuse(token) == "the token is malformed"
+
+
+HEADER = json.dumps(HS256).encode()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]", b'"HS256"', b"1", b"null", b"{", b"\xff\xfe", b'{"alg": "HS256", "alg": "HS256"}',
+        b'{"alg": "none", "alg": "HS256"}', b'{"alg": "HS256", "x": NaN}', b"[" * 4000, b'{"alg":' * 700,
+        b'\xef\xbb\xbf{"alg": "HS256"}',
+    ],
+)  # fmt: skip
+async def test_a_malformed_header_is_refused(header: bytes) -> None:
+    assert await refuse(forge(make_claims(), header)) == "the token is malformed"
+
+
+GOOD = json.dumps(make_claims())[1:-1]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"[]", b'"ada"', b"null", b"{", b"\xff", b"[" * 4000, b"{" + GOOD.encode() + b', "x": Infinity}',
+        ("{" + GOOD + ', "roles": ["tenant_admin"]}').encode(), ("{" + GOOD + ', "sub": "bob"}').encode(),
+        ("{" + GOOD + ', "x": {"y": 1, "y": 2}}').encode(), b"{" + GOOD.encode() + b', "x": NaN}',
+        b"{" + GOOD.encode() + b', "x": ' + b"9" * 4400 + b"}", encode(make_claims()).encode(),
+    ],
+)  # fmt: skip
+async def test_a_malformed_payload_is_refused_although_signed(payload: bytes) -> None:
+    assert await refuse(forge(payload)) == "the token is malformed"
+
+
+@pytest.mark.parametrize("secret", ["", "x", "x" * 31, "ä" * 15])
+def test_a_short_secret_is_no_secret(secret: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^JWT_SECRET: must be at least 32 bytes"):
+        TokenVerifier(secret=secret)
+    with pytest.raises(ConfigurationError, match=r"^JWT_SECRET: "):
+        issue_token(secret, tenant_id=UUID(TENANT), roles=[Role.READER], subject="a", ttl=1)
+
+
+def test_a_public_key_is_no_secret() -> None:
+    public = rsa.generate_private_key(65537, 2048).public_key()
+    for text in (
+        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+        public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
+    ):
+        with pytest.raises(ConfigurationError, match="not a public key"):
+            TokenVerifier(secret=text.decode())
+
+
+def test_a_verifier_needs_exactly_one_source_of_keys() -> None:
+    with pytest.raises(ConfigurationError):
+        TokenVerifier()
+
+
+async def test_an_issued_token_is_accepted_by_its_verifier() -> None:
+    token = issue_token(
+        SECRET,
+        tenant_id=UUID(TENANT),
+        roles={Role.CREATOR},
+        subject="cli",
+        ttl=60,
+        audience="kb",
+        issuer="me",
+    )
+    principal = await TokenVerifier(secret=SECRET, audience="kb", issuer="me").verify(token)
+    assert principal == Principal("cli", UUID(TENANT), frozenset({Role.CREATOR}))
+    again = issue_token(SECRET, tenant_id=None, roles=[Role.PLATFORM_ADMIN], subject="root", ttl=60)
+    assert (await TokenVerifier(secret=SECRET).verify(again)).has(Role.PLATFORM_ADMIN)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ttl": 0}, {"ttl": -5}, {"ttl": 10**12}, {"roles": []}, {"subject": ""}, {"subject": "a\x00"},
+        {"tenant_id": None},
+    ],
+)  # fmt: skip
+def test_a_token_that_would_be_refused_is_not_issued(changes: dict[str, Any]) -> None:
+    wanted = {"tenant_id": UUID(TENANT), "roles": [Role.READER], "subject": "ada", "ttl": 60, **changes}
+    with pytest.raises(InvalidInput):
+        issue_token(SECRET, **wanted)
+
+
+@pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER  abc "])
+def test_the_token_is_taken_from_the_authorization_header(header: str) -> None:
+    assert bearer_token(header) == "abc"
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic abc", "abc", "Bearerabc"])
+def test_a_header_without_a_bearer_token_is_refused(header: str | None) -> None:
+    with pytest.raises(Unauthenticated):
+        bearer_token(header)

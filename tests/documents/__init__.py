@@ -1,0 +1,1 @@
+"""Reading files: detection, parsing, confinement, chunking, language."""

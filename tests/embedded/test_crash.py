@@ -1,0 +1,177 @@
+"""Whatever is killed: nothing strays, nothing blocks the next start, nothing else is harmed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.embedded import EmbeddedPostgres
+from app.embedded.account import choose_account
+from app.embedded.binaries import find_binaries
+from app.embedded.data_folder import DataFolder
+from app.embedded.postmaster import Postmaster
+from tests.embedded.observation import (
+    FAST,
+    UserProcess,
+    crash,
+    fetch_value,
+    find_postmaster,
+    find_processes,
+    read_state,
+    wait_until,
+)
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def user(data_dir: Path) -> Iterator[UserProcess]:
+    """A process that has stored one row."""
+    with UserProcess(data_dir) as user:
+        fetch_value(user.read_dsn(), "create table kept as select 7 as n")
+        yield user
+
+
+def assert_starts_with_data(data_dir: Path) -> None:
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
+    assert not find_processes(data_dir)
+
+
+def test_killed_user_leaves_no_postgres(data_dir: Path, user: UserProcess) -> None:
+    user.kill()
+    wait_until(lambda: not find_processes(data_dir))
+    assert_starts_with_data(data_dir)
+
+
+def test_user_killed_and_started_at_once_keeps_the_data(data_dir: Path, user: UserProcess) -> None:
+    user.kill()
+    assert_starts_with_data(data_dir)
+
+
+@pytest.mark.skipif(
+    not psutil.LINUX, reason="only Linux ends a child with its parent; elsewhere the next start does"
+)
+def test_killed_user_and_supervisor_leave_no_postgres(data_dir: Path, user: UserProcess) -> None:
+    supervisor = psutil.Process(read_state(data_dir)["supervisor_pid"])
+    user.kill()
+    supervisor.kill()
+    wait_until(lambda: not find_processes(data_dir))
+    assert_starts_with_data(data_dir)
+
+
+def test_start_after_a_full_crash_recovers(data_dir: Path, user: UserProcess) -> None:
+    crash(data_dir)
+    user.kill()
+    assert_starts_with_data(data_dir)
+
+
+def test_killed_postmaster_is_started_again_for_its_users(data_dir: Path, user: UserProcess) -> None:
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        address = postgres.start()
+        killed = find_postmaster(data_dir)
+        killed.kill()
+        wait_until(lambda: read_state(data_dir)["postmaster_pid"] not in (0, killed.pid))
+        assert postgres.start() == address
+        assert fetch_value(address.dsn(), "select n from kept") == 7
+
+
+def test_start_revives_a_server_whose_supervisor_was_killed(data_dir: Path, user: UserProcess) -> None:
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        address = postgres.start()
+        psutil.Process(read_state(data_dir)["supervisor_pid"]).kill()
+        assert postgres.start() == address
+        assert fetch_value(address.dsn(), "select n from kept") == 7
+
+
+def test_terminated_supervisor_stops_postgres_in_order(data_dir: Path, user: UserProcess) -> None:
+    supervisor = psutil.Process(read_state(data_dir)["supervisor_pid"])
+    supervisor.send_signal(signal.SIGINT)  # a Ctrl-C is for the users
+    supervisor.terminate()
+    wait_until(lambda: read_state(data_dir)["phase"] == "stopped")
+    assert not find_processes(data_dir)
+    assert not (data_dir / "postgres" / "postmaster.pid").exists()
+    user.kill()
+    assert_starts_with_data(data_dir)
+
+
+def test_postgres_without_a_supervisor_is_replaced(data_dir: Path, user: UserProcess) -> None:
+    user.leave()
+    folder, binaries = DataFolder(data_dir), find_binaries()
+    stray = Postmaster(folder, choose_account(folder, binaries), binaries, FAST, Path("/nonexistent"))
+    try:
+        # It cannot make a socket there and ends; what it leaves must not matter either.
+        wait_until(lambda: not stray.is_alive)
+        assert "could not create any Unix-domain sockets" in stray.read_log_end()
+    finally:
+        stray.stop()
+    assert_starts_with_data(data_dir)
+
+
+def test_live_postmaster_without_a_supervisor_is_replaced(data_dir: Path, user: UserProcess) -> None:
+    user.leave()
+    folder, binaries = DataFolder(data_dir), find_binaries()
+    stray = Postmaster(folder, choose_account(folder, binaries), binaries, FAST, data_dir / "postgres")
+    try:
+        wait_until(lambda: stray.is_ready)
+        assert_starts_with_data(data_dir)
+        assert not stray.is_alive
+    finally:
+        stray.stop()
+
+
+def test_pid_file_naming_another_process_is_stale(data_dir: Path, user: UserProcess) -> None:
+    socket_dir = Path(read_state(data_dir)["socket_dir"])
+    owner = (data_dir / "postgres").stat().st_uid
+    crash(data_dir)
+    user.kill()
+    # Of the same user: Postgres itself believes such a pid file and refuses to start.
+    with subprocess.Popen(["sleep", "600"], user=owner) as bystander:
+        try:
+            for path in (data_dir / "postgres" / "postmaster.pid", socket_dir / ".s.PGSQL.5432.lock"):
+                lines = path.read_text().splitlines()
+                path.write_text("\n".join([str(bystander.pid), *lines[1:]]) + "\n")
+            assert_starts_with_data(data_dir)
+            assert bystander.poll() is None
+        finally:
+            bystander.kill()
+
+
+def test_pid_file_naming_another_postgres_is_stale(data_dir: Path, user: UserProcess, tmp_path: Path) -> None:
+    crash(data_dir)
+    user.kill()
+    with EmbeddedPostgres(tmp_path / "other", settings=FAST) as other:
+        dsn = other.start().dsn()
+        bystander = find_postmaster(tmp_path / "other")
+        path = data_dir / "postgres" / "postmaster.pid"
+        path.write_text("\n".join([str(bystander.pid), *path.read_text().splitlines()[1:]]) + "\n")
+        assert_starts_with_data(data_dir)
+        assert bystander.is_running()
+        assert fetch_value(dsn, "select 1") == 1
+
+
+@pytest.mark.parametrize("content", ["", "x", "-1\n", "99999999\n\n\n\n\n\n\n\n\n"])
+def test_unreadable_pid_file_is_stale(data_dir: Path, user: UserProcess, content: str) -> None:
+    crash(data_dir)
+    user.kill()
+    (data_dir / "postgres" / "postmaster.pid").write_text(content)
+    assert_starts_with_data(data_dir)
+
+
+def test_killed_initdb_does_not_block_the_next_start(data_dir: Path) -> None:
+    with UserProcess(data_dir) as user:
+        wait_until(lambda: list(data_dir.glob(".initdb-*/cluster/base")))
+        psutil.Process(read_state(data_dir)["supervisor_pid"]).kill()
+        user.kill()
+    assert not (data_dir / "postgres").exists()
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        assert fetch_value(postgres.start().dsn(), "select 1") == 1
+        assert not list(data_dir.glob(".initdb-*"))

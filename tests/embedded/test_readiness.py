@@ -1,0 +1,105 @@
+"""Start waits for what Postgres says of itself, and reports what went wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.errors import ConfigurationError
+from tests.embedded.observation import FAST, fetch_value, find_processes, read_state, wait_until
+
+
+@pytest.fixture
+def start_recovery(tmp_path: Path) -> Callable[..., EmbeddedPostgres]:
+    """Prepare a cluster whose recovery lasts until the file `go` appears in its folder."""
+
+    def prepare(start_timeout: float = 600.0) -> EmbeddedPostgres:
+        with EmbeddedPostgres(tmp_path, settings=FAST) as postgres:
+            fetch_value(postgres.start().dsn(), "create table kept as select 7 as n")
+        (tmp_path / "postgres" / "recovery.signal").touch()
+        waiting = "while [ ! -e go ]; do sleep 0.1; done; false"
+        settings = {**FAST, "restore_command": waiting, "hot_standby": "off"}
+        return EmbeddedPostgres(tmp_path, settings=settings, start_timeout=start_timeout)
+
+    return prepare
+
+
+def read_password(data_dir: Path) -> str:
+    return (data_dir / "postgres.password").read_text().strip()
+
+
+def test_start_waits_through_a_recovery_of_more_than_ten_seconds(
+    tmp_path: Path, start_recovery: Callable[..., EmbeddedPostgres]
+) -> None:
+    # Lasts 11 s because that is what it is about: a limit of 10 s would end it.
+    postgres = start_recovery()
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(postgres.start)
+        wait_until(lambda: "starting" in (tmp_path / "postgres" / "postmaster.pid").read_text(), 10)
+        socket_dir = read_state(tmp_path)["socket_dir"]
+        dsn = EmbeddedAddress(socket_dir, read_password(tmp_path)).dsn()
+        wait_until(lambda: (Path(socket_dir) / ".s.PGSQL.5432").exists())
+        with pytest.raises(asyncpg.CannotConnectNowError):
+            fetch_value(dsn, "select 1")
+        time.sleep(10.5)
+        assert not starting.done()
+        (tmp_path / "postgres" / "go").touch()
+        assert starting.result(60).dsn() == dsn
+    assert fetch_value(dsn, "select n from kept") == 7
+    postgres.stop()
+
+
+def test_recovery_beyond_the_ceiling_is_given_up(
+    tmp_path: Path, start_recovery: Callable[..., EmbeddedPostgres]
+) -> None:
+    postgres = start_recovery(start_timeout=1.0)
+    with pytest.raises(ConfigurationError, match=r"not ready after 1 s"):
+        postgres.start()
+    wait_until(lambda: not find_processes(tmp_path))
+
+
+def test_postgres_that_dies_is_reported_with_its_log(tmp_path: Path) -> None:
+    postgres = EmbeddedPostgres(tmp_path, settings={**FAST, "shared_preload_libraries": "no_such_library"})
+    with pytest.raises(ConfigurationError) as caught:
+        postgres.start()
+    assert "no_such_library" in str(caught.value)
+    assert str(tmp_path / "postgres.log") in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with EmbeddedPostgres(tmp_path, settings=FAST) as repaired:
+        assert fetch_value(repaired.start().dsn(), "select 1") == 1
+
+
+def test_cluster_of_another_version_is_refused_by_number(tmp_path: Path) -> None:
+    with EmbeddedPostgres(tmp_path, settings=FAST):
+        pass
+    (tmp_path / "postgres" / "PG_VERSION").write_text("12\n")
+    with pytest.raises(ConfigurationError, match=r"made by Postgres 12, installed is 18"):
+        EmbeddedPostgres(tmp_path).start()
+
+
+def test_folder_with_other_files_is_not_taken_for_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres" / "letter.txt").write_text("dear")
+    with pytest.raises(ConfigurationError, match="has files but no database"):
+        EmbeddedPostgres(tmp_path).start()
+    assert [path.name for path in (tmp_path / "postgres").iterdir()] == ["letter.txt"]
+
+
+def test_initdb_that_fails_is_reported_with_its_words(tmp_path: Path) -> None:
+    binaries = tmp_path / "install" / "bin"
+    binaries.mkdir(parents=True)
+    (binaries.parent / "share").mkdir()
+    (binaries.parent / "share" / "postgres.bki").touch()
+    scripts = {"postgres": "echo postgres 18.6", "pg_config": "true", "initdb": "echo no space left; exit 1"}
+    for name, line in scripts.items():
+        (binaries / name).write_text(f"#!/bin/sh\n{line}\n")
+        (binaries / name).chmod(0o755)
+    with pytest.raises(ConfigurationError, match="initdb failed: no space left"):
+        EmbeddedPostgres(tmp_path / "data", binaries=binaries).start()
+    assert not list((tmp_path / "data").glob(".initdb-*"))

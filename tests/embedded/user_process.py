@@ -1,0 +1,25 @@
+"""Use an embedded Postgres until standard input ends: `python -m … DATA_DIR [BINARIES]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from app.embedded import EmbeddedPostgres
+from app.errors import ConfigurationError
+
+
+def main() -> None:
+    binaries = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+    postgres = EmbeddedPostgres(Path(sys.argv[1]), settings={"fsync": "off"}, binaries=binaries)
+    try:
+        sys.stdout.write(postgres.start().dsn() + "\n")
+    except ConfigurationError as error:
+        sys.exit(str(error))
+    sys.stdout.flush()
+    sys.stdin.read()
+    postgres.stop()
+
+
+if __name__ == "__main__":
+    main()

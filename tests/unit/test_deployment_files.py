@@ -1,0 +1,269 @@
+"""What the container image and the compose file promise, read from the files themselves."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.settings import variable_names
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN_SERVICES = ("migrate", "api", "worker")
+SETTING = re.compile(r"\b(?:KB|DATABASE|JWT|EMBEDDING|OPENAI|GEMINI|LOG)_[A-Z_]+\b")
+REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
+
+
+@pytest.fixture(scope="module")
+def dockerfile() -> list[str]:
+    """The instructions, one to a line and without comments."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
+    return [line for line in re.sub(r"\\\n\s*", "", text).splitlines() if line]
+
+
+@pytest.fixture(scope="module")
+def runtime(dockerfile: list[str]) -> list[str]:
+    """The instructions of the last stage: what is in the image that runs."""
+    last = max(index for index, line in enumerate(dockerfile) if line.startswith("FROM "))
+    return dockerfile[last:]
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def service(compose: dict[str, Any], name: str) -> dict[str, Any]:
+    found = compose["services"][name]
+    assert isinstance(found, dict)
+    return found
+
+
+def variables_in(path: Path) -> set[str]:
+    """Names that an example file of settings shows, commented out or not."""
+    return set(re.findall(r"^#? ?([A-Z][A-Z0-9_]+)=", path.read_text("utf-8"), re.MULTILINE))
+
+
+def test_dockerfile_installs_only_what_the_lock_allows(dockerfile: list[str]) -> None:
+    installs = re.findall(r"pip install ([^&]*)", "\n".join(dockerfile))
+    assert installs
+    for arguments in installs:
+        assert "--require-hashes" in arguments or {"--no-deps", "--no-build-isolation"} <= set(
+            arguments.split()
+        )
+
+
+def test_dockerfile_finds_a_pinned_build_backend_in_the_lock(dockerfile: list[str]) -> None:
+    pattern = re.search(r"sed -n '/(\^setuptools==)/,/(\[\^\\\\]\$)/p'", "\n".join(dockerfile))
+    assert pattern is not None
+    lines = (ROOT / "requirements-dev.lock").read_text("utf-8").splitlines()
+    start = next(index for index, line in enumerate(lines) if re.match(pattern[1], line))
+    end = next(index for index in range(start, len(lines)) if re.search(pattern[2], lines[index]))
+    assert end > start
+    assert all("--hash=sha256:" in line for line in lines[start + 1 : end + 1])
+
+
+def test_dockerfile_pins_its_base_images(dockerfile: list[str]) -> None:
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)", "\n".join(dockerfile), re.MULTILINE))
+    for line in dockerfile:
+        if line.startswith("FROM "):
+            image = re.sub(r"\$\{(\w+)\}", lambda match: defaults[match[1]], line.split()[1])
+            assert re.fullmatch(r"python:3\.1[1-9]-slim-\w+", image), image
+
+
+def test_dockerfile_copies_only_what_dockerignore_lets_in(dockerfile: list[str]) -> None:
+    rules = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    allowed = {rule[1:] for rule in rules if rule.startswith("!")}
+    copied = {
+        source
+        for line in dockerfile
+        if line.startswith("COPY ") and "--from=" not in line
+        for source in line.split()[1:-1]
+    }
+    copied |= set(re.findall(r"type=bind,source=([^,\s]+)", "\n".join(dockerfile)))
+    assert rules.index("*") < min(rules.index(f"!{name}") for name in allowed)
+    assert copied == allowed
+    assert "**/.env" in rules
+
+
+def test_runtime_image_runs_as_an_ordinary_user_without_build_tools(runtime: list[str]) -> None:
+    users = [line.split()[1] for line in runtime if line.startswith("USER ")]
+    assert users
+    assert all(re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user) for user in users)
+    started_by = [index for index, line in enumerate(runtime) if line.startswith(("ENTRYPOINT", "CMD"))]
+    assert min(started_by) > max(index for index, line in enumerate(runtime) if line.startswith("USER "))
+    assert not re.search(r"apt-get|pip install|gcc|curl|wget", "\n".join(runtime))
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
+def test_health_check_asks_the_service_on_its_port(runtime: list[str], status: int, healthy: bool) -> None:
+    asked: list[str] = []
+
+    class Service(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    check = next(line for line in runtime if line.startswith("HEALTHCHECK"))
+    program = yaml.safe_load(check[check.index("CMD ") + len("CMD ") :])
+    assert program[:2] == ["python", "-c"]
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        server.timeout = 10
+        answering = threading.Thread(target=server.handle_request)
+        answering.start()
+        environment = {"KB_PORT": str(server.server_port), "http_proxy": "http://127.0.0.1:9"}
+        done = subprocess.run(
+            [sys.executable, *program[1:]], env=environment, capture_output=True, timeout=30
+        )
+        answering.join()
+    assert asked == ["/healthz"]
+    assert (done.returncode == 0) is healthy
+
+
+def test_runtime_image_serves_to_the_outside_by_default(runtime: list[str]) -> None:
+    assert 'ENTRYPOINT ["knowledge"]' in runtime
+    assert 'CMD ["serve"]' in runtime
+    assert re.search(r"\bKB_PORT=\d+", "\n".join(runtime))
+    assert re.search(r"\bKB_HOST=0\.0\.0\.0", "\n".join(runtime))
+
+
+def test_compose_pins_every_image_by_tag(compose: dict[str, Any]) -> None:
+    for name in compose["services"]:
+        image = service(compose, name)["image"]
+        assert re.fullmatch(r"[\w./-]+:[\w.-]+", image), name
+        assert not image.endswith(":latest")
+    assert service(compose, "database")["image"].startswith("pgvector/pgvector:pg18")
+
+
+def test_compose_keeps_the_data_where_the_image_of_postgres_18_has_it(compose: dict[str, Any]) -> None:
+    mounts = [mount.split(":") for mount in service(compose, "database")["volumes"]]
+    assert [target for source, target, *_ in mounts if source in compose["volumes"]] == [
+        "/var/lib/postgresql"
+    ]
+
+
+def test_compose_mounts_files_that_exist_and_can_run(compose: dict[str, Any]) -> None:
+    bound = [
+        (ROOT / source, target, options)
+        for source, target, *options in (
+            mount.split(":") for mount in service(compose, "database")["volumes"]
+        )
+        if source.startswith("./")
+    ]
+    assert bound
+    for path, target, options in bound:
+        assert path.is_file()
+        assert options == ["ro"]
+        assert path.suffix != ".sh" or os.access(path, os.X_OK)
+        assert path.suffix != ".sql" or "docker-entrypoint-initdb.d" not in target, "it needs its variables"
+
+
+def test_compose_migrates_before_anything_serves(compose: dict[str, Any]) -> None:
+    assert service(compose, "migrate")["command"] == ["migrate", "--service-role", "kb_service"]
+    assert service(compose, "migrate")["restart"] == "no"
+    for name in OWN_SERVICES:
+        assert service(compose, name)["depends_on"]["database"] == {"condition": "service_healthy"}
+    for name in ("api", "worker"):
+        assert service(compose, name)["depends_on"]["migrate"] == {
+            "condition": "service_completed_successfully"
+        }
+        assert service(compose, name)["restart"] == "unless-stopped"
+    assert service(compose, "api")["environment"]["KB_WORKER"] == "off"
+
+
+def test_compose_checks_the_health_of_all_that_can_be_asked(compose: dict[str, Any]) -> None:
+    assert "pg_isready" in service(compose, "database")["healthcheck"]["test"]
+    assert "healthcheck" not in service(compose, "api"), "the image's own check is used"
+    for name in ("migrate", "worker"):
+        assert service(compose, name)["healthcheck"] == {"disable": True}
+
+
+def test_compose_takes_rights_away(compose: dict[str, Any]) -> None:
+    for name in compose["services"]:
+        assert service(compose, name)["cap_drop"] == ["ALL"], name
+        assert service(compose, name)["security_opt"] == ["no-new-privileges:true"], name
+    for name in OWN_SERVICES:
+        assert service(compose, name)["read_only"] is True
+        assert "cap_add" not in service(compose, name)
+    assert "ports" not in service(compose, "database")
+    assert all(port.startswith("127.0.0.1:") for port in service(compose, "api")["ports"])
+
+
+def test_compose_gives_the_owner_of_the_tables_to_migrations_only(compose: dict[str, Any]) -> None:
+    for name in ("api", "worker"):
+        environment = service(compose, name)["environment"]
+        assert "DATABASE_ADMIN_URL" not in environment
+        assert "MIGRATOR_PASSWORD" not in str(environment)
+        assert environment["DATABASE_URL"].startswith("postgresql://kb_service:")
+    admin_url = service(compose, "migrate")["environment"]["DATABASE_ADMIN_URL"]
+    assert admin_url.startswith("postgresql://kb_migrator:")
+
+
+def test_compose_holds_no_secret_and_stops_without_one(compose: dict[str, Any]) -> None:
+    required: set[str] = set()
+    for name in compose["services"]:
+        for variable, value in service(compose, name)["environment"].items():
+            if re.search(r"PASSWORD|SECRET|KEY|_URL$", variable):
+                assert value is None or REQUIRED.search(value), variable
+                required |= set(REQUIRED.findall(value or ""))
+    assert required == {"POSTGRES_PASSWORD", "MIGRATOR_PASSWORD", "SERVICE_PASSWORD", "JWT_SECRET"}
+    assert required <= variables_in(ROOT / "deploy" / ".env.example")
+    for line in (ROOT / "deploy" / ".env.example").read_text("utf-8").splitlines():
+        assert not re.match(r"#?\w*(PASSWORD|SECRET|KEY)=.", line), line
+
+
+def test_deployment_files_use_only_settings_that_exist_and_are_explained(
+    compose: dict[str, Any], dockerfile: list[str]
+) -> None:
+    environments = [service(compose, name)["environment"] for name in OWN_SERVICES]
+    used = {variable for environment in environments for variable in environment}
+    used |= set(SETTING.findall("\n".join(line for line in dockerfile if line.startswith("ENV "))))
+    assert used <= set(variable_names())
+    assert used <= variables_in(ROOT / ".env.example")
+
+
+def test_compose_hands_on_every_setting_that_an_operator_may_change(compose: dict[str, Any]) -> None:
+    environments = [service(compose, name)["environment"] for name in OWN_SERVICES]
+    handed_on = {variable for environment in environments for variable in environment}
+    set_by_the_image = {"KB_HOST", "KB_PORT", "KB_DATA_DIR"}
+    instead_of_the_secret = {"JWT_JWKS_URL"}
+    assert set(variable_names()) - handed_on == set_by_the_image | instead_of_the_secret
+
+
+def test_roles_script_is_plain_sql_with_two_variables() -> None:
+    text = (ROOT / "deploy" / "roles.sql").read_text("utf-8")
+    statements = re.sub(r"--.*", "", text)
+    assert "\\" not in statements
+    assert sorted(re.findall(r"(?<!:):'?(\w+)", statements)) == ["migrator_password", "service_password"]
+    assert not re.search(r"\b(superuser|bypassrls)\b(?!')", re.sub(r"'[^']*'", "", statements), re.IGNORECASE)
+
+
+def test_roles_wrapper_passes_exactly_the_variables_of_the_script() -> None:
+    wrapper = (ROOT / "deploy" / "roles.sh").read_text("utf-8")
+    script = (ROOT / "deploy" / "roles.sql").read_text("utf-8")
+    given = re.findall(r"\\getenv (\w+) (\w+)", wrapper)
+    assert {name for name, _ in given} == set(re.findall(r":'(\w+)';", script))
+    for _, variable in given:
+        assert f'"${{{variable}:?' in wrapper
+
+
+def test_license_is_the_one_that_the_project_declares() -> None:
+    text = (ROOT / "LICENSE").read_text("utf-8")
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text("utf-8")

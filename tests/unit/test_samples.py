@@ -1,0 +1,165 @@
+"""The sample knowledge keeps to the contract, and shows what the service can do."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+
+import py3langid  # type: ignore[import-untyped]
+import pytest
+from docx import Document
+from pypdf import PdfReader
+
+from app.samples import QUERIES, SampleDocument, SampleEntry, SampleQuery, load_documents, load_entries
+
+WRITABLE_TYPES = {"fact", "summary", "template", "decision", "lesson", "temp_note", "insight"}
+WORD = re.compile(r"[\w.]+")
+
+
+@pytest.fixture(scope="module")
+def entries() -> list[SampleEntry]:
+    return load_entries()
+
+
+@pytest.fixture(scope="module")
+def documents() -> dict[str, SampleDocument]:
+    return {document.name.rsplit(".")[-1]: document for document in load_documents()}
+
+
+def language_of(text: str) -> str:
+    return next(str(language) for language, _ in py3langid.rank(text) if language in {"de", "en"})
+
+
+def words_of(text: str) -> Counter[str]:
+    return Counter(word.strip(".").lower() for word in WORD.findall(text))
+
+
+def test_entries_are_many_and_of_every_writable_type(entries: list[SampleEntry]) -> None:
+    by_type = Counter(entry.entry_type for entry in entries)
+    assert len(entries) >= 48
+    assert set(by_type) == WRITABLE_TYPES
+    assert min(by_type.values()) >= 3
+
+
+def test_entries_have_unique_ids_and_unique_contents(entries: list[SampleEntry]) -> None:
+    assert len({entry.external_id for entry in entries}) == len(entries)
+    assert len({entry.content for entry in entries}) == len(entries)
+
+
+def test_entries_refer_only_to_entries_before_them(entries: list[SampleEntry]) -> None:
+    seen: set[str] = set()
+    for entry in entries:
+        references = {entry.parent, entry.superseded_by, *entry.sources} - {None}
+        assert references <= seen, entry.external_id
+        seen.add(entry.external_id)
+
+
+def test_entries_stay_in_the_ranges_of_the_contract(entries: list[SampleEntry]) -> None:
+    for entry in entries:
+        assert 1 <= len(entry.content.strip()) <= 100_000
+        assert entry.content == entry.content.strip()
+        assert 2 <= len(entry.tags) == len(set(entry.tags)) <= 4
+        assert entry.roles
+        assert set(entry.roles) <= {"pm", "dev", "qa", "all"}
+        assert 0 <= entry.confidence <= 1
+        assert entry.scope in {"global", "project"}
+        assert entry.title is None or entry.title.strip()
+        assert all(isinstance(value, str) for value in entry.metadata.values())
+
+
+def test_entries_show_hierarchy_sources_supersession_and_verification(entries: list[SampleEntry]) -> None:
+    parents = Counter(entry.parent for entry in entries if entry.parent)
+    assert max(parents.values()) >= 4
+    assert any(entry.parent for entry in entries if entry.external_id in parents), "no third level"
+    assert all(entry.sources for entry in entries if entry.entry_type == "insight")
+    assert sum(1 for entry in entries if entry.superseded_by) >= 2
+    assert 10 <= sum(entry.is_verified for entry in entries) < len(entries)
+    assert len({entry.confidence for entry in entries}) >= 5
+    assert {role for entry in entries for role in entry.roles} == {"pm", "dev", "qa", "all"}
+
+
+def test_entries_share_tags_so_that_related_ones_are_found(entries: list[SampleEntry]) -> None:
+    lonely = [
+        entry.external_id
+        for entry in entries
+        if not any(len({*entry.tags} & {*other.tags}) >= 2 for other in entries if other is not entry)
+    ]
+    assert len(lonely) <= len(entries) // 4, lonely
+
+
+def test_entries_are_in_english_and_german(entries: list[SampleEntry]) -> None:
+    prose = [f"{entry.title}. {entry.content}" for entry in entries]
+    languages = Counter(language_of(text) for text in prose)
+    assert languages["de"] >= 12
+    assert languages["en"] >= 30
+    for text in prose:
+        german_words = words_of(text).keys() & {"der", "die", "das", "und", "wird", "nicht", "eine", "den"}
+        assert (language_of(text) == "de") == (len(german_words) >= 2), text
+
+
+def test_entries_contain_identifiers_to_search_for(entries: list[SampleEntry]) -> None:
+    everything = "\n".join(f"{entry.title}\n{entry.content}" for entry in entries)
+    for identifier in ("KNOW-004", "ERR_CONN_RESET", "ERR_TARIFF_GAP", "KM-4031", "vercel.json", "3.8.1"):
+        assert identifier in everything
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.expected)
+def test_query_shares_more_words_with_its_expected_entry_than_most(
+    query: SampleQuery, entries: list[SampleEntry]
+) -> None:
+    wanted = words_of(query.text).keys()
+    texts = {entry.external_id: words_of(f"{entry.title} {entry.content}") for entry in entries}
+    spread = Counter(word for text in texts.values() for word in text)
+    weight = {key: sum(1 / spread[word] for word in wanted & text.keys()) for key, text in texts.items()}
+    assert query.expected in sorted(weight, key=lambda key: -weight[key])[:5]
+    assert not any(entry.superseded_by for entry in entries if entry.external_id == query.expected)
+    assert "'" not in query.text, "the curl line quotes the request with apostrophes"
+
+
+def test_queries_are_in_english_and_german() -> None:
+    assert len(QUERIES) >= 3
+    assert {language_of(query.text) for query in QUERIES} == {"en", "de"}
+
+
+def test_documents_keep_to_the_contract(documents: dict[str, SampleDocument]) -> None:
+    assert set(documents) == {"pdf", "md", "html", "docx"}
+    assert len({document.external_id for document in documents.values()}) == len(documents)
+    for document in documents.values():
+        assert 1_000 < len(document.read()) < 60_000
+        assert document.tags
+        assert set(document.roles) <= {"pm", "dev", "qa", "all"}
+
+
+def test_pdf_has_readable_text_on_every_page(documents: dict[str, SampleDocument]) -> None:
+    pages = [page.extract_text() for page in PdfReader(io.BytesIO(documents["pdf"].read())).pages]
+    assert len(pages) >= 3
+    assert all(len(page) > 800 for page in pages)
+    assert "The first fifteen minutes" in pages[1]
+    assert "within 72 hours" in pages[2]
+    assert language_of("\n".join(pages)) == "en"
+
+
+def test_markdown_is_german_and_has_sections(documents: dict[str, SampleDocument]) -> None:
+    text = documents["md"].read().decode("utf-8")
+    assert language_of(text) == "de"
+    assert len(re.findall(r"^##+ ", text, re.MULTILINE)) >= 8
+    assert len(text.split()) >= 700
+
+
+def test_html_is_english_and_declares_itself(documents: dict[str, SampleDocument]) -> None:
+    text = documents["html"].read().decode("utf-8")
+    assert text.startswith("<!doctype html>")
+    assert '<html lang="en">' in text
+    assert re.findall(r"<title>(.*)</title>", text) == re.findall(r"<h1>(.*)</h1>", text) != []
+    assert language_of(re.sub(r"<[^>]*>", " ", text)) == "en"
+    assert "KM-4031" in text
+
+
+def test_docx_has_headings_and_a_table(documents: dict[str, SampleDocument]) -> None:
+    document = Document(io.BytesIO(documents["docx"].read()))
+    headings = [
+        p for p in document.paragraphs if p.style is not None and str(p.style.name).startswith("Heading")
+    ]
+    assert len(headings) >= 5
+    assert "Gates and hardware" in {row.cells[0].text for row in document.tables[0].rows}
