@@ -57,9 +57,7 @@ async def list_entries(
     )
 
 
-async def find_same(
-    session: TenantSession, keys: Sequence[tuple[str | None, bytes]]
-) -> dict[int, UUID]:
+async def find_same(session: TenantSession, keys: Sequence[tuple[str | None, bytes]]) -> dict[int, UUID]:
     """For each (external_id, content hash): the entry that it repeats, by position."""
     rows = await session.fetch(
         SQL["find_same"],

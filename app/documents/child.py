@@ -53,7 +53,8 @@ def confine(parent: int) -> None:
 def limit_use(limits: ParseLimits) -> None:
     """Bound memory and time; the timer is for a parent that is gone where the system does not tell."""
     _limit(resource.RLIMIT_AS, limits.memory_bytes)
-    _limit(resource.RLIMIT_CPU, math.ceil(limits.seconds))
+    seconds = math.ceil(limits.seconds)
+    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # the signal comes before the kill, and says why
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE_SECONDS)
 
 
@@ -93,9 +94,10 @@ def _describe(document: ParsedDocument) -> tuple[dict[str, Any], bytes]:
     return answer, document.text.encode("utf-8")
 
 
-def _limit(kind: int, value: int) -> None:
-    _, hard = resource.getrlimit(kind)
-    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+def _limit(kind: int, soft: int, hard: int | None = None) -> None:
+    _, allowed = resource.getrlimit(kind)
+    wanted = soft if hard is None else hard
+    most = wanted if allowed == resource.RLIM_INFINITY else min(wanted, allowed)
     # macOS refuses some of them.
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(kind, (bound, bound))
+        resource.setrlimit(kind, (min(soft, most), most))

@@ -113,14 +113,24 @@ def _split_spans(
             if count_tokens(text[span.start : span.end]) <= max_tokens:
                 yield span
             else:
-                yield from _split_exactly(text, span, count_tokens, max_tokens)
+                yield from _halve(text, span, count_tokens, max_tokens)
 
 
-def _split_exactly(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) -> Iterator[_Span]:
-    """For counters that find more in a text than in its words."""
-    exact = TextSplitter.from_callback(count_tokens, max_tokens)
-    for offset, piece in exact.chunk_indices(text[span.start : span.end]):
-        yield _Span(span.start + offset, span.start + offset + len(piece))
+def _halve(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) -> Iterator[_Span]:
+    """For counters that find more in a text than in its words, and for the splitter's own slips."""
+    piece = text[span.start : span.end]
+    start = span.start + len(piece) - len(piece.lstrip())
+    end = span.start + len(piece.rstrip())
+    if start >= end:
+        return
+    if end - start == 1 or count_tokens(text[start:end]) <= max_tokens:
+        yield _Span(start, end)
+        return
+    quarter = (end - start) // 4
+    gaps = (text.rfind(gap, start + quarter, end - quarter) + len(gap) for gap in _WINDOW_CUTS)
+    middle = next((gap for gap in gaps if gap > start + quarter), (start + end) // 2)
+    yield from _halve(text, _Span(start, middle), count_tokens, max_tokens)
+    yield from _halve(text, _Span(middle, end), count_tokens, max_tokens)
 
 
 def _build_estimate(count_tokens: TokenCounter, max_tokens: int) -> TokenCounter:

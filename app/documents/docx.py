@@ -12,6 +12,7 @@ from lxml import etree  # type: ignore[import-untyped]
 
 from app.documents.archive import open_archive, read_member
 from app.documents.builder import TextBuilder
+from app.documents.markup import build_tree
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.errors import UnreadableDocument
 
@@ -52,10 +53,7 @@ def _parse_part(archive: zipfile.ZipFile, name: str, limits: ParseLimits) -> Any
     if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
         raise UnreadableDocument("the DOCX file declares XML entities, which Word never does; it is not read")
     parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True)
-    try:
-        return etree.fromstring(content, parser)
-    except etree.XMLSyntaxError as error:
-        raise UnreadableDocument("the DOCX file is damaged: its XML cannot be read") from error
+    return build_tree(content, parser, "the DOCX file is damaged: its XML cannot be read")
 
 
 def _local(element: Any) -> str:
@@ -159,8 +157,8 @@ class _BodyReader:
             cells = [" ".join(cell.split()) for cell in self._rows.pop()]
             if any(cells):
                 self._write_row(" | ".join(cells))
-        elif name == "tbl":
-            self._in_table = bool(self._rows)
+        elif name == "tbl" and not self._rows:
+            self._in_table = False
 
     def _write(self, paragraph: _Paragraph) -> None:
         text = "".join(paragraph.text)

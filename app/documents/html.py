@@ -8,9 +8,9 @@ from typing import Any
 from lxml import etree  # type: ignore[import-untyped]
 
 from app.documents.builder import TextBuilder
+from app.documents.markup import build_tree
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.text import clean_text, collapse_spaces, decode_text
-from app.errors import UnreadableDocument
 
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{0,100}encoding=[\"']([\w.:-]+)", re.I
@@ -37,12 +37,9 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     parser = etree.HTMLParser(
         encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True
     )
-    try:
-        root = etree.fromstring(source.encode("utf-8", errors="replace"), parser)
-    except etree.XMLSyntaxError as error:
-        raise UnreadableDocument("the HTML has no content that can be read") from error
-    if root is None:
-        raise UnreadableDocument("the HTML has no content that can be read")
+    root = build_tree(
+        source.encode("utf-8", errors="replace"), parser, "the HTML has no content that can be read"
+    )
     document = _PageReader(limits, skip_furniture=True).read(root)
     # Some pages wrap everything in what is furniture elsewhere.
     return document if document.text else _PageReader(limits, skip_furniture=False).read(root)

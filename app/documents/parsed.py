@@ -56,7 +56,7 @@ class ParseLimits:
 
     Attributes:
         seconds: of wall clock, and of processor time.
-        memory_bytes: address space of the reading process; 256 MiB is the least that reads a PDF.
+        memory_bytes: address space of the reading process; 128 MiB is enough for ordinary files.
         max_pages: of a PDF.
         max_decompressed_bytes: of a ZIP container such as DOCX.
         max_characters: of extracted text.

@@ -11,6 +11,7 @@ from app.db import embeddings as db
 from app.db.embeddings import PassageVector
 from app.db.session import Database, Row
 from app.documents.chunking import split_text
+from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable, KnowledgeError
 from app.knowledge.entry import embedding_text
@@ -34,20 +35,19 @@ class EntryEmbedder:
         self._providers = providers
         self._tenants = tenants
 
-    async def embed_soon(self, tenant_id: UUID, ids: Sequence[UUID], wait: float) -> bool:
-        """Try to embed entries within `wait` seconds; whatever fails is left to the queue. True when all is done."""
+    async def embed_soon(self, tenant_id: UUID, ids: Sequence[UUID], wait: float) -> None:
+        """Try to embed entries within `wait` seconds; whatever fails is left to the queue."""
         try:
             async with asyncio.timeout(wait):
-                return await self.embed(tenant_id, ids) == 0
+                await self.embed(tenant_id, ids)
         except (TimeoutError, KnowledgeError) as error:
             log.info(
                 "embedding left to the queue",
                 extra={"tenant_id": str(tenant_id), "entries": len(ids), "reason": type(error).__name__},
             )
-            return False
 
     async def embed(self, tenant_id: UUID, ids: Sequence[UUID] | None = None) -> int:
-        """Embed waiting entries, or those of `ids` that wait, one batch; returns how many of the batch still wait.
+        """Embed waiting entries, or those of `ids` that wait: one batch; returns how many were taken up.
 
         Raises EmbeddingUnavailable, TenantNotFound and DatabaseUnavailable.
         """
@@ -55,44 +55,63 @@ class EntryEmbedder:
         model_id = tenant.space.model_id
         async with self._database.tenant_session(tenant_id) as session:
             waiting = list(await db.list_pending(session, model_id, ids, BATCH))
-            if waiting:
-                served = await db.copy_known(session, model_id, [row["entry_id"] for row in waiting])
-                waiting = [row for row in waiting if row["entry_id"] not in served]
+            served = await db.copy_known(session, model_id, [row["entry_id"] for row in waiting])
+            taken = len(waiting)
+            waiting = [row for row in waiting if row["entry_id"] not in served]
         if not waiting:
-            return 0
-        vectors = await self._make_vectors(tenant, waiting)
-        async with self._database.tenant_session(tenant_id) as session:
-            await db.store_vectors(session, model_id, vectors)
-        return 0
+            return taken
+        try:
+            await self._store(tenant, waiting)
+        except InputRefused:
+            # One text that the provider refuses must not keep the others of its batch from theirs.
+            await self._store_one_by_one(tenant, waiting)
+        return taken
 
-    async def embed_all(self, tenant_id: UUID) -> int:
-        """Embed until nothing waits; returns the number of batches. Raises as `embed` does."""
-        batches = 0
-        while True:
-            tenant = await self._tenants.context(tenant_id)
-            async with self._database.tenant_session(tenant_id) as session:
-                if not await db.list_pending(session, tenant.space.model_id, None, 1):
-                    return batches
-            await self.embed(tenant_id)
-            batches += 1
+    async def _store(self, tenant: TenantContext, rows: Sequence[Row]) -> None:
+        vectors = await self._make_vectors(tenant, rows)
+        async with self._database.tenant_session(tenant.tenant_id) as session:
+            await db.store_vectors(session, tenant.space.model_id, vectors)
+
+    async def _store_one_by_one(self, tenant: TenantContext, rows: Sequence[Row]) -> None:
+        for row in rows:
+            try:
+                await self._store(tenant, [row])
+            except InputRefused as error:
+                log.warning(
+                    "the provider refuses an entry's text",
+                    extra={
+                        "tenant_id": str(tenant.tenant_id),
+                        "entry_id": str(row["entry_id"]),
+                        "reason": error.reason,
+                    },
+                )
+                async with self._database.tenant_session(tenant.tenant_id) as session:
+                    await db.note_failure(session, tenant.space.model_id, [row["entry_id"]])
+
+    async def embed_all(self, tenant_id: UUID) -> None:
+        """Embed until nothing waits. Raises as `embed` does."""
+        while await self.embed(tenant_id):
+            pass
 
     async def _make_vectors(self, tenant: TenantContext, rows: Sequence[Row]) -> list[PassageVector]:
         provider = self._providers.get(tenant.space.model_id)
         if provider is None:
-            raise EmbeddingUnavailable(tenant.model.provider, "no provider for the tenant's model", attempts=0)
+            raise EmbeddingUnavailable(
+                tenant.model.provider, "no provider for the tenant's model", attempts=0
+            )
         texts: list[str] = []
         places: list[tuple[UUID, int, bytes, int, int]] = []
         for row in rows:
-            for passage, (text, start, end) in enumerate(make_passages(provider, row["title"], row["content"])):
+            for passage, (text, start, end) in enumerate(
+                make_passages(provider, row["title"], row["content"])
+            ):
                 texts.append(text)
                 places.append((row["entry_id"], passage, row["text_hash"], start, end))
         vectors = await provider.embed_documents(texts)
         return [PassageVector(*place, vector) for place, vector in zip(places, vectors, strict=True)]
 
 
-def make_passages(
-    provider: EmbeddingProvider, title: str | None, content: str
-) -> list[tuple[str, int, int]]:
+def make_passages(provider: EmbeddingProvider, title: str | None, content: str) -> list[tuple[str, int, int]]:
     """The texts to embed for an entry, with their offsets in its content: one, or several for a long entry.
 
     Each passage carries the title, so that it is understood without the others.

@@ -172,8 +172,15 @@ class EntryService:
                 if if_version is not None and row["version"] != if_version:
                     raise PreconditionFailed("the entry has changed since it was read")
                 await _check_references(session, [Draft(0, given)], entry_id)
-                if row["asset_id"] is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
-                    raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
+                if row["asset_id"] is not None and given.keys() & {
+                    "content",
+                    "title",
+                    "entry_type",
+                    "external_id",
+                }:
+                    raise Conflict(
+                        "the entry is a chunk of an asset: upload a new version of the asset instead"
+                    )
                 changed = await self._apply(session, [(row, given)])
                 if changed:
                     await records.write_audit(
@@ -229,7 +236,9 @@ class EntryService:
             raise Conflict("the entry is being written by others; try again")
         touched = [r.id for r in results if r.id is not None and r.status != "unchanged"]
         if touched:
-            await self._jobs.enqueue(session, "embed_entries", "entries", delay=0.0 if len(drafts) > 1 else 6.0)
+            await self._jobs.enqueue(
+                session, "embed_entries", "entries", delay=0.0 if len(drafts) > 1 else 6.0
+            )
             counts = {s: sum(r.status == s for r in results) for s in ("created", "updated")}
             await records.write_audit(session, actor, "entry.write", touched, counts)
         return results
@@ -266,7 +275,9 @@ async def _unresolved(
     """Drafts that refer to entries which do not exist in the tenant, or to themselves, with what is wrong."""
 
     def references(draft: Draft) -> list[tuple[str, UUID]]:
-        single = [(n, draft.given[n]) for n in ("parent_id", "superseded_by_id") if draft.given.get(n) is not None]
+        single = [
+            (n, draft.given[n]) for n in ("parent_id", "superseded_by_id") if draft.given.get(n) is not None
+        ]
         return single + [("source_ids", i) for i in draft.given.get("source_ids") or ()]
 
     wanted = {i for draft in drafts for _, i in references(draft)}
@@ -292,5 +303,3 @@ async def _check_references(
     for _, problem in await _unresolved(session, drafts, entry_id):
         field, _, message = problem.partition(": ")
         raise InvalidInput.of(field, message)
-
-

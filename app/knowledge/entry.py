@@ -80,7 +80,12 @@ class Entry:
             "metadata": orjson.loads(row["metadata_json"]),
             "embedding_status": "pending" if row["pending"] else "ready",
         }
-        return cls(**{f.name: derived.get(f.name, row[f.name] if f.name not in derived else None) for f in fields(cls)})
+        return cls(
+            **{
+                f.name: derived.get(f.name, row[f.name] if f.name not in derived else None)
+                for f in fields(cls)
+            }
+        )
 
 
 def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -154,7 +159,12 @@ def _is_metadata(value: Any) -> bool:
 
 
 def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value <= 1
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and 0 <= value <= 1
+    )
 
 
 def _is_uuid(value: Any) -> bool:
@@ -163,7 +173,10 @@ def _is_uuid(value: Any) -> bool:
 
 NULLABLE = frozenset({"title", "parent_id", "language", "expires_at", "superseded_by_id", "external_id"})
 RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "content": (_text(1, MAX_CONTENT), f"must have 1 to {MAX_CONTENT} characters, no NUL and no lone surrogates"),
+    "content": (
+        _text(1, MAX_CONTENT),
+        f"must have 1 to {MAX_CONTENT} characters, no NUL and no lone surrogates",
+    ),
     "entry_type": (lambda v: v in WRITABLE_TYPES, f"must be one of {', '.join(WRITABLE_TYPES)}"),
     "title": (_text(1, MAX_TITLE), f"must have 1 to {MAX_TITLE} characters, no NUL and no lone surrogates"),
     "tags": (_list(_text(1, 100), MAX_TAGS), f"must be at most {MAX_TAGS} tags of 1 to 100 characters"),

@@ -29,7 +29,10 @@ class Page(Generic[T]):
 
 
 async def page_of(
-    read: Callable[[Position | None, int], Awaitable[Sequence[Row]]], limit: int, cursor: str | None, time: str
+    read: Callable[[Position | None, int], Awaitable[Sequence[Row]]],
+    limit: int,
+    cursor: str | None,
+    time: str,
 ) -> Page[Row]:
     """Read one page; `time` names the column that, with the id, the list is ordered by. Raises InvalidInput."""
     if not 1 <= limit <= MAX_PAGE:

@@ -54,7 +54,7 @@ def write_pdf_with(
         writer.add_metadata({"/Title": title})
     parent = None
     for text, page, below in outline:
-        item = writer.add_outline_item(text, page, parent=parent if below else None)
+        item = writer.add_outline_item(title=text, page_number=page, parent=parent if below else None)
         parent = parent if below else item
     if user_password is not None:
         writer.encrypt(user_password=user_password, owner_password="owner")

@@ -14,9 +14,7 @@ from app.errors import UnreadableDocument
 LIMITS = ParseLimits()
 
 
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be-marked", "utf-32", "cp1252"]
-)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be-marked", "utf-32", "cp1252"])
 def test_encoding_is_recognised(encoding: str) -> None:
     text = "Größe – „naïve“ café"
     data = b"\xfe\xff" + text.encode("utf-16-be") if "marked" in encoding else text.encode(encoding)

@@ -103,19 +103,6 @@ def test_terminated_supervisor_stops_postgres_in_order(data_dir: Path, user: Use
     assert_starts_with_data(data_dir)
 
 
-def test_postgres_without_a_supervisor_is_replaced(data_dir: Path, user: UserProcess) -> None:
-    user.leave()
-    folder, binaries = DataFolder(data_dir), find_binaries()
-    stray = Postmaster(folder, choose_account(folder, binaries), binaries, FAST, Path("/nonexistent"))
-    try:
-        # It cannot make a socket there and ends; what it leaves must not matter either.
-        wait_until(lambda: not stray.is_alive)
-        assert "could not create any Unix-domain sockets" in stray.read_log_end()
-    finally:
-        stray.stop()
-    assert_starts_with_data(data_dir)
-
-
 def test_live_postmaster_without_a_supervisor_is_replaced(data_dir: Path, user: UserProcess) -> None:
     user.leave()
     folder, binaries = DataFolder(data_dir), find_binaries()

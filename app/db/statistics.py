@@ -1,0 +1,33 @@
+"""What is known of a tenant's stock: for ranking, for upkeep, and for its admin."""
+
+from __future__ import annotations
+
+from app.db.session import Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements("statistics")
+
+FREQUENT = 20
+"""Entries from which on a lexeme's document frequency is kept; rarer ones are cheaper to count than to keep."""
+
+
+async def refresh_lexemes(session: TenantSession) -> None:
+    """Count the document frequencies of the tenant's frequent lexemes anew."""
+    await session.execute(SQL["reset_changes"], tenant_id=session.tenant_id)
+    await session.execute(SQL["refresh_lexemes"], tenant_id=session.tenant_id, least=FREQUENT)
+
+
+async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> Row:
+    """Whether `lexemes` should be counted anew, `vectors` indexed, `embeddings` made."""
+    row = await session.fetch_row(
+        SQL["due_work"], tenant_id=session.tenant_id, least_entries=least_entries, exact_limit=exact_limit
+    )
+    assert row is not None
+    return row
+
+
+async def overview(session: TenantSession) -> Row:
+    """Counts for the tenant's admin."""
+    row = await session.fetch_row(SQL["overview"], tenant_id=session.tenant_id)
+    assert row is not None
+    return row

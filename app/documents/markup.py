@@ -1,0 +1,22 @@
+"""Trees from XML and HTML, with libxml2's failures told apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from app.errors import UnreadableDocument
+
+
+def build_tree(source: bytes, parser: Any, refusal: str) -> Any:
+    """The root element; raises UnreadableDocument(`refusal`) for broken input, MemoryError when out of it."""
+    try:
+        root = etree.fromstring(source, parser)
+    except etree.XMLSyntaxError as error:
+        if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from error
+        raise UnreadableDocument(refusal) from error
+    if root is None:
+        raise UnreadableDocument(refusal)
+    return root

@@ -1,0 +1,202 @@
+"""Turning an asset's bytes into searchable chunks."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from app.db import assets as db
+from app.db import embeddings as vectors
+from app.db import jobs as queue
+from app.db.assets import ChunkRow
+from app.db.embeddings import PassageVector
+from app.db.identifiers import new_id
+from app.db.jobs import Job
+from app.db.session import Database
+from app.documents.chunking import Chunk, split
+from app.documents.language import detect_language
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.parsing import parse_document
+from app.embeddings.provider import EmbeddingProvider
+from app.errors import EmbeddingUnavailable
+from app.knowledge.embedding import make_passages
+from app.knowledge.entry import embedding_text
+from app.knowledge.tenants import TenantContext, TenantDirectory
+
+log = logging.getLogger("app.knowledge.ingestion")
+
+BATCH = 64
+TITLE_ROOM = 48
+"""Tokens of a model's input left for the title that each chunk's embedding carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSize:
+    """How documents are cut, in tokens of the tenant's model."""
+
+    tokens: int = 350
+    overlap: int = 0
+
+
+class ClaimLost(Exception):
+    """The job was given to another worker, or its asset is gone or has a newer version: nothing was written."""
+
+
+class Ingestion:
+    """Reads, cuts, embeds and indexes assets. No transaction is open while it parses or embeds."""
+
+    def __init__(
+        self,
+        database: Database,
+        providers: Mapping[int, EmbeddingProvider],
+        tenants: TenantDirectory,
+        *,
+        limits: ParseLimits | None = None,
+        chunk_size: ChunkSize | None = None,
+    ) -> None:
+        self._database = database
+        self._providers = providers
+        self._tenants = tenants
+        self._limits = limits or ParseLimits()
+        self._chunk_size = chunk_size or ChunkSize()
+
+    async def ingest(self, job: Job) -> None:
+        """Do the job and remove it, in one transaction with its results.
+
+        Raises ClaimLost, UnreadableDocument, UnsupportedMediaType, InvalidInput (an empty file),
+        EmbeddingUnavailable and DatabaseUnavailable.
+        """
+        asset_id = UUID(job.subject)
+        tenant = await self._tenants.context(job.tenant_id)
+        provider = self._providers.get(tenant.space.model_id)
+        if provider is None:
+            raise EmbeddingUnavailable(
+                tenant.model.provider, "no provider for the tenant's model", attempts=0
+            )
+        async with self._database.tenant_session(job.tenant_id) as session:
+            asset = await db.fetch_original(session, asset_id)
+            if asset is None:
+                await queue.complete_job(session, job)
+                return
+        generation: int = asset["generation"]
+        await self._report(job, asset_id, generation, 0.02)
+
+        document = await parse_document(asset["original"], asset["name"], self._limits)
+        await self._report(job, asset_id, generation, 0.1)
+        capacity = max(16, min(self._chunk_size.tokens, provider.model.max_tokens - TITLE_ROOM))
+        chunks = split(
+            document, provider.count_tokens, capacity, min(self._chunk_size.overlap, capacity // 2)
+        )
+        rows = [_chunk_row(chunk, document, orjson.loads(asset["metadata"])) for chunk in chunks]
+        passages = await self._embed(job, tenant, provider, rows, asset_id, generation)
+
+        async with self._database.tenant_session(job.tenant_id) as session:
+            if not await queue.complete_job(session, job):
+                raise ClaimLost
+            done = await db.finish_asset(
+                session,
+                asset_id,
+                generation,
+                title=document.title,
+                text=document.text,
+                total_pages=document.total_pages,
+            )
+            if not done:
+                raise ClaimLost
+            await db.swap_chunks(
+                session,
+                asset_id,
+                rows,
+                tags=asset["tags"],
+                roles=asset["roles"],
+                language=detect_language(document.text),
+            )
+            for start in range(0, len(passages), 1000):
+                await vectors.store_vectors(session, tenant.space.model_id, passages[start : start + 1000])
+        log.info(
+            "asset indexed",
+            extra={"tenant_id": str(job.tenant_id), "asset_id": str(asset_id), "chunks": len(rows)},
+        )
+
+    async def fail(self, job: Job, reason: str) -> None:
+        """Give up on an asset, saying why."""
+        asset_id = UUID(job.subject)
+        async with self._database.tenant_session(job.tenant_id) as session:
+            asset = await db.fetch_assets(session, [asset_id])
+            if await queue.complete_job(session, job) and asset_id in asset:
+                await db.fail_asset(session, asset_id, asset[asset_id]["generation"], reason)
+
+    async def _embed(
+        self,
+        job: Job,
+        tenant: TenantContext,
+        provider: EmbeddingProvider,
+        rows: Sequence[ChunkRow],
+        asset_id: UUID,
+        generation: int,
+    ) -> list[PassageVector]:
+        """Vectors of all chunks; texts that the tenant has embedded before are not embedded again."""
+        known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
+        async with self._database.tenant_session(job.tenant_id) as session:
+            for k in await db.known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
+                known.setdefault(k["text_hash"], []).append(
+                    (k["passage"], k["char_start"], k["char_end"], k["embedding"])
+                )
+        passages: list[PassageVector] = []
+        wanted: list[tuple[ChunkRow, int, str, int, int]] = []
+        for row in rows:
+            if row.text_hash in known:
+                passages += [
+                    PassageVector(row.id, passage, row.text_hash, start, end, vector)
+                    for passage, start, end, vector in known[row.text_hash]
+                ]
+                continue
+            for passage, (text, start, end) in enumerate(make_passages(provider, row.title, row.content)):
+                wanted.append((row, passage, text, start, end))
+        distinct = list(dict.fromkeys(text for _, _, text, _, _ in wanted))
+        made: dict[str, Any] = {}
+        for first in range(0, len(distinct), BATCH):
+            batch = distinct[first : first + BATCH]
+            made.update(zip(batch, await provider.embed_documents(batch), strict=True))
+            share = (first + len(batch)) / len(distinct)
+            await self._report(job, asset_id, generation, 0.1 + 0.85 * share)
+        return passages + [
+            PassageVector(row.id, passage, row.text_hash, start, end, made[text])
+            for row, passage, text, start, end in wanted
+        ]
+
+    async def _report(self, job: Job, asset_id: UUID, generation: int, progress: float) -> None:
+        """Show how far the work has come. Raises ClaimLost when there is no point in going on."""
+        async with self._database.tenant_session(job.tenant_id) as session:
+            if not await db.set_progress(session, asset_id, generation, progress):
+                raise ClaimLost
+
+
+def _chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str, Any]) -> ChunkRow:
+    title = chunk_title(document.title, chunk.heading)
+    place = {"char_start": chunk.char_start, "char_end": chunk.char_end}
+    if chunk.page is not None:
+        place |= {"page": chunk.page, "total_pages": document.total_pages or chunk.page}
+    return ChunkRow(
+        id=new_id(),
+        index=chunk.index,
+        title=title,
+        content=chunk.text,
+        metadata={**metadata, **place},
+        text_hash=hashlib.sha256(embedding_text(title, chunk.text).encode()).digest(),
+    )
+
+
+def chunk_title(document_title: str | None, heading: str | None) -> str | None:
+    """What a chunk is about: the document's title and the headings above the chunk, each said once."""
+    if not document_title:
+        return heading or None
+    if not heading or heading == document_title:
+        return document_title
+    return heading if heading.startswith(f"{document_title} > ") else f"{document_title} > {heading}"

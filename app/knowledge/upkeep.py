@@ -1,0 +1,88 @@
+"""Keeping a tenant's statistics and index in step with its growth."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from uuid import UUID
+
+from app.db import embeddings as vectors
+from app.db import jobs as queue
+from app.db import records, statistics
+from app.db.jobs import Job
+from app.db.session import Database
+from app.knowledge.jobs import JobQueue
+from app.knowledge.semantic_leg import EXACT_LIMIT
+from app.knowledge.tenants import TenantDirectory
+
+log = logging.getLogger("app.knowledge.upkeep")
+
+LEAST_ENTRIES = 1_000
+"""Changed entries below which counting words at search time is cheap enough."""
+
+INDEX_BATCH = 500
+RECEIPTS_KEPT = timedelta(hours=24)
+HEAVY = "set local statement_timeout='15min';set local work_mem='64MB';"
+
+
+class Upkeep:
+    """Notices what a tenant's growth calls for, and does it as jobs."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        jobs: JobQueue,
+        *,
+        exact_limit: int = EXACT_LIMIT,
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._jobs = jobs
+        self._exact_limit = exact_limit
+
+    async def check(self, tenant_id: UUID) -> None:
+        """Queue the upkeep that is due for one tenant."""
+        async with self._database.tenant_session(tenant_id) as session:
+            due = await statistics.due_work(
+                session, least_entries=LEAST_ENTRIES, exact_limit=self._exact_limit
+            )
+            if due["lexemes"]:
+                await self._jobs.enqueue(session, "refresh_statistics", "lexemes")
+            if due["vectors"]:
+                await self._jobs.enqueue(session, "index_vectors", "model")
+            if due["embeddings"]:
+                await self._jobs.enqueue(session, "embed_entries", "entries", delay=30)
+        if due["lexemes"] or due["vectors"]:
+            self._jobs.wake()
+
+    async def sweep(self) -> None:
+        """Check every tenant, and drop receipts of searches that are older than a day."""
+        for tenant in await self._tenants.list_tenants():
+            await self.check(tenant.id)
+            async with self._database.tenant_session(tenant.id) as session:
+                await records.purge_searches(session, RECEIPTS_KEPT)
+
+    async def refresh_statistics(self, job: Job) -> None:
+        """Count the tenant's frequent words anew."""
+        async with self._database.tenant_session(job.tenant_id, setup=HEAVY) as session:
+            await statistics.refresh_lexemes(session)
+            await queue.complete_job(session, job)
+
+    async def index_vectors(self, job: Job) -> None:
+        """Move a tenant that outgrew exact search into the HNSW index of its model, in small steps."""
+        tenant = await self._tenants.context(job.tenant_id)
+        model_id = tenant.space.model_id
+        async with self._database.tenant_session(job.tenant_id) as session:
+            await vectors.start_index(session, model_id, self._exact_limit)
+        while True:
+            async with self._database.tenant_session(job.tenant_id) as session:
+                moved = await vectors.index_batch(session, model_id, INDEX_BATCH)
+                await queue.extend_lease(session, job, timedelta(seconds=60))
+            if not moved:
+                break
+        async with self._database.tenant_session(job.tenant_id) as session:
+            ready = await vectors.finish_index(session, model_id)
+            await queue.complete_job(session, job)
+        self._tenants.forget(job.tenant_id)
+        log.info("vectors indexed", extra={"tenant_id": str(job.tenant_id), "ready": ready})

