@@ -109,7 +109,7 @@ revoke all on all functions in schema tenancy from public;
 grant usage on schema public, tenancy to kb_app;
 grant execute on function current_tenant() to kb_app, kb_keyword, kb_queue;
 grant execute on all functions in schema tenancy to kb_app;
-grant select on embedding_models to kb_app;
+grant select on embedding_models, alembic_version to kb_app;
 grant select, update (name, settings, model_id) on tenants to kb_app;
 """
 )
@@ -123,6 +123,7 @@ drop table embedding_models;
 drop function current_tenant();
 drop extension pg_trgm;
 drop extension btree_gin;
+revoke select on alembic_version from kb_app;
 revoke usage on schema public from kb_app;
 """
 

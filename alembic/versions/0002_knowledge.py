@@ -9,9 +9,10 @@ down_revision = "0001"
 
 PARTITIONS = 32
 LANGUAGES = (
-    "simple", "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian",
-    "indonesian", "irish", "italian", "lithuanian", "norwegian", "portuguese", "romanian", "russian",
-    "serbian", "spanish", "swedish", "turkish",
+    "simple", "arabic", "armenian", "basque", "catalan", "danish", "dutch", "english", "finnish", "french",
+    "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali",
+    "norwegian", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish",
+    "yiddish",
 )  # fmt: skip
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from pgvector import HalfVector
+
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -67,7 +69,8 @@ async def store_vectors(session: TenantSession, model_id: int, vectors: Sequence
         text_hashes=[v.text_hash for v in vectors],
         char_starts=[v.char_start for v in vectors],
         char_ends=[v.char_end for v in vectors],
-        vectors=[v.vector for v in vectors],
+        # Wrapped, since a bare array would be taken for another dimension of the list.
+        vectors=[v.vector if isinstance(v.vector, HalfVector) else HalfVector(v.vector) for v in vectors],
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import orjson
 from pgvector.asyncpg import register_vector
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -173,7 +174,8 @@ class Database:
             await driver.execute("commit")
         except BaseException as error:
             await asyncio.shield(_abandon(pooled, reusable=isinstance(error, Exception)))
-            if isinstance(error, AWAY) and not isinstance(error, DatabaseUnavailable):
+            # asyncpg's DataError, a ValueError, is a wrong argument and not an absent database.
+            if isinstance(error, AWAY) and not isinstance(error, ValueError):
                 log.error("database error: %s", type(error).__name__, exc_info=error)
                 raise DatabaseUnavailable from error
             raise
@@ -187,7 +189,22 @@ class Database:
 
 
 def _register_types(dbapi_connection: Any, _record: Any) -> None:
-    dbapi_connection.run_async(lambda driver: register_vector(driver))
+    dbapi_connection.run_async(_set_codecs)
+
+
+async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Vectors travel in binary; JSON is sent as text that the caller made, and read as plain values."""
+    await register_vector(driver)
+    await driver.set_type_codec(
+        "jsonb",
+        schema="pg_catalog",
+        encoder=lambda text: b"\x01" + text.encode(),
+        decoder=lambda data: orjson.loads(data[1:]),
+        format="binary",
+    )
+    await driver.set_type_codec(
+        "json", schema="pg_catalog", encoder=str.encode, decoder=orjson.loads, format="binary"
+    )
 
 
 async def _driver_connection(pooled: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:

@@ -117,7 +117,7 @@ def _find_closed_folder(folder: DataFolder, binaries: Path) -> str:
     for path in (folder.root, binaries):
         for step in [*reversed(path.parents), path]:
             try:
-                os.stat(step / ".")
+                os.stat(f"{step}/.")
             except PermissionError:
                 return str(step)
     try:

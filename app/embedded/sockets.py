@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import socket
@@ -56,9 +57,10 @@ def can_connect(socket_dir: str) -> bool:
 
 def remove_socket_dir(socket_dir: Path) -> None:
     """Remove the folder after Postgres has stopped."""
-    for path in socket_dir.glob(".s.PGSQL.*"):
-        path.unlink(missing_ok=True)
-    socket_dir.rmdir()
+    with contextlib.suppress(OSError):
+        for path in socket_dir.glob(".s.PGSQL.*"):
+            path.unlink(missing_ok=True)
+        socket_dir.rmdir()
 
 
 def _claim(path: Path, account: Account) -> bool:

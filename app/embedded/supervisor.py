@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
-from app.embedded.account import choose_account
+from app.embedded.account import Account, choose_account
 from app.embedded.cluster import ensure_cluster
 from app.embedded.data_folder import DataFolder
 from app.embedded.locks import FileLock
@@ -50,31 +50,35 @@ class Supervisor:
         signal.signal(signal.SIGTERM, self._ask_to_stop)
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, _stay)  # SIG_IGN would be inherited by Postgres
+        account = choose_account(self._folder, self._binaries)
+        self._socket_dir = choose_socket_dir(self._folder, account, str(self._socket_dir))
+        try:
+            self._serve(account)
+        finally:
+            remove_socket_dir(self._socket_dir)
+        self._report("stopped")
+
+    def _serve(self, account: Account) -> None:
         folder, settings = self._folder, self._options.settings
-        account = choose_account(folder, self._binaries)
-        self._socket_dir = choose_socket_dir(folder, account, str(self._socket_dir))
         for _ in range(RESTART_LIMIT):
             self._report("starting")
             stop_cluster_processes(folder.cluster)
             remove_stale_files(folder.cluster, self._socket_dir)
             ensure_cluster(folder, account, self._binaries, settings)
             if self._is_done():
-                break
+                return
             postmaster = Postmaster(folder, account, self._binaries, settings, self._socket_dir)
             try:
                 self._attend(postmaster)
             finally:
                 if postmaster.is_alive:
-                    with contextlib.suppress(OSError):
+                    with contextlib.suppress(OSError):  # the folder may have been deleted
                         self._report("stopping", postmaster)
                     postmaster.stop()
             if self._is_done():
-                break
+                return
             self._deadline = time.monotonic() + self._options.start_timeout
-        else:
-            raise ConfigurationError(f"the embedded Postgres ended {RESTART_LIMIT} times: see {folder.log}")
-        remove_socket_dir(self._socket_dir)
-        self._report("stopped")
+        raise ConfigurationError(f"the embedded Postgres ended {RESTART_LIMIT} times: see {folder.log}")
 
     def _attend(self, postmaster: Postmaster) -> None:
         """Return when there is no user left, or when a Postgres that was ready has ended by itself."""

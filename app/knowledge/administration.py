@@ -8,8 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from app.db import records, statistics
 from app.db.session import Database, Row
 from app.errors import SearchNotFound
@@ -44,9 +42,9 @@ class AdministrationService:
             row = await statistics.overview(session)
         return {
             "entries": int(row["entries"]),
-            "entries_by_type": orjson.loads(row["entries_by_type"]),
-            "entries_by_language": orjson.loads(row["entries_by_language"]),
-            "assets_by_status": orjson.loads(row["assets_by_status"]),
+            "entries_by_type": row["entries_by_type"],
+            "entries_by_language": row["entries_by_language"],
+            "assets_by_status": row["assets_by_status"],
             "pending_embeddings": row["pending_embeddings"],
             "jobs": row["jobs"],
             "model": {
@@ -85,9 +83,7 @@ class AdministrationService:
 
             page = await page_of(read, limit, cursor, "at")
         items = [
-            AuditRecord(
-                r["id"], r["at"], r["actor"], r["action"], r["subject_ids"], orjson.loads(r["detail"])
-            )
+            AuditRecord(r["id"], r["at"], r["actor"], r["action"], r["subject_ids"], r["detail"])
             for r in page.items
         ]
         return Page(items, page.next_cursor)
@@ -98,7 +94,7 @@ class AdministrationService:
             row = await records.fetch_search(session, search_id)
         if row is None:
             raise SearchNotFound("there is no search with this id, or its receipt has expired")
-        receipt = orjson.loads(row["receipt"])
+        receipt = row["receipt"]
         names = ("id", "updated_at", "semantic_rank", "similarity", "keyword_rank", "keyword_score", "score")
         receipt["ranking"] = [
             {k: v for k, v in zip(names, hit, strict=True) if k != "updated_at"} for hit in receipt["ranking"]

@@ -9,8 +9,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from app.db import assets as db
 from app.db import jobs as queue
 from app.db import records
@@ -65,8 +63,7 @@ class Asset:
     @classmethod
     def from_row(cls, row: Row) -> Asset:
         """The asset of a row that `fetch_assets` read."""
-        values = {f.name: row[f.name] for f in fields(cls)}
-        return cls(**{**values, "metadata": orjson.loads(row["metadata"])})
+        return cls(**{f.name: row[f.name] for f in fields(cls)})
 
 
 class AssetService:

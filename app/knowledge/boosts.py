@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from uuid import UUID
 
 from app.db import records as db
 from app.db.session import Database
@@ -19,7 +20,7 @@ async def apply(
     async with database.tenant_session(tenant.tenant_id) as session:
         rows = await db.boost_facts(session, [c.entry_id for c in candidates])
     settings = tenant.settings
-    factors = {}
+    factors: dict[UUID, dict[str, float]] = {}
     for row in rows:
         available = {
             "type": settings.type_weights.get(row["entry_type"], 1.0),

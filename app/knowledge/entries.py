@@ -9,7 +9,6 @@ from typing import Any, Literal
 from uuid import UUID
 
 import asyncpg
-import orjson
 
 from app.db import embeddings as vectors
 from app.db import entries as db
@@ -251,7 +250,6 @@ class EntryService:
         new_texts: list[UUID] = []
         for row, given in changes:
             stored = {name: row[name] for name in ("content", *DEFAULTS)}
-            stored["metadata"] = orjson.loads(stored["metadata"])
             wanted = {**stored, **given}
             text_changed = any(wanted[name] != stored[name] for name in ("content", "title"))
             if wanted["language"] is None or (text_changed and "language" not in given):

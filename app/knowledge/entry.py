@@ -76,16 +76,10 @@ class Entry:
     @classmethod
     def from_row(cls, row: Row) -> Entry:
         """The entry of a row that `fetch_entries` read."""
-        derived = {
-            "metadata": orjson.loads(row["metadata_json"]),
+        derived: dict[str, Any] = {
             "embedding_status": "pending" if row["pending"] else "ready",
         }
-        return cls(
-            **{
-                f.name: derived.get(f.name, row[f.name] if f.name not in derived else None)
-                for f in fields(cls)
-            }
-        )
+        return cls(**{f.name: derived[f.name] if f.name in derived else row[f.name] for f in fields(cls)})
 
 
 def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -127,7 +121,8 @@ def new_entry_values(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def detect(title: str | None, content: str) -> str:
     """The text-search configuration for an entry's text."""
-    return detect_language(f"{title}\n{content}" if title else content)
+    language = detect_language(f"{title}\n{content}" if title else content)
+    return language if language in LANGUAGES else "simple"
 
 
 def content_hash(content: str) -> bytes:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import orjson
-
 from app.db import search as db
 from app.db.session import Database, Row
 from app.embeddings.provider import Vector
@@ -57,7 +55,7 @@ def _hit(row: Row, candidate: Candidate, query: str) -> Hit:
         asset_id=row["asset_id"],
         asset_name=row["asset_name"],
         chunk_index=row["chunk_index"],
-        metadata=orjson.loads(row["metadata"]),
+        metadata=row["metadata"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         score=candidate.score,

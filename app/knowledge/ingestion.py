@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
-
-import orjson
 
 from app.db import assets as db
 from app.db import embeddings as vectors
@@ -20,13 +19,12 @@ from app.db.identifiers import new_id
 from app.db.jobs import Job
 from app.db.session import Database
 from app.documents.chunking import Chunk, split
-from app.documents.language import detect_language
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.parsing import parse_document
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable
 from app.knowledge.embedding import make_passages
-from app.knowledge.entry import embedding_text
+from app.knowledge.entry import detect, embedding_text
 from app.knowledge.tenants import TenantContext, TenantDirectory
 
 log = logging.getLogger("app.knowledge.ingestion")
@@ -90,10 +88,9 @@ class Ingestion:
         document = await parse_document(asset["original"], asset["name"], self._limits)
         await self._report(job, asset_id, generation, 0.1)
         capacity = max(16, min(self._chunk_size.tokens, provider.model.max_tokens - TITLE_ROOM))
-        chunks = split(
-            document, provider.count_tokens, capacity, min(self._chunk_size.overlap, capacity // 2)
-        )
-        rows = [_chunk_row(chunk, document, orjson.loads(asset["metadata"])) for chunk in chunks]
+        overlap = min(self._chunk_size.overlap, capacity // 2)
+        chunks = await asyncio.to_thread(split, document, provider.count_tokens, capacity, overlap)
+        rows = [_chunk_row(chunk, document, asset["metadata"]) for chunk in chunks]
         passages = await self._embed(job, tenant, provider, rows, asset_id, generation)
 
         async with self._database.tenant_session(job.tenant_id) as session:
@@ -115,7 +112,7 @@ class Ingestion:
                 rows,
                 tags=asset["tags"],
                 roles=asset["roles"],
-                language=detect_language(document.text),
+                language=detect(None, document.text),
             )
             for start in range(0, len(passages), 1000):
                 await vectors.store_vectors(session, tenant.space.model_id, passages[start : start + 1000])

@@ -17,12 +17,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from app.db import records as db
 from app.db.records import SearchRecord
 from app.db.session import Database
-from app.errors import CursorExpired, InvalidInput, KnowledgeError
+from app.errors import CursorExpired, InvalidInput
 from app.knowledge.fusion import Candidate
 from app.knowledge.plan import Plan
 from app.knowledge.query import SearchQuery
@@ -159,7 +157,7 @@ class SearchJournal:
             async with self._database.tenant_session(tenant_id) as session:
                 row = await db.fetch_search(session, search_id)
             if row is not None:
-                return search_id, offset, PinnedRanking.from_receipt(orjson.loads(row["receipt"]))
+                return search_id, offset, PinnedRanking.from_receipt(row["receipt"])
         raise CursorExpired("the ranked list that this cursor continues is gone; search again")
 
     async def flush(self) -> None:
@@ -192,9 +190,10 @@ class SearchJournal:
                 if accesses:
                     await db.count_accesses(session, accesses)
             self.written += len(records)
-        except (KnowledgeError, Exception) as error:  # a record is never worth a failed search
+        except Exception as error:  # a record is never worth a failed search
             self.dropped += len(records)
             log.warning(
                 "search records dropped",
-                extra={"records": len(records), "tenant_id": str(tenant_id), "error": type(error).__name__},
+                extra={"records": len(records), "tenant_id": str(tenant_id)},
+                exc_info=error,
             )

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args
 
-import orjson
-
 from app.errors import FieldError, InvalidInput
 from app.knowledge.query import EntryType, Fusion, Weights
 
@@ -38,11 +36,6 @@ class TenantSettings:
     keep_query_text: bool = False
     default_limit: int | None = None
     max_limit: int | None = None
-
-    @classmethod
-    def from_json(cls, stored: str) -> TenantSettings:
-        """Settings as stored."""
-        return cls.from_mapping(orjson.loads(stored))
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> TenantSettings:

@@ -86,7 +86,7 @@ class TenantDirectory:
         context = TenantContext(
             tenant_id=tenant_id,
             slug=row["slug"],
-            settings=TenantSettings.from_json(row["settings"]),
+            settings=TenantSettings.from_mapping(row["settings"]),
             model=EmbeddingModel(
                 provider=row["provider"],
                 name=row["model"],
@@ -153,7 +153,7 @@ class TenantDirectory:
             row = await db.own_tenant(session)
             if row is None:
                 raise TenantNotFound("the tenant does not exist")
-            merged = {**orjson.loads(row["settings"]), **changes}
+            merged = {**row["settings"], **changes}
             stored = {key: value for key, value in merged.items() if value is not None}
             settings = TenantSettings.from_mapping(stored)
             await db.update_settings(session, orjson.dumps(stored).decode())

@@ -24,25 +24,14 @@ FAST = {"fsync": "off"}
 class UserProcess:
     """Another process with a share in a data directory."""
 
-    def __init__(
-        self,
-        data_dir: Path,
-        *,
-        binaries: Path | None = None,
-        uid: int | None = None,
-        wrapper: Sequence[str] = (),
-    ) -> None:
-        arguments = [str(data_dir), *([str(binaries)] if binaries else [])]
+    def __init__(self, data_dir: Path, *, wrapper: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
-            [*wrapper, sys.executable, "-m", "tests.embedded.user_process", *arguments],
+            [*wrapper, sys.executable, "-m", "tests.embedded.user_process", str(data_dir)],
             cwd=PROJECT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            user=uid,
-            group=uid,
-            extra_groups=None if uid is None else [],
             env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         )
 

@@ -22,8 +22,8 @@ def get_mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_wrong_or_missing_password_is_refused(tmp_path: Path) -> None:
-    with EmbeddedPostgres(tmp_path, settings=FAST) as postgres:
+def test_wrong_or_missing_password_is_refused(prepared_dir: Path) -> None:
+    with EmbeddedPostgres(prepared_dir, settings=FAST) as postgres:
         address = postgres.start()
         for password in ("wrong", "", address.password + "x"):
             with pytest.raises((asyncpg.InvalidPasswordError, asyncpg.InterfaceError)):
@@ -34,11 +34,11 @@ def test_wrong_or_missing_password_is_refused(tmp_path: Path) -> None:
         assert fetch_value(address.dsn(), stored).startswith("SCRAM-SHA-256$")
 
 
-def test_lost_password_file_is_replaced_by_a_new_password(tmp_path: Path) -> None:
-    with EmbeddedPostgres(tmp_path, settings=FAST) as postgres:
+def test_lost_password_file_is_replaced_by_a_new_password(prepared_dir: Path) -> None:
+    with EmbeddedPostgres(prepared_dir, settings=FAST) as postgres:
         before = postgres.start().password
-    (tmp_path / "postgres.password").unlink()
-    with EmbeddedPostgres(tmp_path, settings=FAST) as postgres:
+    (prepared_dir / "postgres.password").unlink()
+    with EmbeddedPostgres(prepared_dir, settings=FAST) as postgres:
         address = postgres.start()
         assert address.password != before
         assert fetch_value(address.dsn(), "select 1") == 1
@@ -59,8 +59,8 @@ def test_nothing_listens_on_the_network_and_no_file_is_open_to_others(tmp_path: 
     assert {path: get_mode(path) for path in tmp_path.parents} == modes
 
 
-def test_log_holds_no_query_text_values_or_password(tmp_path: Path) -> None:
-    with EmbeddedPostgres(tmp_path, settings=FAST) as postgres:
+def test_log_holds_no_query_text_values_or_password(prepared_dir: Path) -> None:
+    with EmbeddedPostgres(prepared_dir, settings=FAST) as postgres:
         address = postgres.start()
         for sql in (
             "select 'secret-literal'::int",
@@ -71,18 +71,18 @@ def test_log_holds_no_query_text_values_or_password(tmp_path: Path) -> None:
         ):
             with pytest.raises(asyncpg.PostgresError):
                 fetch_value(address.dsn(), sql)
-    log = (tmp_path / "postgres.log").read_text()
+    log = (prepared_dir / "postgres.log").read_text()
     assert "ready to accept connections" in log
     assert "secret" not in log
     assert address.password not in log
 
 
-def test_postgres_gets_none_of_the_services_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgres_gets_none_of_the_services_keys(prepared_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("PGPORT", "1")
     monkeypatch.setenv("PGOPTIONS", "-c jit=on")
-    with EmbeddedPostgres(tmp_path, settings=FAST):
-        names = set(find_postmaster(tmp_path).environ())
+    with EmbeddedPostgres(prepared_dir, settings=FAST):
+        names = set(find_postmaster(prepared_dir).environ())
         assert names <= {"PATH", "TMPDIR", "LC_ALL", "TZ", "PGDATA", "PG_GRANDPARENT_PID"}
 
 

@@ -16,16 +16,14 @@ from tests.embedded.observation import FAST, fetch_value, find_processes, read_s
 
 
 @pytest.fixture
-def start_recovery(tmp_path: Path) -> Callable[..., EmbeddedPostgres]:
+def start_recovery(prepared_dir: Path) -> Callable[..., EmbeddedPostgres]:
     """Prepare a cluster whose recovery lasts until the file `go` appears in its folder."""
 
     def prepare(start_timeout: float = 600.0) -> EmbeddedPostgres:
-        with EmbeddedPostgres(tmp_path, settings=FAST) as postgres:
-            fetch_value(postgres.start().dsn(), "create table kept as select 7 as n")
-        (tmp_path / "postgres" / "recovery.signal").touch()
+        (prepared_dir / "postgres" / "recovery.signal").touch()
         waiting = "while [ ! -e go ]; do sleep 0.1; done; false"
         settings = {**FAST, "restore_command": waiting, "hot_standby": "off"}
-        return EmbeddedPostgres(tmp_path, settings=settings, start_timeout=start_timeout)
+        return EmbeddedPostgres(prepared_dir, settings=settings, start_timeout=start_timeout)
 
     return prepare
 
@@ -40,53 +38,53 @@ def is_in_recovery(data_dir: Path) -> bool:
 
 
 def test_start_waits_through_a_recovery_of_more_than_ten_seconds(
-    tmp_path: Path, start_recovery: Callable[..., EmbeddedPostgres]
+    prepared_dir: Path, start_recovery: Callable[..., EmbeddedPostgres]
 ) -> None:
     # Lasts 11 s because that is what it is about: a limit of 10 s would end it.
     postgres = start_recovery()
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(postgres.start)
         try:
-            wait_until(lambda: is_in_recovery(tmp_path))
-            socket_dir = read_state(tmp_path)["socket_dir"]
-            dsn = EmbeddedAddress(socket_dir, read_password(tmp_path)).dsn()
+            wait_until(lambda: is_in_recovery(prepared_dir))
+            socket_dir = read_state(prepared_dir)["socket_dir"]
+            dsn = EmbeddedAddress(socket_dir, read_password(prepared_dir)).dsn()
             with pytest.raises(asyncpg.CannotConnectNowError):
                 fetch_value(dsn, "select 1")
             time.sleep(10.5)
             assert not starting.done()
         finally:
-            (tmp_path / "postgres" / "go").touch()
+            (prepared_dir / "postgres" / "go").touch()
         assert starting.result(60).dsn() == dsn
     assert fetch_value(dsn, "select n from kept") == 7
     postgres.stop()
 
 
 def test_recovery_beyond_the_ceiling_is_given_up(
-    tmp_path: Path, start_recovery: Callable[..., EmbeddedPostgres]
+    prepared_dir: Path, start_recovery: Callable[..., EmbeddedPostgres]
 ) -> None:
     postgres = start_recovery(start_timeout=1.0)
     with pytest.raises(ConfigurationError, match=r"not ready after 1 s"):
         postgres.start()
-    wait_until(lambda: not find_processes(tmp_path))
+    wait_until(lambda: not find_processes(prepared_dir))
 
 
-def test_postgres_that_dies_is_reported_with_its_log(tmp_path: Path) -> None:
-    postgres = EmbeddedPostgres(tmp_path, settings={**FAST, "shared_preload_libraries": "no_such_library"})
+def test_postgres_that_dies_is_reported_with_its_log(prepared_dir: Path) -> None:
+    postgres = EmbeddedPostgres(
+        prepared_dir, settings={**FAST, "shared_preload_libraries": "no_such_library"}
+    )
     with pytest.raises(ConfigurationError) as caught:
         postgres.start()
     assert "no_such_library" in str(caught.value)
-    assert str(tmp_path / "postgres.log") in str(caught.value)
+    assert str(prepared_dir / "postgres.log") in str(caught.value)
     assert "\n" not in str(caught.value)
-    with EmbeddedPostgres(tmp_path, settings=FAST) as repaired:
+    with EmbeddedPostgres(prepared_dir, settings=FAST) as repaired:
         assert fetch_value(repaired.start().dsn(), "select 1") == 1
 
 
-def test_cluster_of_another_version_is_refused_by_number(tmp_path: Path) -> None:
-    with EmbeddedPostgres(tmp_path, settings=FAST):
-        pass
-    (tmp_path / "postgres" / "PG_VERSION").write_text("12\n")
+def test_cluster_of_another_version_is_refused_by_number(prepared_dir: Path) -> None:
+    (prepared_dir / "postgres" / "PG_VERSION").write_text("12\n")
     with pytest.raises(ConfigurationError, match=r"made by Postgres 12, installed is 18"):
-        EmbeddedPostgres(tmp_path).start()
+        EmbeddedPostgres(prepared_dir).start()
 
 
 def test_folder_with_other_files_is_not_taken_for_a_cluster(tmp_path: Path) -> None:

@@ -67,13 +67,13 @@ def test_last_of_several_processes_stops_postgres(tmp_path: Path) -> None:
         assert not Path(read_state(data_dir)["socket_dir"]).exists()
 
 
-def test_shares_of_one_process_count_singly(tmp_path: Path) -> None:
-    first, second = (EmbeddedPostgres(tmp_path, settings=FAST) for _ in range(2))
+def test_shares_of_one_process_count_singly(prepared_dir: Path) -> None:
+    first, second = (EmbeddedPostgres(prepared_dir, settings=FAST) for _ in range(2))
     dsn = first.start().dsn()
     with second:
         first.stop()
         assert fetch_value(dsn, "select 1") == 1
-    assert not find_processes(tmp_path)
+    assert not find_processes(prepared_dir)
 
 
 def test_concurrent_starts_give_one_postgres(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_a_moved_data_directory_does_not_share_its_socket(tmp_path: Path) -> Non
         assert new.start().socket_dir != before
 
 
-async def test_start_works_beside_a_running_event_loop(tmp_path: Path) -> None:
-    postgres = EmbeddedPostgres(tmp_path, settings=FAST)
+async def test_start_works_beside_a_running_event_loop(prepared_dir: Path) -> None:
+    postgres = EmbeddedPostgres(prepared_dir, settings=FAST)
     address = await asyncio.to_thread(postgres.start)
     try:
         assert await asyncio.to_thread(fetch_value, address.dsn(), "select 1") == 1

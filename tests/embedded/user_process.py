@@ -1,4 +1,4 @@
-"""Use an embedded Postgres until standard input ends: `python -m … DATA_DIR [BINARIES]`."""
+"""Use an embedded Postgres until standard input ends: `python -m … DATA_DIR`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from app.errors import ConfigurationError
 
 
 def main() -> None:
-    binaries = Path(sys.argv[2]) if len(sys.argv) > 2 else None
-    postgres = EmbeddedPostgres(Path(sys.argv[1]), settings={"fsync": "off"}, binaries=binaries)
+    postgres = EmbeddedPostgres(Path(sys.argv[1]), settings={"fsync": "off"})
     try:
         sys.stdout.write(postgres.start().dsn() + "\n")
     except ConfigurationError as error:

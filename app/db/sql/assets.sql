@@ -17,7 +17,7 @@ update assets
  where tenant_id = :tenant_id and id = :id;
 
 -- name: fetch
-select id, external_id, name, media_type, byte_size, title, total_pages, tags, roles, metadata::text as metadata, status,
+select id, external_id, name, media_type, byte_size, title, total_pages, tags, roles, metadata, status,
        error, progress, generation, created_at, updated_at,
        (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks
   from assets a where tenant_id = :tenant_id and id = any (:ids::uuid[]);
@@ -30,7 +30,7 @@ select id, created_at from assets
  order by created_at desc, id desc limit :limit;
 
 -- name: original
-select name, media_type, original, generation, tags, roles, metadata::text as metadata from assets
+select name, media_type, original, generation, tags, roles, metadata from assets
  where tenant_id = :tenant_id and id = :id;
 
 -- name: extracted_text

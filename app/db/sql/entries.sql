@@ -1,5 +1,5 @@
 -- name: fetch
-select e.*, a.name as asset_name, e.metadata::text as metadata_json,
+select e.*, a.name as asset_name,
        exists (select from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                 where p.tenant_id = :tenant_id and p.entry_id = e.id) as pending
   from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id

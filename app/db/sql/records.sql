@@ -12,7 +12,7 @@ select :tenant_id, u.id, u.accesses
 on conflict (tenant_id, entry_id) do update set accesses = a.accesses + excluded.accesses;
 
 -- name: fetch_search
-select id, subject, at, receipt::text as receipt from searches where tenant_id = :tenant_id and id = :id;
+select id, subject, at, receipt from searches where tenant_id = :tenant_id and id = :id;
 
 -- name: purge_searches
 delete from searches where tenant_id = :tenant_id and at < clock_timestamp() - :age::interval;
@@ -38,6 +38,6 @@ insert into audit (tenant_id, id, actor, action, subject_ids, detail)
 values (:tenant_id, :id, :actor, :action, :subject_ids::uuid[], :detail::jsonb);
 
 -- name: list_audit
-select id, at, actor, action, subject_ids, detail::text as detail from audit
+select id, at, actor, action, subject_ids, detail from audit
  where tenant_id = :tenant_id and (:before_id::uuid is null or (at, id) < (:before_at::timestamptz, :before_id::uuid))
  order by at desc, id desc limit :limit;

@@ -25,12 +25,12 @@ select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coales
 
 -- name: overview
 select (select coalesce(sum(entries), 0) from corpus_statistics where tenant_id = :tenant_id) as entries,
-       (select coalesce(json_object_agg(entry_type, n), '{}')::text
+       (select coalesce(json_object_agg(entry_type, n), '{}')
           from (select entry_type, count(*) as n from entries where tenant_id = :tenant_id group by entry_type) t)
          as entries_by_type,
-       (select coalesce(json_object_agg(language, entries), '{}')::text from corpus_statistics
+       (select coalesce(json_object_agg(language, entries), '{}') from corpus_statistics
          where tenant_id = :tenant_id and entries > 0) as entries_by_language,
-       (select coalesce(json_object_agg(status, n), '{}')::text
+       (select coalesce(json_object_agg(status, n), '{}')
           from (select status, count(*) as n from assets where tenant_id = :tenant_id group by status) t)
          as assets_by_status,
        (select count(*) from pending_embeddings where tenant_id = :tenant_id) as pending_embeddings,

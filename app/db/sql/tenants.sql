@@ -9,7 +9,7 @@ select tenancy.delete_tenant(:id, :actor);
 
 -- name: own_tenant
 -- Everything a request needs to know of its tenant, in one row.
-select t.id, t.slug, t.name, t.settings::text as settings, m.id as model_id, m.provider, m.name as model, m.dimensions,
+select t.id, t.slug, t.name, t.settings, m.id as model_id, m.provider, m.name as model, m.dimensions,
        m.max_tokens, m.similarity_threshold, coalesce(v.passages, 0) as passages,
        coalesce(v.index_state, 'none') as index_state
   from tenants t

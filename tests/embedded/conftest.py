@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.embedded import EmbeddedPostgres
+from tests.embedded.observation import FAST, fetch_value
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stopped data directory whose table `kept` has the number 7; to be copied."""
+    data_dir = tmp_path_factory.mktemp("template") / "data"
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        fetch_value(postgres.start().dsn(), "create table kept as select 7 as n")
+    return data_dir
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """Where a data directory can be made."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def prepared_dir(template: Path, data_dir: Path) -> Path:
+    """A data directory that exists already."""
+    subprocess.run(["cp", "-a", template, data_dir], check=True)
+    return data_dir
