@@ -193,8 +193,18 @@ def _register_types(dbapi_connection: Any, _record: Any) -> None:
 
 
 async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Vectors travel in binary; JSON is sent as text that the caller made, and read as plain values."""
+    """Vectors travel in binary; JSON is sent as text that the caller made, and read as plain values.
+
+    Identifiers are the standard library's UUID: the driver's own subclass cannot be serialised by orjson.
+    """
     await register_vector(driver)
+    await driver.set_type_codec(
+        "uuid",
+        schema="pg_catalog",
+        encoder=lambda value: value.bytes,
+        decoder=lambda data: UUID(bytes=data),
+        format="binary",
+    )
     await driver.set_type_codec(
         "jsonb",
         schema="pg_catalog",
