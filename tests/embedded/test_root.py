@@ -15,10 +15,21 @@ from pathlib import Path
 import pytest
 
 from app.embedded import EmbeddedPostgres
-from app.embedded.account import ACCOUNTS_INSTEAD_OF_ROOT
+from app.embedded.account import ACCOUNTS_INSTEAD_OF_ROOT, choose_account
 from app.embedded.binaries import find_binaries
 from app.embedded.capabilities import CAP_DAC_READ_SEARCH
-from tests.embedded.observation import FAST, UserProcess, crash, fetch_value, find_postmaster, find_processes
+from app.embedded.data_folder import DataFolder
+from app.embedded.postmaster import Postmaster
+from app.embedded.sockets import choose_socket_dir
+from tests.embedded.observation import (
+    FAST,
+    UserProcess,
+    crash,
+    fetch_value,
+    find_postmaster,
+    find_processes,
+    wait_until,
+)
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="it is about starting as root"),
@@ -138,29 +149,60 @@ def test_data_that_cannot_be_reached_stops_the_start_and_names_the_folder(closed
     assert "\n" not in error
 
 
-def test_ordinary_user_runs_it_as_itself(open_folder: Path) -> None:
+def test_container_root_replaces_a_postmaster_without_supervisor(prepared_dir: Path) -> None:
+    folder, binaries = DataFolder(prepared_dir), find_binaries()
+    stray = Postmaster(folder, choose_account(folder, binaries), binaries, FAST, prepared_dir / "postgres")
+    try:
+        wait_until(lambda: stray.is_ready)
+        with UserProcess(prepared_dir, wrapper=limit_capabilities(CONTAINER)) as user:
+            assert fetch_value(user.read_dsn(), "select n from kept") == 7
+            assert not stray.is_alive
+            user.leave()
+    finally:
+        stray.stop()
+
+
+def test_socket_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
+    folder = DataFolder.create(tmp_path)
+    account = choose_account(folder, find_binaries())
+    first = choose_socket_dir(folder, account, "")
+    os.chown(first, account.uid + 1, account.gid)
+    second = choose_socket_dir(folder, account, str(first))
+    first.rmdir()
+    second.rmdir()
+    assert second != first
+
+
+def test_data_of_an_ordinary_user_stays_that_users(open_folder: Path) -> None:
     nobody = get_nobody()
     data_dir = open_folder / "data"
     data_dir.mkdir()
     os.chown(data_dir, nobody, nobody)
-    with UserProcess(data_dir, wrapper=become_nobody()) as user:
-        fetch_value(user.read_dsn(), "create table kept as select 7 as n")
-        assert find_postmaster(data_dir).uids().real == nobody
-        # Root joins, e.g. through sudo, and then runs it alone.
-        with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
-            user.leave()
-            assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
-    with EmbeddedPostgres(data_dir, settings=FAST):
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:  # root, e.g. through sudo
+        fetch_value(postgres.start().dsn(), "create table kept as select 7 as n")
         assert find_postmaster(data_dir).uids().real == nobody
     assert {path.stat().st_uid for path in data_dir.rglob("*")} == {nobody}
     with UserProcess(data_dir, wrapper=become_nobody()) as user:
         assert fetch_value(user.read_dsn(), "select n from kept") == 7
+        assert find_postmaster(data_dir).uids().real == nobody
+        with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+            user.leave()
+            assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
+
+
+def test_ordinary_user_runs_it_as_itself(open_folder: Path) -> None:
+    os.chown(open_folder, get_nobody(), get_nobody())
+    data_dir = open_folder / "data"
+    with UserProcess(data_dir, wrapper=become_nobody()) as user:
+        assert fetch_value(user.read_dsn(), "select 1") == 1
+        assert find_postmaster(data_dir).uids().real == get_nobody()
         user.leave()
+    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+    assert not find_processes(data_dir)
 
 
-def test_data_of_another_user_is_refused_by_name(open_folder: Path) -> None:
-    with EmbeddedPostgres(open_folder / "data", settings=FAST):
-        pass
+def test_data_of_another_user_is_refused_by_name(template: Path, open_folder: Path) -> None:
+    subprocess.run(["cp", "-a", template, open_folder / "data"], check=True)
     with UserProcess(open_folder / "data", wrapper=become_nobody()) as user:
         error = user.read_error()
     assert error.startswith("KB_DATA_DIR: ")

@@ -1,0 +1,125 @@
+"""Assets: upload, status, text, retry, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import orjson
+from fastapi import File, Form, Query, Response, UploadFile
+from fastapi.responses import PlainTextResponse
+
+from app.api.dependencies import CurrentCaller, CurrentServices, secured_router
+from app.api.models.assets import AssetList, AssetModel
+from app.api.problems import problems
+from app.api.rendering import json_response, page_response
+from app.auth.principal import Role
+from app.errors import InvalidInput, TooLarge
+from app.knowledge.assets import Upload
+
+readers = secured_router(Role.READER, "/knowledge/assets", "assets")
+writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
+
+
+@writers.post(
+    "",
+    operation_id="upload_asset",
+    status_code=202,
+    response_model=AssetModel,
+    responses=problems(
+        409, 413, 415, others={200: {"model": AssetModel, "description": "The same bytes are there already"}}
+    ),
+)
+async def upload_asset(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    file: Annotated[UploadFile, File(description="Text, Markdown, HTML, PDF or DOCX.")],
+    external_id: Annotated[
+        str | None, Form(description="The same id with other bytes is a new version.")
+    ] = None,
+    tags: Annotated[list[str] | None, Form(description="Repeated, or separated by commas.")] = None,
+    roles: Annotated[list[str] | None, Form(description="Repeated, or separated by commas.")] = None,
+    metadata: Annotated[str | None, Form(description="A JSON object.")] = None,
+) -> Response:
+    """Take in a file; it is read, cut into chunks and indexed in the background: follow `status`."""
+    limit = services.assets.max_bytes
+    if (file.size or 0) > limit:
+        raise TooLarge(f"the file is larger than the limit of {limit} bytes")
+    upload = Upload(
+        name=file.filename or "",
+        data=await file.read(),
+        declared_type=file.content_type,
+        external_id=external_id or None,
+        tags=_listed(tags),
+        roles=_listed(roles) or ("all",),
+        metadata=_object(metadata),
+    )
+    asset, work = await services.assets.upload(caller.tenant.tenant_id, upload, actor=caller.subject)
+    return json_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
+
+
+@readers.get("", operation_id="list_assets", response_model=AssetList)
+async def list_assets(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    status: Literal["pending", "processing", "indexed", "failed"] | None = None,
+) -> Response:
+    """Assets, newest first."""
+    return page_response(
+        await services.assets.list_assets(caller.tenant.tenant_id, limit=limit, cursor=cursor, status=status)
+    )
+
+
+@readers.get("/{asset_id}", operation_id="get_asset", response_model=AssetModel, responses=problems(404))
+async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """One asset and how far its indexing has come."""
+    return json_response(await services.assets.get(caller.tenant.tenant_id, asset_id))
+
+
+@readers.get(
+    "/{asset_id}/text",
+    operation_id="get_asset_text",
+    response_class=PlainTextResponse,
+    responses=problems(404, 409),
+)
+async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """The extracted text; a chunk's char_start and char_end count its characters (Unicode code points)."""
+    return PlainTextResponse(await services.assets.text(caller.tenant.tenant_id, asset_id))
+
+
+@writers.post(
+    "/{asset_id}/retry",
+    operation_id="retry_asset",
+    status_code=202,
+    response_model=AssetModel,
+    responses=problems(404, 409),
+)
+async def retry_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Read a failed asset once more."""
+    asset = await services.assets.retry(caller.tenant.tenant_id, asset_id, actor=caller.subject)
+    return json_response(asset, 202)
+
+
+@writers.delete("/{asset_id}", operation_id="delete_asset", status_code=204, responses=problems(404))
+async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Remove an asset with its chunks."""
+    await services.assets.delete(caller.tenant.tenant_id, asset_id, actor=caller.subject)
+    return Response(status_code=204)
+
+
+def _listed(values: list[str] | None) -> list[str]:
+    return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidInput.of("metadata", "must be a JSON object")
+    return value

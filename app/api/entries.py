@@ -1,0 +1,184 @@
+"""Entries: create, read, list, change, delete, bulk, related."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Header, Query, Response
+from pydantic import ValidationError
+
+from app.api.dependencies import CurrentCaller, CurrentServices, secured_router
+from app.api.models.entries import (
+    BulkRequest,
+    BulkResponse,
+    EntryList,
+    EntryModel,
+    EntryPatch,
+    NewEntry,
+    RelatedResponse,
+)
+from app.api.problems import problems
+from app.api.rendering import json_response, page_response
+from app.auth.principal import Role
+from app.errors import PreconditionFailed
+from app.knowledge.entries import BulkResult
+from app.knowledge.entry import Entry
+from app.knowledge.query import EntryType
+
+readers = secured_router(Role.READER, "/knowledge/entries", "entries")
+writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")
+
+IfMatch = Annotated[
+    str | None,
+    Header(alias="If-Match", description="The entry's ETag, so that no other change is overwritten."),
+]
+
+
+@writers.post(
+    "",
+    operation_id="create_entry",
+    status_code=201,
+    response_model=EntryModel,
+    responses=problems(
+        409,
+        413,
+        others={200: {"model": EntryModel, "description": "It exists, and was changed where it differed"}},
+    ),
+)
+async def create_entry(entry: NewEntry, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Store an entry. The same `external_id`, else the same content, again gives the existing entry with 200.
+
+    Once answered it is found by its words; its vector follows at once, or later when the provider is down.
+    """
+    stored, new = await services.entries.create(caller.tenant.tenant_id, entry.given(), actor=caller.subject)
+    return _entry_response(stored, 201 if new else 200)
+
+
+@writers.post("/bulk", operation_id="create_entries", response_model=BulkResponse, responses=problems(413))
+async def create_entries(body: BulkRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Store 1 to 1,000 entries; one that is refused does not keep the others from being stored."""
+    results: dict[int, BulkResult] = {}
+    valid: dict[int, dict[str, Any]] = {}
+    for index, item in enumerate(body.entries):
+        try:
+            valid[index] = NewEntry.model_validate(item).given()
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            field = ".".join(str(part) for part in problem["loc"]) or "entry"
+            results[index] = BulkResult(index, None, "failed", f"{field}: {problem['msg']}")
+    if valid:
+        places = list(valid)
+        for result in await services.entries.create_many(
+            caller.tenant.tenant_id, list(valid.values()), actor=caller.subject
+        ):
+            index = places[result.index]
+            results[index] = BulkResult(index, result.id, result.status, result.error)
+    return json_response({"results": [results[index] for index in range(len(body.entries))]})
+
+
+@readers.get("", operation_id="list_entries", response_model=EntryList)
+async def list_entries(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    entry_type: EntryType | None = None,
+    tag: Annotated[str | None, Query(max_length=100)] = None,
+    asset_id: UUID | None = None,
+    external_id: Annotated[str | None, Query(max_length=512)] = None,
+) -> Response:
+    """Entries, newest first, optionally of one type, tag, asset or external id."""
+    page = await services.entries.list_entries(
+        caller.tenant.tenant_id,
+        limit=limit,
+        cursor=cursor,
+        entry_type=entry_type,
+        tag=tag,
+        asset_id=asset_id,
+        external_id=external_id,
+    )
+    return page_response(page)
+
+
+@readers.get("/{entry_id}", operation_id="get_entry", response_model=EntryModel, responses=problems(404))
+async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """One entry, with its ETag."""
+    return _entry_response(await services.entries.get(caller.tenant.tenant_id, entry_id))
+
+
+@writers.patch(
+    "/{entry_id}",
+    operation_id="change_entry",
+    response_model=EntryModel,
+    responses=problems(404, 409, 412, 413),
+)
+async def change_entry(
+    entry_id: UUID,
+    patch: EntryPatch,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    if_match: IfMatch = None,
+) -> Response:
+    """Change the given fields; a changed text is embedded anew."""
+    changed = await services.entries.change(
+        caller.tenant.tenant_id,
+        entry_id,
+        patch.given(),
+        if_version=_version(if_match),
+        actor=caller.subject,
+    )
+    return _entry_response(changed)
+
+
+@writers.delete(
+    "/{entry_id}", operation_id="delete_entry", status_code=204, responses=problems(404, 409, 412)
+)
+async def delete_entry(
+    entry_id: UUID, caller: CurrentCaller, services: CurrentServices, if_match: IfMatch = None
+) -> Response:
+    """Remove an entry."""
+    await services.entries.delete(
+        caller.tenant.tenant_id, entry_id, if_version=_version(if_match), actor=caller.subject
+    )
+    return Response(status_code=204)
+
+
+@readers.get("/{entry_id}/related", operation_id="related_entries", response_model=RelatedResponse)
+async def related_entries(
+    entry_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: Annotated[int, Query(ge=1, le=20)] = 5,
+) -> Response:
+    """The parent, then siblings (for a chunk its neighbours), then entries sharing two or more tags."""
+    found = await services.related.related(caller.tenant.tenant_id, entry_id, limit)
+    results = [
+        {
+            **{name: getattr(r.entry, name) for name in r.entry.__dataclass_fields__},
+            "relationship": r.relationship,
+            "overlap_count": r.overlap_count,
+        }
+        for r in found
+    ]
+    kinds = list(dict.fromkeys(r.relationship for r in found))
+    return json_response(
+        {"results": results, "metadata": {"total": len(results), "relationship_types": kinds}}
+    )
+
+
+def _entry_response(entry: Entry, status: int = 200) -> Response:
+    headers = {"ETag": f'"{entry.version}"'}
+    if status == 201:
+        headers["Location"] = f"/knowledge/entries/{entry.id}"
+    return json_response(entry, status, headers)
+
+
+def _version(if_match: str | None) -> int | None:
+    """The version that If-Match names; `*` asks only that the entry exists."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().strip('"')
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise PreconditionFailed("If-Match is not an ETag of this entry")
+    return int(text)

@@ -1,0 +1,116 @@
+"""What every request passes: an id, a limit on its body, and an answer even when something unforeseen happens."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import secrets
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.metrics import REQUEST_SECONDS, REQUESTS
+from app.api.problems import problem_response
+from app.errors import TooLarge
+from app.logs import request_id
+
+log = logging.getLogger("app.api")
+
+MAX_JSON_BYTES = 32 * 1024 * 1024
+"""Largest JSON body: 1,000 entries of ordinary length; more go in several requests."""
+
+MULTIPART_ROOM = 1024 * 1024
+MAX_DRAINED = 256 * 1024 * 1024
+ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestGuard:
+    """Gives each request an id, bounds its body, counts it, and turns a crash into a problem."""
+
+    def __init__(self, app: ASGIApp, *, max_upload_bytes: int) -> None:
+        self._app = app
+        self._max_upload = max_upload_bytes + MULTIPART_ROOM
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        request = given if ACCEPTED_ID.fullmatch(given) else secrets.token_hex(8)
+        token = request_id.set(request)
+        started = time.perf_counter()
+        status = 500
+        answered = False
+
+        async def send_marked(message: Message) -> None:
+            nonlocal status, answered
+            if message["type"] == "http.response.start":
+                status, answered = message["status"], True
+                marked = MutableHeaders(scope=message)
+                marked["x-request-id"] = request
+                marked["x-content-type-options"] = "nosniff"
+            await send(message)
+
+        limit = self._limit(scope["path"])
+        body = _BoundedBody(receive, limit)
+        try:
+            if int(headers.get("content-length") or 0) > limit:
+                await body.drain()
+                raise TooLarge(f"the request body is larger than the limit of {limit} bytes")
+            await self._app(scope, body.receive, send_marked)
+        except TooLarge as error:
+            await body.drain()
+            if not answered:
+                await problem_response(413, str(error))(scope, receive, send_marked)
+        except ValueError:
+            if answered:
+                raise
+            log.exception("request failed")
+            await problem_response(500, "an unexpected error occurred")(scope, receive, send_marked)
+        except Exception:
+            log.exception("request failed")
+            if answered:
+                raise
+            await problem_response(500, "an unexpected error occurred")(scope, receive, send_marked)
+        finally:
+            route = getattr(scope.get("route"), "path", "unmatched")
+            REQUESTS.labels(scope["method"], route, status).inc()
+            REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
+            request_id.reset(token)
+
+    def _limit(self, path: str) -> int:
+        return self._max_upload if path.rstrip("/") == "/knowledge/assets" else MAX_JSON_BYTES
+
+
+class _BoundedBody:
+    """A request's body, refused as soon as more than `limit` bytes of it have come."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._seen = 0
+        self._complete = False
+
+    async def receive(self) -> Message:
+        """The next part. Raises TooLarge."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._seen += len(message.get("body", b""))
+            self._complete = not message.get("more_body", False)
+            if self._seen > self._limit:
+                raise TooLarge(f"the request body is larger than the limit of {self._limit} bytes")
+        else:
+            self._complete = True
+        return message
+
+    async def drain(self) -> None:
+        """Read what the caller is still sending, so that it comes to read the answer."""
+        with contextlib.suppress(TooLarge):
+            while not self._complete and self._seen < MAX_DRAINED:
+                message = await self._receive()
+                self._seen += len(message.get("body", b""))
+                self._complete = message["type"] != "http.request" or not message.get("more_body", False)

@@ -1,0 +1,157 @@
+"""Errors as callers see them: RFC 9457 problem details, and the one table from error to status."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from app import errors
+from app.logs import request_id
+
+log = logging.getLogger("app.api")
+
+MEDIA_TYPE = "application/problem+json"
+Responses = dict[int | str, dict[str, Any]]
+
+STATUSES: Mapping[type[errors.KnowledgeError], int] = {
+    errors.InvalidInput: 422,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.CursorExpired: 410,
+    errors.PreconditionFailed: 412,
+    errors.TooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.UnreadableDocument: 422,
+    errors.RateLimited: 429,
+    errors.DatabaseUnavailable: 503,
+    errors.EmbeddingUnavailable: 503,
+}
+
+
+class FieldProblem(BaseModel):
+    """One field that broke a rule."""
+
+    field: str = Field(examples=["limit"])
+    message: str = Field(examples=["must be between 1 and 50"])
+
+
+class Problem(BaseModel):
+    """A refusal or failure, as RFC 9457 describes it."""
+
+    type: str = Field("about:blank", examples=["about:blank"])
+    title: str = Field(examples=["Unprocessable Content"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["limit: must be between 1 and 50"])
+    request_id: str | None = Field(None, examples=["5f2b6c1e8d3a4f70"])
+    errors: list[FieldProblem] | None = Field(None, description="For 422: each field that broke a rule.")
+
+
+def problem_response(
+    status: int,
+    detail: str,
+    *,
+    field_errors: Sequence[errors.FieldError] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The answer for one problem."""
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "request_id": request_id.get(),
+    }
+    if status == 422:
+        body["errors"] = [{"field": e.field, "message": e.message} for e in field_errors]
+    # A refused text may hold what JSON cannot: it is shown with the offending characters replaced.
+    try:
+        content = orjson.dumps(body)
+    except orjson.JSONEncodeError:
+        body = {k: v.encode(errors="replace").decode() if isinstance(v, str) else v for k, v in body.items()}
+        body["errors"] = []
+        content = orjson.dumps(body)
+    return Response(content, status, dict(headers or {}), MEDIA_TYPE)
+
+
+def respond_to(error: errors.KnowledgeError) -> Response:
+    """The answer for one of the service's own errors."""
+    status = next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
+    if status == 500:
+        log.error("unmapped error", exc_info=error)
+        return problem_response(500, "an unexpected error occurred")
+    headers: dict[str, str] = {}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    retry_after = getattr(error, "retry_after", None)
+    if status in (429, 503):
+        headers["Retry-After"] = str(max(1, math.ceil(retry_after or 1)))
+    field_errors = error.errors if isinstance(error, errors.InvalidInput) else ()
+    return problem_response(status, str(error), field_errors=field_errors, headers=headers)
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Render every error of the app as a problem."""
+
+    @app.exception_handler(errors.KnowledgeError)
+    async def knowledge_error(_request: Request, error: errors.KnowledgeError) -> Response:
+        return respond_to(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def validation_error(_request: Request, error: RequestValidationError) -> Response:
+        return respond_to(errors.InvalidInput([_field_error(e) for e in error.errors()]))
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_request: Request, error: HTTPException) -> Response:
+        headers = {k: v for k, v in (error.headers or {}).items() if k.lower() in ("allow", "retry-after")}
+        # Starlette's own texts are safe, but name the framework's ideas and not ours.
+        detail = {
+            404: "there is nothing at this path",
+            405: "this path does not take this method",
+            400: "the request body could not be read",
+        }.get(error.status_code, HTTPStatus(error.status_code).phrase)
+        return problem_response(error.status_code, detail, headers=headers)
+
+
+def _field_error(error: Mapping[str, Any]) -> errors.FieldError:
+    location: Sequence[Any] = error.get("loc", ())
+    parts = [str(part) for part in location[1:] if isinstance(part, int) or "[" not in str(part)]
+    kind = error.get("type")
+    if kind == "json_invalid":
+        return errors.FieldError("body", "must be valid JSON")
+    message = {
+        "extra_forbidden": "unknown field",
+        "missing": "is required",
+        "string_unicode": "must not contain lone surrogates",
+    }.get(str(kind), str(error.get("msg", "is not valid")))
+    return errors.FieldError(".".join(parts) or str(location[0] if location else "body"), message)
+
+
+def problems(*statuses: int, others: Responses | None = None) -> Responses:
+    """OpenAPI's description of the problems that a path can answer with, beside `others`."""
+    texts = {
+        401: "No valid token, or the token's tenant is gone",
+        403: "The token lacks the role",
+        404: "Nothing of the caller's tenant has this id",
+        409: "The change contradicts what is stored",
+        410: "The ranked list is gone: search again",
+        412: "The entry changed since it was read",
+        413: "Larger than the limit",
+        415: "A kind of file that is not read",
+        422: "A field is outside its range",
+        429: "A limit is used up; see Retry-After",
+        503: "The database is away; see Retry-After",
+    }
+    return (others or {}) | {
+        s: {"model": Problem, "description": texts[s], "content": {MEDIA_TYPE: {}}} for s in sorted(statuses)
+    }

@@ -1,0 +1,21 @@
+"""Writing answers: the services' frozen dataclasses become JSON without a detour over models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from fastapi import Response
+
+from app.knowledge.paging import Page
+
+
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON of dataclasses, UUIDs and times; the response models describe the same shapes for OpenAPI."""
+    return Response(orjson.dumps(content), status, dict(headers or {}), "application/json")
+
+
+def page_response(page: Page[Any]) -> Response:
+    """A page of a list."""
+    return json_response({"items": list(page.items), "next_cursor": page.next_cursor})

@@ -1,0 +1,168 @@
+"""Judged collections in BEIR layout: `corpus.jsonl`, `queries.jsonl` and a table of judgements."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from app.errors import KnowledgeError
+
+QRELS_PLACES = ("qrels.tsv", "qrels/test.tsv")
+"""Where judgements are looked for when no file is named; the second is BEIR's own place."""
+
+
+class UnreadableCollection(KnowledgeError):
+    """A folder that is no collection; the text names the file, the line and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text to be found."""
+
+    id: str
+    title: str | None
+    text: str
+
+    @property
+    def whole(self) -> str:
+        """Title and text together."""
+        return f"{self.title}\n{self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question and what is right: `judgements` are grades by document id, above 0 for relevant ones."""
+
+    id: str
+    text: str
+    judgements: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Documents and the judged queries over them.
+
+    Attributes:
+        qrels: name of the file that the judgements are from.
+        skipped: documents left out because their text is empty.
+        judged: queries with a positive judgement, before any sample was taken.
+    """
+
+    name: str
+    qrels: str
+    documents: Sequence[Document]
+    queries: Sequence[Query]
+    skipped: int
+    judged: int
+
+    def sample(self, queries: int | None, seed: int = 0) -> Collection:
+        """The collection with at most `queries` of its queries, drawn at random, always the same ones."""
+        if queries is None or queries >= len(self.queries):
+            return self
+        chosen = sorted(random.Random(seed).sample(range(len(self.queries)), queries))  # noqa: S311
+        return replace(self, queries=[self.queries[i] for i in chosen])
+
+
+def read_collection(folder: Path, qrels: Path | None = None) -> Collection:
+    """Read a collection; `qrels` is looked for in the folder first, then from the working directory.
+
+    A query counts only with a positive judgement. Raises UnreadableCollection.
+    """
+    if not folder.is_dir():
+        raise UnreadableCollection(f"{folder}: there is no such folder")
+    judgements_file = _find_qrels(folder, qrels)
+    documents: list[Document] = []
+    skipped = 0
+    for place, record in _read_records(folder / "corpus.jsonl"):
+        document = Document(
+            _text(record, "_id", place), _text(record, "title", place, "").strip() or None,
+            _text(record, "text", place, ""),
+        )  # fmt: skip
+        if document.text.strip():
+            documents.append(document)
+        else:
+            skipped += 1
+    judgements = _read_judgements(judgements_file)
+    queries = []
+    for place, record in _read_records(folder / "queries.jsonl"):
+        query = Query(_text(record, "_id", place), _text(record, "text", place), {})
+        grades = judgements.get(query.id, {})
+        if query.text.strip() and any(grade > 0 for grade in grades.values()):
+            queries.append(replace(query, judgements=grades))
+    _check_unique("corpus.jsonl", [d.id for d in documents], folder)
+    _check_unique("queries.jsonl", [q.id for q in queries], folder)
+    if not documents or not queries:
+        missing = "document with text" if not documents else "query with a positive judgement"
+        raise UnreadableCollection(f"{folder}: has no {missing}")
+    return Collection(
+        folder.resolve().name, judgements_file.name, documents, queries, skipped, judged=len(queries)
+    )
+
+
+def _find_qrels(folder: Path, qrels: Path | None) -> Path:
+    places = [folder / place for place in QRELS_PLACES] if qrels is None else [folder / qrels, qrels]
+    for place in places:
+        if place.is_file():
+            return place
+    raise UnreadableCollection(f"{folder}: there is no {qrels or ' or '.join(QRELS_PLACES)}")
+
+
+def _read_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objects of a JSON Lines file, each with its place for messages."""
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    record = orjson.loads(line)
+                    if not isinstance(record, dict):
+                        raise UnreadableCollection(f"{path}: line {number} is not a JSON object")
+                    yield f"{path}: line {number}", record
+    except OSError as error:
+        raise UnreadableCollection(f"{path}: {error.strerror}") from None
+    except orjson.JSONDecodeError as error:
+        raise UnreadableCollection(f"{path}: line {number} is not JSON: {error}") from None
+
+
+def _text(record: Mapping[str, Any], field: str, place: str, default: str | None = None) -> str:
+    value = record.get(field, default)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise UnreadableCollection(f"{place} has no text in {field!r}")
+    return value
+
+
+def _read_judgements(path: Path) -> dict[str, dict[str, float]]:
+    """Grades by query and document, from BEIR's three columns or TREC's four, with or without a header."""
+    judgements: dict[str, dict[str, float]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise UnreadableCollection(f"{path}: is not a readable UTF-8 text file") from None
+    for number, line in enumerate(lines, 1):
+        cells = line.strip().split("\t") if "\t" in line else line.split()
+        if not cells:
+            continue
+        try:
+            query, document, grade = cells[0], cells[-2], float(cells[-1])
+        except (IndexError, ValueError):
+            if number == 1:
+                continue
+            raise UnreadableCollection(f"{path}: line {number} must be query, document and grade") from None
+        judgements.setdefault(query, {})[document] = grade
+    return judgements
+
+
+def _check_unique(file: str, ids: Sequence[str], folder: Path) -> None:
+    seen: set[str] = set()
+    for name in ids:
+        if name in seen:
+            raise UnreadableCollection(f"{folder / file}: the _id {name} occurs twice")
+        seen.add(name)

@@ -1,0 +1,65 @@
+"""How good one ranking is, given the grades of its documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+METRICS = ("ndcg@10", "recall@100", "mrr@10")
+
+
+def ndcg(ranking: Sequence[str], grades: Mapping[str, float], k: int = 10) -> float:
+    """Normalised discounted cumulative gain of the first `k`, 0 to 1.
+
+    DCG = sum over ranks r = 1..k of grade / log2(r + 1), divided by the DCG of the best possible ranking of all
+    judged documents; grades of 0 or less and unjudged documents gain nothing. Järvelin and Kekäläinen (2002),
+    with the linear gain that trec_eval's `ndcg_cut` and BEIR use. 0 when nothing is relevant.
+    """
+    gains = [max(grades.get(document, 0.0), 0.0) for document in ranking[:k]]
+    ideal = sorted((max(grade, 0.0) for grade in grades.values()), reverse=True)[:k]
+    best = _discounted(ideal)
+    return _discounted(gains) / best if best > 0 else 0.0
+
+
+def recall(ranking: Sequence[str], grades: Mapping[str, float], k: int = 100) -> float:
+    """Share of the relevant documents (grade above 0) that are among the first `k`; 0 when there are none."""
+    relevant = {document for document, grade in grades.items() if grade > 0}
+    return len(relevant.intersection(ranking[:k])) / len(relevant) if relevant else 0.0
+
+
+def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, float], k: int = 10) -> float:
+    """1 / rank of the first relevant document, 0 when it is not among the first `k` (Voorhees, TREC-8, 1999)."""
+    for rank, document in enumerate(ranking[:k], 1):
+        if grades.get(document, 0.0) > 0:
+            return 1 / rank
+    return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One value of each metric for each query, in the order of the queries."""
+
+    ndcg: Sequence[float]
+    recall: Sequence[float]
+    reciprocal_rank: Sequence[float]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The metrics by name, averaged over the queries."""
+        columns = (self.ndcg, self.recall, self.reciprocal_rank)
+        return {name: math.fsum(c) / len(c) for name, c in zip(METRICS, columns, strict=True)}
+
+
+def score_rankings(rankings: Sequence[Sequence[str]], grades: Sequence[Mapping[str, float]]) -> Scores:
+    """Score each query's ranking of document ids against its grades."""
+    pairs = list(zip(rankings, grades, strict=True))
+    return Scores(
+        ndcg=[ndcg(r, g) for r, g in pairs],
+        recall=[recall(r, g) for r, g in pairs],
+        reciprocal_rank=[reciprocal_rank(r, g) for r, g in pairs],
+    )
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))

@@ -1,0 +1,81 @@
+"""The HTTP application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from prometheus_client import start_http_server
+
+from app.api import administration, assets, entries, operations, search
+from app.api.dependencies import Parts
+from app.api.middleware import RequestGuard
+from app.api.problems import install_handlers
+from app.auth.tokens import TokenVerifier
+from app.composition import Services, open_services, open_verifier
+from app.settings import Settings
+
+DESCRIPTION = """
+Store what you know, and ask for it in plain language. Each search runs two legs, meaning (vectors) and words (BM25),
+fuses them, and says how it came to each hit.
+
+Authorise with a token (`knowledge token --tenant demo --role tenant_admin`), then try **POST /knowledge/search**.
+"""
+
+
+def create_app(
+    settings: Settings, services: Services | None = None, verifier: TokenVerifier | None = None
+) -> FastAPI:
+    """The application for these settings; given `services` and `verifier` it uses those and opens nothing."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            ready = services
+            if ready is None:
+                ready = await stack.enter_async_context(open_services(settings))
+            checked = verifier
+            if checked is None:
+                checked = await stack.enter_async_context(open_verifier(settings))
+            app.state.parts = Parts(ready, checked, settings)
+            if settings.server.metrics_port is not None:
+                server, _ = start_http_server(settings.server.metrics_port)
+                stack.callback(server.shutdown)
+            if settings.ingestion.worker:
+                worker = asyncio.create_task(ready.worker.run())
+                stack.push_async_callback(_stop, worker)
+            yield
+            app.state.draining = True
+
+    app = FastAPI(
+        title="Knowledge search",
+        version=version("knowledge-search"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    for router in (
+        search.router,
+        entries.readers,
+        entries.writers,
+        assets.readers,
+        assets.writers,
+        administration.tenant_admins,
+        administration.platform_admins,
+        operations.router,
+    ):
+        app.include_router(router)
+    operations.install_docs(app)
+    install_handlers(app)
+    app.add_middleware(RequestGuard, max_upload_bytes=settings.ingestion.max_upload_bytes)
+    return app
+
+
+async def _stop(worker: asyncio.Task[None]) -> None:
+    worker.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await worker

@@ -1,0 +1,66 @@
+"""A provider that works until it is told otherwise, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+
+from app.embeddings.mock import MockProvider
+from app.embeddings.provider import EmbeddingModel, Vector
+from app.errors import EmbeddingUnavailable
+
+
+class FailingProvider:
+    """EmbeddingProvider with the mock's vectors.
+
+    Attributes:
+        down: while true, every call raises EmbeddingUnavailable.
+        delay: seconds that each call takes.
+        documents: every text that was embedded as a document, in order.
+        queries: every text that was embedded as a query.
+        vectors: texts whose vectors are given, in place of the mock's.
+    """
+
+    def __init__(self, model: EmbeddingModel) -> None:
+        self._mock = MockProvider(model)
+        self.down = False
+        self.delay = 0.0
+        self.documents: list[str] = []
+        self.queries: list[str] = []
+        self.vectors: dict[str, Vector] = {}
+        self.closed = False
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self._mock.model
+
+    def direction(self, *coordinates: float) -> Vector:
+        """A unit vector whose first coordinates are given."""
+        vector = np.zeros(self.model.dimensions, dtype=np.float32)
+        vector[: len(coordinates)] = coordinates
+        unit: Vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+        return unit
+
+    async def embed_query(self, text: str) -> Vector:
+        self.queries.append(text)
+        await self._obey()
+        return self.vectors[text] if text in self.vectors else await self._mock.embed_query(text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        await self._obey()
+        self.documents += texts
+        made = await self._mock.embed_documents(texts)
+        return [self.vectors.get(text, vector) for text, vector in zip(texts, made, strict=True)]
+
+    def count_tokens(self, text: str) -> int:
+        return self._mock.count_tokens(text)
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def _obey(self) -> None:
+        await asyncio.sleep(self.delay)
+        if self.down:
+            raise EmbeddingUnavailable(self.model.provider, "told to fail", attempts=3)
