@@ -14,7 +14,7 @@ from app.evaluation.bootstrap import Interval, compare_paired
 from app.evaluation.collection import Collection
 from app.evaluation.metrics import Scores, score_rankings
 from app.evaluation.progress import ProgressReporter
-from app.evaluation.tenant import fill_tenant, open_tenant
+from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
 from app.knowledge.query import Fusion, Mode, SearchQuery
 
 DEPTH = 100
@@ -79,7 +79,9 @@ async def evaluate(
     variants: Sequence[Variant] = VARIANTS,
     depth: int = DEPTH,
 ) -> Evaluation:
-    """Fill a tenant of its own, search it, and remove it again. Raises KnowledgeError.
+    """Fill a tenant of its own, search it, and remove it again.
+
+    Raises EvaluationFailed, InvalidInput, EmbeddingUnavailable and DatabaseUnavailable.
 
     A search asks for `depth` hits, at most 100, and leaves everything else to the defaults.
     """
@@ -148,11 +150,18 @@ async def _search_all(
                 result = await services.search.search(tenant_id, query, subject="evaluation")
                 times.append(time.perf_counter() - started)
                 if result.metadata.fallback_mode:
-                    raise EmbeddingsMissing(services.provider.model.provider)
+                    raise EvaluationFailed(
+                        f"{services.provider.model.provider} gave no vector for query"
+                        f" {collection.queries[place].id}; a ranking by words alone is not measured as {variant.label}"
+                    )
                 rankings[place] = [documents[hit.id] for hit in result]
                 step.advance()
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(CONCURRENCY):
-                group.create_task(search_in_turn())
+        searches = [asyncio.create_task(search_in_turn()) for _ in range(CONCURRENCY)]
+        try:
+            await asyncio.gather(*searches)
+        finally:
+            for search in searches:
+                search.cancel()
+            await asyncio.gather(*searches, return_exceptions=True)
     return rankings, sorted(times)[len(times) // 2]

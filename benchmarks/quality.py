@@ -1,0 +1,64 @@
+"""Ranking quality on the shared collections: `python -m benchmarks.quality`, or `make eval`.
+
+Everything it keeps is under `.bench/`: a database of its own, vectors between runs, and the report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from app.cli.evaluation import print_report
+from app.errors import KnowledgeError
+from app.evaluation.collection import Collection, read_collection
+from app.evaluation.progress import ConsoleProgress
+from app.evaluation.session import evaluate_collections
+from app.settings import DatabaseSettings, Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+COLLECTIONS = ROOT.parent / "shared" / "ir"
+KEPT = ROOT / ".bench"
+JUDGEMENTS = {
+    "scifact": "qrels.tsv",
+    "cranfield": "qrels.tsv",
+    "xquad-de": "qrels.tsv",
+    "squad-dev": "qrels.sample1k.tsv",
+}
+
+
+def read_collections() -> list[Collection]:
+    """The shared collections. Raises UnreadableCollection."""
+    return [read_collection(COLLECTIONS / name, Path(qrels)) for name, qrels in JUDGEMENTS.items()]
+
+
+def main() -> int:
+    """Measure, print one table, and write the report; returns the exit status."""
+    if not COLLECTIONS.is_dir():
+        print(
+            f"The judged collections are not here: {COLLECTIONS} does not exist, so there is nothing to measure."
+        )
+        return 0
+    settings = Settings(database=DatabaseSettings(data_dir=KEPT / "data"))
+    try:
+        report = asyncio.run(
+            evaluate_collections(
+                settings,
+                read_collections(),
+                ConsoleProgress(Console(stderr=True)),
+                vector_cache=KEPT / "vectors",
+            )
+        )
+    except KnowledgeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print_report(report)
+    for path in report.write(KEPT, "quality"):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
