@@ -6,7 +6,7 @@ Nothing here starts anything until a test asks for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -24,15 +24,15 @@ TEMPLATE = "kb_template"
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAddress]:
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedAddress]:
     """The embedded Postgres of this run, with the roles that a managed server would have."""
     server = EmbeddedPostgres(tmp_path_factory.mktemp("cluster") / "data", settings=FAST)
-    address = server.start()
+    address = await asyncio.to_thread(server.start)
     try:
-        asyncio.run(create_roles(address.dsn(), PASSWORDS))
+        await create_roles(address.dsn(), PASSWORDS)
         yield address
     finally:
-        server.stop()
+        await asyncio.to_thread(server.stop)
 
 
 @pytest.fixture(scope="session")
@@ -48,28 +48,28 @@ async def template(cluster: EmbeddedAddress) -> str:
 
 
 @pytest.fixture
-async def test_database(cluster: EmbeddedAddress, template: str) -> AsyncIterator[TestDatabase]:
+async def fresh_database(cluster: EmbeddedAddress, template: str) -> AsyncIterator[TestDatabase]:
     """A fresh copy of the template for one test."""
     async with new_database(cluster, template=template) as made:
         yield made
 
 
 @pytest.fixture
-def superuser_dsn(test_database: TestDatabase) -> str:
+def superuser_dsn(fresh_database: TestDatabase) -> str:
     """The test's database as superuser, who sees every tenant's rows."""
-    return test_database.superuser_dsn
+    return fresh_database.superuser_dsn
 
 
 @pytest.fixture
-def admin_dsn(test_database: TestDatabase) -> str:
+def admin_dsn(fresh_database: TestDatabase) -> str:
     """The test's database as kb_migrator: DATABASE_ADMIN_URL."""
-    return test_database.admin_dsn
+    return fresh_database.admin_dsn
 
 
 @pytest.fixture
-def service_dsn(test_database: TestDatabase) -> str:
+def service_dsn(fresh_database: TestDatabase) -> str:
     """The test's database as kb_service: DATABASE_URL."""
-    return test_database.service_dsn
+    return fresh_database.service_dsn
 
 
 @pytest.fixture

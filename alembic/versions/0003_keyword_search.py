@@ -10,7 +10,8 @@ down_revision = "0002"
 # Operators such as @@ and && are not leakproof, so under a policy Postgres reads every row of the tenant
 # instead of an index. These functions run as kb_keyword, whose policy lets the index be used, and keep
 # tenants apart themselves: each one reads the tenant first, raises when there is none, and has the condition
-# `tenant_id = tenant` in every query. They return ids and numbers, never content.
+# `tenant_id = tenant` in every query. They return ids and numbers, never content. Generic plans are forced: a
+# custom one would be made anew for 32 partitions in each call, which costs more than the search.
 UP = """
 create type entry_filter as (
   include_superseded boolean,
@@ -63,17 +64,20 @@ end $$;
 -- BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75) over the ordinary tsvector.
 --
 -- ts_rank of a single lexeme with equal weights is (1 + 1/4 + 1/9 + … + 1/tf^2) / 1.64493406685, so the
--- number of occurrences tf is read back from it by width_bucket. Candidates come from the rarest lexemes,
--- up to p_budget postings; every candidate is then scored by all lexemes.
+-- number of occurrences tf is read back from it by width_bucket.
+--
+-- The work is bounded, however many entries hold a common word: entries are taken from the rarest lexemes, up to
+-- p_budget postings; the p_pool of them whose lexemes weigh most are then scored by all lexemes of the query.
 --
 -- p_lexemes, p_languages and p_frequencies go together: a lexeme counts in entries of its language only.
 -- A null frequency is counted here, up to p_budget. `best` is the score of an entry that covers the query:
 -- each of its lexemes twice in an entry of mean length.
 create function keyword.search(
   p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint, p_mean_length double precision,
-  p_filter entry_filter, p_limit integer, p_budget integer)
+  p_filter entry_filter, p_limit integer, p_budget integer, p_pool integer)
 returns table (entry_id uuid, updated_at timestamptz, score double precision, candidates bigint, best double precision)
-language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp
+language plpgsql stable security definer
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -84,7 +88,6 @@ declare
   queries tsquery[];
   frequencies bigint[];
   weights double precision[];
-  rarest tsquery;
 begin
   if coalesce(cardinality(p_lexemes), 0) = 0 then
     return;
@@ -103,45 +106,59 @@ begin
   select array_agg(ln(1 + (greatest(p_entries, f.frequency) - f.frequency + 0.5) / (f.frequency + 0.5)) order by f.position)
     into weights
     from unnest(frequencies) with ordinality f (frequency, position);
-  select string_agg(distinct w.query::text, ' | ')::tsquery into rarest
-    from (
-      select u.query, row_number() over rarity as place, sum(u.frequency) over rarity as postings
-        from (select query, max(frequency) as frequency from unnest(queries, frequencies) q (query, frequency)
-               where frequency > 0 group by query) u
-      window rarity as (order by u.frequency, u.query::text)
-    ) w
-   where w.place = 1 or w.postings <= p_budget;
-  if rarest is null then
-    return;
-  end if;
   return query
-    with found as materialized (
-      select e.id, e.language, e.text_length, e.updated_at, setweight(e.lexemes, 'D') as lexemes
-        from entries e
-       where e.tenant_id = tenant and e.lexemes @@ rarest and entry_matches(e, p_filter)
-       limit p_budget
+    with words as materialized (
+      select query, language, weight, frequency
+        from unnest(queries, p_languages, weights, frequencies) w (query, language, weight, frequency)
+    ), rarest as materialized (
+      select r.query
+        from (select u.query, row_number() over rarity as place, sum(u.frequency) over rarity as postings
+                from (select query, max(frequency) as frequency from words where frequency > 0 group by query) u
+              window rarity as (order by u.frequency, u.query::text)) r
+       where r.place = 1 or r.postings <= p_budget
+    ), postings as (
+      select e.id, w.weight
+        from words w
+        join rarest r on r.query = w.query
+       cross join lateral (
+         select e.id from entries e
+          where e.tenant_id = tenant and e.lexemes @@ w.query and e.language = w.language
+            and entry_matches(e, p_filter)
+          limit p_budget) e
+    ), promising as materialized (
+      select p.id, count(*) over () as candidates
+        from (select id, sum(weight) as weight from postings group by id) p
+       order by p.weight desc, p.id
+       limit greatest(p_pool, p_limit)
+    ), found as materialized (
+      -- setweight makes one plain copy of a value that may be compressed, instead of one for each word.
+      select e.id, e.updated_at, e.language, p.candidates, setweight(e.lexemes, 'D') as lexemes,
+             0.3 + 0.9 * e.text_length / p_mean_length as length_norm
+        from promising p
+       cross join lateral (
+         select x.id, x.updated_at, x.language, x.lexemes, x.text_length
+           from entries x where x.tenant_id = tenant and x.id = p.id offset 0) e
     ), scored as (
-      select f.id, f.updated_at, (
-          select sum(w.weight * 2.2 * o.tf / (o.tf + 0.3 + 0.9 * f.text_length / p_mean_length))
-            from unnest(queries, weights, p_languages) w (query, weight, language)
+      select f.id, f.updated_at, f.candidates, (
+          select sum(w.weight * 2.2 * o.tf / (o.tf + f.length_norm))
+            from words w
            cross join lateral (
              select width_bucket(ts_rank('{1,1,1,1}', f.lexemes, w.query)::double precision, occurrences) as tf) o
-           where o.tf > 0 and w.language = f.language) as score
+           where w.language = f.language and o.tf > 0) as score
         from found f
     )
-    select s.id, s.updated_at, s.score, count(*) over (),
-           (select sum(w.weight) * 2.2 * 2 / (2 + 1.2)
-              from (select language, sum(weight) as weight from unnest(weights, p_languages) u (weight, language)
-                     group by language order by 2 desc limit 1) w)
+    select s.id, s.updated_at, s.score, s.candidates,
+           (select max(l.weight) * 2.2 * 2 / (2 + 1.2)
+              from (select sum(w.weight) as weight from words w group by w.language) l)
       from scored s
-     where s.score > 0
      order by s.score desc, s.updated_at desc, s.id
      limit p_limit;
 end $$;
 
 -- The entries that pass a filter, at most p_limit of them: one more than the caller can use says "too many".
 create function keyword.filtered_ids(p_filter entry_filter, p_limit integer) returns uuid[]
-language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp
+language plpgsql stable security definer
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 declare
   tenant constant uuid := keyword.required_tenant();
@@ -167,7 +184,8 @@ end $$;
 -- Entries that share at least two of the given tags, by how many.
 create function keyword.tag_overlaps(p_tags text[], p_without uuid, p_limit integer)
 returns table (entry_id uuid, overlap_count integer)
-language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp
+language plpgsql stable security definer
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare tenant constant uuid := keyword.required_tenant();
@@ -185,7 +203,7 @@ end $$;
 
 revoke all on all functions in schema keyword from public;
 grant execute on function
-  keyword.search(text[], text[], integer[], bigint, double precision, entry_filter, integer, integer),
+  keyword.search(text[], text[], integer[], bigint, double precision, entry_filter, integer, integer, integer),
   keyword.filtered_ids(entry_filter, integer),
   keyword.tag_overlaps(text[], uuid, integer) to kb_app;
 reset role;

@@ -38,7 +38,7 @@ async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Resp
 
 
 @tenant_admins.patch(
-    "/settings", operation_id="change_settings", response_model=SettingsModel, responses=problems(413)
+    "/settings", operation_id="change_settings", response_model=SettingsModel, responses=problems(413, 415)
 )
 async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Change some settings; null goes back to the service's default."""
@@ -83,7 +83,7 @@ async def list_tenants(principal: CurrentPrincipal, services: CurrentServices) -
     operation_id="create_tenant",
     status_code=201,
     response_model=TenantModel,
-    responses=problems(409, 413),
+    responses=problems(409, 413, 415),
 )
 async def create_tenant(
     tenant: NewTenant, principal: CurrentPrincipal, services: CurrentServices

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import orjson
-from fastapi import File, Form, Query, Response, UploadFile
+from fastapi import File, Form, Query, Request, Response, UploadFile
 from fastapi.responses import PlainTextResponse
 
 from app.api.dependencies import CurrentCaller, CurrentServices, secured_router
@@ -31,6 +31,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
     ),
 )
 async def upload_asset(
+    request: Request,
     caller: CurrentCaller,
     services: CurrentServices,
     file: Annotated[UploadFile, File(description="Text, Markdown, HTML, PDF or DOCX.")],
@@ -42,6 +43,8 @@ async def upload_asset(
     metadata: Annotated[str | None, Form(description="A JSON object.")] = None,
 ) -> Response:
     """Take in a file; it is read, cut into chunks and indexed in the background: follow `status`."""
+    if len((await request.form()).getlist("file")) > 1:
+        raise InvalidInput.of("file", "send one file a request")
     limit = services.assets.max_bytes
     if (file.size or 0) > limit:
         raise TooLarge(f"the file is larger than the limit of {limit} bytes")

@@ -21,7 +21,7 @@ from app.api.models.entries import (
 from app.api.problems import problems
 from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
-from app.errors import PreconditionFailed
+from app.errors import InvalidInput, PreconditionFailed
 from app.knowledge.entries import BulkResult
 from app.knowledge.entry import Entry
 from app.knowledge.query import EntryType
@@ -43,6 +43,7 @@ IfMatch = Annotated[
     responses=problems(
         409,
         413,
+        415,
         others={200: {"model": EntryModel, "description": "It exists, and was changed where it differed"}},
     ),
 )
@@ -55,7 +56,9 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
     return _entry_response(stored, 201 if new else 200)
 
 
-@writers.post("/bulk", operation_id="create_entries", response_model=BulkResponse, responses=problems(413))
+@writers.post(
+    "/bulk", operation_id="create_entries", response_model=BulkResponse, responses=problems(413, 415)
+)
 async def create_entries(body: BulkRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Store 1 to 1,000 entries; one that is refused does not keep the others from being stored."""
     results: dict[int, BulkResult] = {}
@@ -89,6 +92,9 @@ async def list_entries(
     external_id: Annotated[str | None, Query(max_length=512)] = None,
 ) -> Response:
     """Entries, newest first, optionally of one type, tag, asset or external id."""
+    for name, value in (("tag", tag), ("external_id", external_id)):
+        if value is not None and "\x00" in value:
+            raise InvalidInput.of(name, "must not contain NUL characters")
     page = await services.entries.list_entries(
         caller.tenant.tenant_id,
         limit=limit,
@@ -111,7 +117,7 @@ async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServ
     "/{entry_id}",
     operation_id="change_entry",
     response_model=EntryModel,
-    responses=problems(404, 409, 412, 413),
+    responses=problems(404, 409, 412, 413, 415),
 )
 async def change_entry(
     entry_id: UUID,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import secrets
@@ -55,22 +54,11 @@ class RequestGuard:
                 marked["x-content-type-options"] = "nosniff"
             await send(message)
 
-        limit = self._limit(scope["path"])
-        body = _BoundedBody(receive, limit)
+        length = headers.get("content-length", "")
+        declared = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
+        body = _BoundedBody(receive, self._limit(scope["path"]), declared)
         try:
-            if int(headers.get("content-length") or 0) > limit:
-                await body.drain()
-                raise TooLarge(f"the request body is larger than the limit of {limit} bytes")
             await self._app(scope, body.receive, send_marked)
-        except TooLarge as error:
-            await body.drain()
-            if not answered:
-                await problem_response(413, str(error))(scope, receive, send_marked)
-        except ValueError:
-            if answered:
-                raise
-            log.exception("request failed")
-            await problem_response(500, "an unexpected error occurred")(scope, receive, send_marked)
         except Exception:
             log.exception("request failed")
             if answered:
@@ -87,30 +75,33 @@ class RequestGuard:
 
 
 class _BoundedBody:
-    """A request's body, refused as soon as more than `limit` bytes of it have come."""
+    """A request's body, refused as soon as more than `limit` bytes of it are announced or have come.
 
-    def __init__(self, receive: Receive, limit: int) -> None:
+    It is refused only when somebody reads it: callers without a token hear of that first.
+    """
+
+    def __init__(self, receive: Receive, limit: int, declared: int) -> None:
         self._receive = receive
         self._limit = limit
+        self._declared = declared
         self._seen = 0
         self._complete = False
 
     async def receive(self) -> Message:
         """The next part. Raises TooLarge."""
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._seen += len(message.get("body", b""))
-            self._complete = not message.get("more_body", False)
-            if self._seen > self._limit:
-                raise TooLarge(f"the request body is larger than the limit of {self._limit} bytes")
-        else:
-            self._complete = True
-        return message
+        if self._declared <= self._limit:
+            message = await self._receive()
+            self._note(message)
+            if self._seen <= self._limit:
+                return message
+        await self._drain()
+        raise TooLarge(f"the request body is larger than the limit of {self._limit} bytes")
 
-    async def drain(self) -> None:
+    async def _drain(self) -> None:
         """Read what the caller is still sending, so that it comes to read the answer."""
-        with contextlib.suppress(TooLarge):
-            while not self._complete and self._seen < MAX_DRAINED:
-                message = await self._receive()
-                self._seen += len(message.get("body", b""))
-                self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+        while not self._complete and self._seen < MAX_DRAINED:
+            self._note(await self._receive())
+
+    def _note(self, message: Message) -> None:
+        self._seen += len(message.get("body", b""))
+        self._complete = message["type"] != "http.request" or not message.get("more_body", False)

@@ -109,10 +109,16 @@ def install_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def validation_error(_request: Request, error: RequestValidationError) -> Response:
+        # A body that is still bytes was sent under another type than JSON.
+        if isinstance(error.body, bytes) and error.body:
+            return respond_to(errors.UnsupportedMediaType("send JSON, with Content-Type: application/json"))
         return respond_to(errors.InvalidInput([_field_error(e) for e in error.errors()]))
 
     @app.exception_handler(HTTPException)
     async def http_error(_request: Request, error: HTTPException) -> Response:
+        # FastAPI turns whatever goes wrong while a body is read into a 400 of its own.
+        if isinstance(error.__cause__, errors.KnowledgeError):
+            return respond_to(error.__cause__)
         headers = {k: v for k, v in (error.headers or {}).items() if k.lower() in ("allow", "retry-after")}
         # Starlette's own texts are safe, but name the framework's ideas and not ours.
         detail = {
@@ -147,7 +153,7 @@ def problems(*statuses: int, others: Responses | None = None) -> Responses:
         410: "The ranked list is gone: search again",
         412: "The entry changed since it was read",
         413: "Larger than the limit",
-        415: "A kind of file that is not read",
+        415: "A kind of file or body that is not read",
         422: "A field is outside its range",
         429: "A limit is used up; see Retry-After",
         503: "The database is away; see Retry-After",

@@ -18,7 +18,7 @@ router = secured_router(Role.READER, "/knowledge", "search")
     "/search",
     operation_id="search",
     response_model=SearchResponse,
-    responses=problems(410, 413),
+    responses=problems(410, 413, 415),
     summary="Search",
 )
 async def search(
@@ -29,7 +29,9 @@ async def search(
     When the embedding provider is down, the words alone answer and `fallback_mode` is true. Nothing found is an
     empty list, with tags to try in `suggestions`.
     """
-    default = caller.tenant.settings.default_limit or settings.search.default_limit
+    own = caller.tenant.settings
+    default = own.default_limit or settings.search.default_limit
+    default = min(default, own.max_limit or default)
     query = request.to_query(default, settings.search.max_limit)
     result = await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
     metadata = result.metadata

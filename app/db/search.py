@@ -58,7 +58,7 @@ class VectorSpace:
 
 
 async def keyword_leg(
-    session: TenantSession, query: str, entry_filter: EntryFilter, limit: int, budget: int
+    session: TenantSession, query: str, entry_filter: EntryFilter, limit: int, budget: int, pool: int
 ) -> Sequence[Row]:
     """Best entries by BM25: rows of entry_id, updated_at, score, candidates (in all), best (a full match's score)."""
     return await session.fetch(
@@ -68,6 +68,7 @@ async def keyword_leg(
         filter=entry_filter.as_row(),
         limit=limit,
         budget=budget,
+        pool=pool,
     )
 
 

@@ -127,6 +127,8 @@ class Database:
             sqlalchemy_url(dsn),
             pool_size=pool_size,
             max_overflow=0,
+            # The connection used last has its plans made and its caches warm.
+            pool_use_lifo=True,
             pool_timeout=pool_timeout,
             pool_recycle=1800,
             hide_parameters=True,

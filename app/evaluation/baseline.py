@@ -16,9 +16,10 @@ from app.knowledge.languages import SNOWBALL
 K1, B = 1.2, 0.75
 # bm25s's short English list is Lucene's; the longer one holds Snowball's, which Postgres uses, and NLTK's few more.
 _STOP_WORDS = {"english": "english_plus"}
-_WITH_STOP_WORDS = frozenset(
-    "danish dutch english french german italian norwegian portuguese russian spanish swedish turkish".split()
-)
+_WITH_STOP_WORDS = frozenset({
+    "danish", "dutch", "english", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
+    "swedish", "turkish",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from rich.console import Console
@@ -40,29 +40,31 @@ class _Bar:
 
 
 class _Lines:
-    def __init__(self, console: Console, label: str, total: int) -> None:
-        self._console, self._label, self._total = console, label, total
+    def __init__(self, console: Console, label: str, total: int, clock: Callable[[], float]) -> None:
+        self._console, self._label, self._total, self._clock = console, label, total, clock
         self._done = 0
-        self._said_at = time.monotonic()
+        self._said_at = clock()
         console.print(f"{label}: {total}", highlight=False)
 
     def advance(self, amount: int = 1) -> None:
         self._done += amount
-        if time.monotonic() - self._said_at >= PLAIN_SECONDS:
-            self._said_at = time.monotonic()
+        now = self._clock()
+        if now - self._said_at >= PLAIN_SECONDS:
+            self._said_at = now
             self._console.print(f"{self._label}: {self._done}/{self._total}", highlight=False)
 
 
 class ConsoleProgress:
     """ProgressReporter for a console, meant for stderr so that stdout stays the command's result."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
+        self._clock = clock
 
     @contextlib.contextmanager
     def step(self, label: str, total: int) -> Iterator[Step]:
         if not self._console.is_terminal:
-            yield _Lines(self._console, label, total)
+            yield _Lines(self._console, label, total, self._clock)
             return
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=self._console, transient=True) as progress:

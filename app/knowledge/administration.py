@@ -37,6 +37,7 @@ class AdministrationService:
 
     async def stats(self, tenant_id: UUID) -> dict[str, Any]:
         """Entries, assets, backlog, model and the last day's searches."""
+        self._tenants.forget(tenant_id)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             row = await statistics.overview(session)

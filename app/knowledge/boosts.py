@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from app.db import records as db
-from app.db.session import Database
+from app.db.session import TenantSession
 from app.knowledge.fusion import Candidate, apply_boosts
 from app.knowledge.query import Boost
 from app.knowledge.tenants import TenantContext
 
 
 async def apply(
-    database: Database, tenant: TenantContext, names: Sequence[Boost], candidates: Sequence[Candidate]
+    session: TenantSession, tenant: TenantContext, names: Sequence[Boost], candidates: Sequence[Candidate]
 ) -> None:
     """Multiply each candidate's score by its type's weight, 1 + ln(1 + accesses), and the verified factor."""
-    async with database.tenant_session(tenant.tenant_id) as session:
-        rows = await db.boost_facts(session, [c.entry_id for c in candidates])
+    rows = await db.boost_facts(session, [c.entry_id for c in candidates])
     settings = tenant.settings
     factors: dict[UUID, dict[str, float]] = {}
     for row in rows:

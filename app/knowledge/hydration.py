@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.db import search as db
-from app.db.session import Database, Row
+from app.db.session import Row, TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.fusion import Candidate
 from app.knowledge.query import SearchQuery
@@ -15,7 +15,7 @@ from app.knowledge.tenants import TenantContext
 
 
 async def hydrate(
-    database: Database,
+    session: TenantSession,
     tenant: TenantContext,
     query: SearchQuery,
     page: Sequence[Candidate],
@@ -24,10 +24,8 @@ async def hydrate(
     """The page's entries in its order; one that went away or was hidden since the ranking is left out."""
     if not page:
         return []
-    async with database.tenant_session(tenant.tenant_id) as session:
-        rows = await db.hydrate(
-            session, tenant.space, [c.entry_id for c in page], query.query, vector, query.entry_filter
-        )
+    ids = [c.entry_id for c in page]
+    rows = await db.hydrate(session, tenant.space, ids, query.query, vector, query.entry_filter)
     by_id = {c.entry_id: c for c in page}
     return [_hit(row, by_id[row["id"]], query.query) for row in rows]
 

@@ -23,7 +23,6 @@ from app.db.session import Database
 from app.errors import CursorExpired, InvalidInput
 from app.knowledge.fusion import Candidate
 from app.knowledge.plan import Plan
-from app.knowledge.query import SearchQuery
 from app.knowledge.results import SearchResult
 
 log = logging.getLogger("app.knowledge.journal")
@@ -42,25 +41,6 @@ class PinnedRanking:
     search_modes_used: Sequence[str]
     exact: bool
     estimated_matches: int
-
-    def cursor(self, search_id: UUID, offset: int) -> str:
-        """Where the next page starts, as an opaque text."""
-        return base64.urlsafe_b64encode(search_id.bytes + offset.to_bytes(4)).decode().rstrip("=")
-
-    def as_json(self) -> list[list[Any]]:
-        """The ranking as it is stored."""
-        return [
-            [
-                c.entry_id,
-                c.updated_at.timestamp(),
-                c.semantic_rank,
-                c.similarity,
-                c.keyword_rank,
-                c.keyword_score,
-                c.score,
-            ]
-            for c in self.candidates
-        ]
 
     @classmethod
     def from_receipt(cls, receipt: dict[str, Any]) -> PinnedRanking:
@@ -86,6 +66,11 @@ class PinnedRanking:
         )
 
 
+def write_cursor(search_id: UUID, offset: int) -> str:
+    """Where the next page of a search starts, as an opaque text."""
+    return base64.urlsafe_b64encode(search_id.bytes + offset.to_bytes(4)).decode().rstrip("=")
+
+
 def read_cursor(cursor: str) -> tuple[UUID, int]:
     """The search and the offset that a cursor names. Raises InvalidInput."""
     try:
@@ -108,7 +93,7 @@ class SearchJournal:
         self.dropped = 0
         self.written = 0
 
-    def record(self, plan: Plan, result: SearchResult, pinned: PinnedRanking, subject: str) -> None:
+    def record(self, plan: Plan, result: SearchResult, ranking: Sequence[Candidate], subject: str) -> None:
         """Queue one search; returns at once."""
         if len(self._queue) >= self._queue_length:
             self.dropped += 1
@@ -122,11 +107,22 @@ class SearchJournal:
             "rrf_k": plan.query.rrf_k,
             "similarity_threshold": plan.threshold,
             "model": [model.provider, model.name, model.dimensions],
-            "fallback": pinned.fallback,
-            "search_modes_used": pinned.search_modes_used,
-            "exact": pinned.exact,
-            "estimated_matches": pinned.estimated_matches,
-            "ranking": pinned.as_json(),
+            "fallback": metadata.fallback_mode,
+            "search_modes_used": metadata.search_modes_used,
+            "exact": metadata.exact,
+            "estimated_matches": metadata.estimated_matches,
+            "ranking": [
+                [
+                    c.entry_id,
+                    c.updated_at.timestamp(),
+                    c.semantic_rank,
+                    c.similarity,
+                    c.keyword_rank,
+                    c.keyword_score,
+                    c.score,
+                ]
+                for c in ranking
+            ],
         }
         if plan.tenant.settings.keep_query_text:
             receipt["query"] = plan.query.query
@@ -143,11 +139,8 @@ class SearchJournal:
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
 
-    async def pinned(
-        self, tenant_id: UUID, query: SearchQuery, cursor: str
-    ) -> tuple[UUID, int, PinnedRanking]:
-        """The ranking that a cursor continues. Raises InvalidInput, CursorExpired."""
-        search_id, offset = read_cursor(cursor)
+    async def pinned(self, tenant_id: UUID, search_id: UUID) -> PinnedRanking:
+        """The ranking of an earlier search. Raises CursorExpired."""
         # Another instance may be about to write the record: it does so within moments.
         for delay in (0.0, 0.05, 0.2, 0.5):
             await asyncio.sleep(delay)
@@ -157,7 +150,7 @@ class SearchJournal:
             async with self._database.tenant_session(tenant_id) as session:
                 row = await db.fetch_search(session, search_id)
             if row is not None:
-                return search_id, offset, PinnedRanking.from_receipt(row["receipt"])
+                return PinnedRanking.from_receipt(row["receipt"])
         raise CursorExpired("the ranked list that this cursor continues is gone; search again")
 
     async def flush(self) -> None:

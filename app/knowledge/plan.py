@@ -12,8 +12,11 @@ from app.knowledge.query import SearchQuery, Weights
 from app.knowledge.semantic_leg import EXACT_LIMIT, SemanticHits
 from app.knowledge.tenants import TenantContext
 
-KEYWORD_BUDGET = 1_000
+KEYWORD_BUDGET = 2_000
 """Postings that the keyword leg reads for its candidates, rarest words first."""
+
+KEYWORD_POOL = 150
+"""Candidates that the keyword leg scores by all words of the query, at least."""
 
 
 @dataclass(frozen=True, slots=True)

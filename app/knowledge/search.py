@@ -12,16 +12,16 @@ import numpy as np
 
 from app.db import search as db
 from app.db.identifiers import new_id
-from app.db.session import Database
+from app.db.session import Database, TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable
 from app.knowledge import boosts, explanation
 from app.knowledge.fusion import Candidate, LegHit, join_legs, rank, reciprocal_rank_fusion, score_fusion
 from app.knowledge.hydration import hydrate
-from app.knowledge.journal import PinnedRanking, SearchJournal
-from app.knowledge.plan import Legs, Plan, SearchDefaults, make_plan
+from app.knowledge.journal import SearchJournal, read_cursor, write_cursor
+from app.knowledge.plan import KEYWORD_POOL, Legs, Plan, SearchDefaults, make_plan
 from app.knowledge.query import SearchQuery
-from app.knowledge.results import SearchMetadata, SearchResult
+from app.knowledge.results import Hit, SearchMetadata, SearchResult
 from app.knowledge.semantic_leg import search_vectors, session_setup
 from app.knowledge.suggestions import suggest
 from app.knowledge.tenants import TenantDirectory
@@ -59,28 +59,28 @@ class KnowledgeSearchService:
         if query.cursor is not None:
             return await self._continue(plan, query.cursor, started)
         search_id = new_id()
-        legs = await self._run_legs(plan)
-        log.debug("search %s: legs done", search_id)
-
-        fusing = time.perf_counter()
-        candidates = join_legs(legs.semantic.hits if legs.semantic else (), legs.keyword or ())
-        if plan.fusion == "score":
-            score_fusion(candidates, legs.best_keyword_score)
-        else:
-            reciprocal_rank_fusion(candidates, plan.weights, query.rrf_k)
-        legs.seconds["fusion"] = time.perf_counter() - fusing
-        if query.boost and candidates:
-            await boosts.apply(self._database, plan.tenant, query.boost, candidates)
-        ranking = rank(candidates)
-        log.debug("search %s: %d candidates ranked", search_id, len(ranking))
-        return await self._answer(plan, search_id, ranking, legs, subject, started)
-
-    async def _run_legs(self, plan: Plan) -> Legs:
         legs = Legs()
+        await self._words_and_embedding(plan, legs)
+        log.debug("search %s: query embedded, keyword leg done", search_id)
+        setup = session_setup(query.ef_search)
+        async with self._database.tenant_session(tenant_id, setup=setup) as session:
+            if legs.vector is not None:
+                await self._semantic_leg(session, plan, legs)
+            ranking = await self._fuse(session, plan, legs)
+            log.debug("search %s: %d candidates ranked", search_id, len(ranking))
+            hits = await hydrate(session, plan.tenant, query, ranking[: query.limit], legs.vector)
+            suggestions = [] if hits else await suggest(session, query.query)
+        result = self._answer(plan, search_id, ranking, hits, suggestions, legs, started)
+        self._journal.record(plan, result, ranking, subject)
+        _log_search(plan, result)
+        return result
+
+    async def _words_and_embedding(self, plan: Plan, legs: Legs) -> None:
+        """Run the keyword leg while the provider embeds the query; no connection waits for the provider."""
         query = plan.query
         if query.mode == "keyword":
             await self._keyword_leg(plan, legs)
-            return legs
+            return
         embedding = asyncio.create_task(self._embed(plan, legs))
         try:
             if query.mode == "hybrid":
@@ -88,11 +88,21 @@ class KnowledgeSearchService:
             await embedding
         finally:
             embedding.cancel()
-        if legs.vector is not None:
-            await self._semantic_leg(plan, legs)
-        elif legs.keyword is None:
+        if legs.vector is None and legs.keyword is None:
             await self._keyword_leg(plan, legs)
-        return legs
+
+    async def _fuse(self, session: TenantSession, plan: Plan, legs: Legs) -> list[Candidate]:
+        started = time.perf_counter()
+        candidates = join_legs(legs.semantic.hits if legs.semantic else (), legs.keyword or ())
+        if plan.fusion == "score":
+            score_fusion(candidates, legs.best_keyword_score)
+        else:
+            reciprocal_rank_fusion(candidates, plan.weights, plan.query.rrf_k)
+        if plan.query.boost and candidates:
+            await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
+        ranking = rank(candidates)
+        legs.seconds["fusion"] = time.perf_counter() - started
+        return ranking
 
     async def _embed(self, plan: Plan, legs: Legs) -> None:
         given = plan.query.query_embedding
@@ -126,97 +136,86 @@ class KnowledgeSearchService:
         started = time.perf_counter()
         async with self._database.tenant_session(plan.tenant.tenant_id) as session:
             rows = await db.keyword_leg(
-                session, plan.query.query, plan.query.entry_filter, plan.wanted, self._defaults.keyword_budget
+                session,
+                plan.query.query,
+                plan.query.entry_filter,
+                plan.wanted,
+                self._defaults.keyword_budget,
+                max(KEYWORD_POOL, 2 * plan.wanted),
             )
         legs.keyword = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
         if rows:
             legs.keyword_matches, legs.best_keyword_score = rows[0]["candidates"], rows[0]["best"]
         legs.seconds["keyword"] = time.perf_counter() - started
 
-    async def _semantic_leg(self, plan: Plan, legs: Legs) -> None:
+    async def _semantic_leg(self, session: TenantSession, plan: Plan, legs: Legs) -> None:
         assert legs.vector is not None
         started = time.perf_counter()
-        async with self._database.tenant_session(
-            plan.tenant.tenant_id, setup=session_setup(plan.query.ef_search)
-        ) as session:
-            legs.semantic = await search_vectors(
-                session,
-                plan.tenant,
-                legs.vector,
-                plan.query.entry_filter,
-                plan.threshold,
-                plan.wanted,
-                self._defaults.exact_limit,
-            )
+        legs.semantic = await search_vectors(
+            session,
+            plan.tenant,
+            legs.vector,
+            plan.query.entry_filter,
+            plan.threshold,
+            plan.wanted,
+            self._defaults.exact_limit,
+        )
         legs.seconds["semantic"] = time.perf_counter() - started
 
-    async def _answer(
+    def _answer(
         self,
         plan: Plan,
         search_id: UUID,
         ranking: Sequence[Candidate],
+        hits: Sequence[Hit],
+        suggestions: Sequence[str],
         legs: Legs,
-        subject: str,
         started: float,
     ) -> SearchResult:
         query = plan.query
-        page = ranking[: query.limit]
-        hits = await hydrate(self._database, plan.tenant, query, page, legs.vector)
-        suggestions = [] if hits else await suggest(self._database, plan.tenant.tenant_id, query.query)
-        milliseconds = {
-            name: round(1000 * legs.seconds.get(name, 0.0))
-            for name in ("embedding", "semantic", "keyword", "fusion")
-        }
-        pinned = PinnedRanking(
-            candidates=ranking,
-            fallback=legs.failure is not None,
+        more = len(ranking) > query.limit
+        metadata = SearchMetadata(
+            search_id=search_id,
+            total=len(ranking),
+            fallback_mode=legs.failure is not None,
             search_modes_used=[
                 leg
                 for leg, ran in (("semantic", legs.semantic), ("keyword", legs.keyword))
                 if ran is not None
             ],
+            degraded=["embedding_unavailable"] if legs.failure else [],
             exact=legs.semantic is None or legs.semantic.exact,
             estimated_matches=max(legs.keyword_matches, len(ranking)),
+            suggestions=suggestions,
+            next_cursor=write_cursor(search_id, query.limit) if more else None,
+            query_time_ms=_milliseconds(time.perf_counter() - started),
+            embedding_ms=_milliseconds(legs.seconds.get("embedding", 0.0)),
+            semantic_ms=_milliseconds(legs.seconds.get("semantic", 0.0)),
+            keyword_ms=_milliseconds(legs.seconds.get("keyword", 0.0)),
+            fusion_ms=_milliseconds(legs.seconds.get("fusion", 0.0)),
         )
+        debug = explanation.explain(plan, legs, ranking[: query.limit]) if query.explain else None
+        return SearchResult(hits, metadata, debug)
+
+    async def _continue(self, plan: Plan, cursor: str, started: float) -> SearchResult:
+        """The next page of a ranking that an earlier search pinned."""
+        search_id, offset = read_cursor(cursor)
+        pinned = await self._journal.pinned(plan.tenant.tenant_id, search_id)
+        end = offset + plan.query.limit
+        async with self._database.tenant_session(plan.tenant.tenant_id) as session:
+            hits = await hydrate(session, plan.tenant, plan.query, pinned.candidates[offset:end], None)
+        total = len(pinned.candidates)
         metadata = SearchMetadata(
             search_id=search_id,
-            total=len(ranking),
+            total=total,
             fallback_mode=pinned.fallback,
             search_modes_used=pinned.search_modes_used,
             degraded=["embedding_unavailable"] if pinned.fallback else [],
             exact=pinned.exact,
             estimated_matches=pinned.estimated_matches,
-            suggestions=suggestions,
-            next_cursor=pinned.cursor(search_id, query.limit) if len(ranking) > query.limit else None,
-            query_time_ms=round(1000 * (time.perf_counter() - started)),
-            embedding_ms=milliseconds["embedding"],
-            semantic_ms=milliseconds["semantic"],
-            keyword_ms=milliseconds["keyword"],
-            fusion_ms=milliseconds["fusion"],
-        )
-        debug = explanation.explain(plan, legs, page) if query.explain else None
-        result = SearchResult(hits, metadata, debug)
-        self._journal.record(plan, result, pinned, subject)
-        _log_search(plan, result)
-        return result
-
-    async def _continue(self, plan: Plan, cursor: str, started: float) -> SearchResult:
-        """The next page of a ranking that an earlier search pinned."""
-        search_id, offset, pinned = await self._journal.pinned(plan.tenant.tenant_id, plan.query, cursor)
-        page = pinned.candidates[offset : offset + plan.query.limit]
-        hits = await hydrate(self._database, plan.tenant, plan.query, page, None)
-        end = offset + plan.query.limit
-        metadata = SearchMetadata(
-            search_id=search_id,
-            total=len(pinned.candidates),
-            fallback_mode=pinned.fallback,
-            search_modes_used=pinned.search_modes_used,
-            degraded=["embedding_unavailable"] if pinned.fallback else [],
-            exact=pinned.exact,
-            estimated_matches=max(pinned.estimated_matches, len(pinned.candidates)),
             suggestions=[],
-            next_cursor=pinned.cursor(search_id, end) if end < len(pinned.candidates) else None,
-            query_time_ms=round(1000 * (time.perf_counter() - started)),
+            next_cursor=write_cursor(search_id, end) if end < total else None,
+            query_time_ms=_milliseconds(time.perf_counter() - started),
             embedding_ms=0,
             semantic_ms=0,
             keyword_ms=0,
@@ -225,6 +224,10 @@ class KnowledgeSearchService:
         result = SearchResult(hits, metadata, None)
         _log_search(plan, result)
         return result
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(1000 * seconds)
 
 
 def _log_search(plan: Plan, result: SearchResult) -> None:

@@ -38,6 +38,9 @@ def session_setup(ef_search: int | None) -> str:
     return (
         f"set local hnsw.ef_search={int(ef_search or EF_SEARCH)};"
         "set local hnsw.iterative_scan=relaxed_order;set local hnsw.max_scan_tuples=40000;"
+        # The statements hold what the planner must see as literals; planning anew for 32 partitions would cost
+        # more than the search.
+        "set local plan_cache_mode=force_generic_plan;"
     )
 
 

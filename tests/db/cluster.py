@@ -6,13 +6,15 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import asyncpg
 
 from app.bootstrap import MIGRATOR, SERVICE
-from app.db.session import Row
 from app.embedded import EmbeddedAddress
 from app.embeddings.models import resolve_model
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 """Settings for clusters whose data nobody keeps."""
@@ -50,7 +52,7 @@ class TestDatabase:
 
 
 @asynccontextmanager
-async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection[Row]]:
+async def connected(dsn: str) -> AsyncIterator[Connection]:
     """A connection of its own, outside any pool."""
     connection = await asyncpg.connect(dsn)
     try:
@@ -60,11 +62,15 @@ async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection[Row]]:
 
 
 @asynccontextmanager
-async def new_database(address: EmbeddedAddress, *, template: str = "template1") -> AsyncIterator[TestDatabase]:
+async def new_database(
+    address: EmbeddedAddress, *, template: str = "template1"
+) -> AsyncIterator[TestDatabase]:
     """A database owned by kb_migrator that is dropped afterwards."""
     name = f"kb_test_{next(_numbers)}"
     async with connected(address.dsn(database="postgres")) as superuser:
-        await superuser.execute(f"create database {name} template {template} owner {MIGRATOR} strategy file_copy")
+        await superuser.execute(
+            f"create database {name} template {template} owner {MIGRATOR} strategy file_copy"
+        )
         try:
             yield TestDatabase(name, address)
         finally:

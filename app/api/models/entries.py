@@ -78,7 +78,7 @@ class BulkRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     entries: Annotated[
-        list[dict[str, Any]],
+        list[Any],
         WithJsonSchema(
             {
                 "type": "array",

@@ -20,7 +20,7 @@ select k.entry_id, k.updated_at, k.score, k.candidates, k.best
  cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
                     array_agg(frequency) as frequencies from words) w
  cross join lateral keyword.search(w.lexemes, w.languages, w.frequencies, corpus.entries,
-                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget) k;
+                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget, :pool) k;
 
 -- name: filtered_ids
 select keyword.filtered_ids(:filter, :limit);

@@ -1,0 +1,145 @@
+"""The tenant `demo`: loading the samples, and the lines that invite to a first search."""
+
+from __future__ import annotations
+
+import shlex
+import urllib.request
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import orjson
+
+from app.cli.execution import ACTOR, working
+from app.cli.terminal import remark
+from app.cli.tokens import DAY, make_token
+from app.cli.waiting import wait_for_assets, wait_for_embeddings
+from app.errors import ConfigurationError, TenantNotFound
+from app.samples import QUERIES, SampleEntry, load_documents, load_entries
+
+if TYPE_CHECKING:
+    from app.composition import Services
+    from app.knowledge.tenants import Tenant
+    from app.settings import Settings
+
+SLUG = "demo"
+TOKEN_DAYS = 30
+
+
+async def load_demo(services: Services) -> Tenant:
+    """The tenant `demo`, made and filled the first time, or when its filling was interrupted.
+
+    The last sample entry is written last of all, so that its presence says that everything was written; what
+    somebody has changed or deleted since is left alone.
+    """
+    try:
+        tenant = await services.tenants.find(SLUG)
+    except TenantNotFound:
+        tenant = await services.tenants.create(SLUG, "Demonstration", actor=ACTOR)
+    samples = load_entries()
+    if await _has(services, tenant.id, samples[-1].external_id):
+        return tenant
+    remark("loading the sample knowledge; this happens once")
+    async with working(services):
+        assets = await _upload_documents(services, tenant.id)
+        await _write_entries(services, tenant.id, samples)
+        await wait_for_assets(services, tenant.id, assets, "documents")
+        await wait_for_embeddings(services, tenant.id)
+    return tenant
+
+
+def welcome(settings: Settings, tenant: Tenant, address: str) -> str:
+    """What to try first: a token, a search that can be pasted, and where the API is described."""
+    docs = f"The API, to try out in a browser: {address}/docs"
+    try:
+        token = make_token(settings, tenant.id, ["tenant_admin"], "demo-user", TOKEN_DAYS * DAY)
+    except ConfigurationError as error:
+        return f"\nServing at {address}, tenant {tenant.slug} ({tenant.id}).\n{error}\n\n{docs}\n"
+    return (
+        f"\nServing at {address}. A token for the tenant {tenant.slug}, valid for {TOKEN_DAYS} days:\n\n{token}\n\n"
+        f"A first search, to paste into another terminal:\n\n{curl_line(address, token)}\n\n{docs}\n"
+    )
+
+
+def curl_line(address: str, token: str) -> str:
+    """One line for a POSIX shell."""
+    body = orjson.dumps({"query": QUERIES[0].text, "limit": 3}).decode()
+    host = urlsplit(address).hostname or ""
+    proxied = "http" in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+    parts = [
+        "curl",
+        "-sS",
+        *(["--noproxy", "*"] if proxied else []),
+        f"{address}/knowledge/search",
+        "-H",
+        f"Authorization: Bearer {token}",
+        "-H",
+        "Content-Type: application/json",
+        "-d",
+        body,
+    ]
+    return shlex.join(parts)
+
+
+async def _has(services: Services, tenant_id: UUID, external_id: str) -> bool:
+    page = await services.entries.list_entries(tenant_id, limit=1, external_id=external_id)
+    return bool(page.items)
+
+
+async def _upload_documents(services: Services, tenant_id: UUID) -> dict[UUID, str]:
+    from app.knowledge.assets import Upload
+
+    assets: dict[UUID, str] = {}
+    for document in load_documents():
+        upload = Upload(
+            name=document.name,
+            data=document.read(),
+            declared_type=document.media_type,
+            external_id=document.external_id,
+            tags=document.tags,
+            roles=document.roles,
+        )
+        asset, _ = await services.assets.upload(tenant_id, upload, actor=ACTOR)
+        assets[asset.id] = document.name
+    return assets
+
+
+async def _write_entries(services: Services, tenant_id: UUID, samples: list[SampleEntry]) -> None:
+    """Write entries in runs that end before an entry which refers to one of the same run."""
+    ids: dict[str, UUID] = {}
+    waiting: list[SampleEntry] = []
+
+    async def flush() -> None:
+        drafts = [_draft(sample, ids) for sample in waiting]
+        results = await services.entries.create_many(tenant_id, drafts, actor=ACTOR)
+        for sample, result in zip(waiting, results, strict=True):
+            if result.id is None:
+                raise ConfigurationError(f"the sample entry {sample.external_id} was refused: {result.error}")
+            ids[sample.external_id] = result.id
+        waiting.clear()
+
+    for sample in samples:
+        references = {sample.parent, sample.superseded_by, *sample.sources} - {None}
+        if references - ids.keys():
+            await flush()
+        waiting.append(sample)
+    await flush()
+
+
+def _draft(sample: SampleEntry, ids: Mapping[str, UUID]) -> dict[str, Any]:
+    return {
+        "external_id": sample.external_id,
+        "entry_type": sample.entry_type,
+        "title": sample.title,
+        "content": sample.content,
+        "tags": list(sample.tags),
+        "roles": list(sample.roles),
+        "confidence": sample.confidence,
+        "scope": sample.scope,
+        "parent_id": ids[sample.parent] if sample.parent else None,
+        "source_ids": [ids[source] for source in sample.sources],
+        "superseded_by_id": ids[sample.superseded_by] if sample.superseded_by else None,
+        "is_verified": sample.is_verified,
+        "metadata": dict(sample.metadata),
+    }

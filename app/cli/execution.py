@@ -1,0 +1,128 @@
+"""Running a command's work: settings and logs first, then one event loop that a signal ends in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from app.composition import Services
+    from app.knowledge.tenants import Tenant, TenantDirectory
+    from app.settings import Settings
+
+T = TypeVar("T")
+ACTOR = "command-line"
+"""Who did it, in the audit trail."""
+
+
+def read_settings(*, identity_required: bool = False, **changes: str) -> Settings:
+    """The settings, with the variables in `changes` replaced; sets logging up for a command.
+
+    Commands log warnings only, unless LOG_LEVEL is debug. Raises ConfigurationError.
+    """
+    from app.logs import configure_logging
+    from app.settings import load_settings
+
+    settings = load_settings({**os.environ, **changes}, identity_required=identity_required)
+    level = "debug" if settings.logging.level == "debug" else "warning"
+    configure_logging(level, json=settings.logging.format == "json")
+    return settings
+
+
+def log_as_service(settings: Settings) -> None:
+    """Log as the settings say: plain lines on a terminal, JSON elsewhere, unless one is chosen."""
+    import logging
+
+    from app.logs import configure_logging
+
+    chosen = settings.logging.format
+    configure_logging(
+        settings.logging.level, json=chosen == "json" or (chosen == "auto" and not sys.stderr.isatty())
+    )
+    if settings.logging.level == "info":
+        # Its lines about starting and stopping say what ours say.
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's work; Ctrl-C and SIGTERM cancel it, wait for its cleaning up, and end the command."""
+
+    async def guarded() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        with on_signals(task.cancel):
+            return await work
+
+    try:
+        return asyncio.run(guarded())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+@contextlib.contextmanager
+def on_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` at SIGINT and SIGTERM, inside the running event loop."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Services, Tenant]]:
+    """The services and one tenant. Raises ConfigurationError, TenantNotFound."""
+    from app.composition import open_services
+
+    async with open_services(settings) as services:
+        yield services, await services.tenants.find(slug)
+
+
+@contextlib.asynccontextmanager
+async def open_directory(settings: Settings, *, for_creation: bool = False) -> AsyncIterator[TenantDirectory]:
+    """The tenants alone, without loading an embedding model; `for_creation` also finds the model's number."""
+    from app.bootstrap import configured_model, open_database
+    from app.composition import check_database, find_model
+    from app.db.session import Database
+    from app.knowledge.tenants import TenantDirectory
+
+    async with open_database(settings) as addresses:
+        await check_database(addresses.service)
+        database = Database(
+            addresses.service, pool_size=2, prepared_statements=settings.database.prepared_statements
+        )
+        try:
+            model_id = await find_model(database, configured_model(settings)) if for_creation else 0
+            yield TenantDirectory(database, default_model_id=model_id)
+        finally:
+            await database.close()
+
+
+@contextlib.asynccontextmanager
+async def working(services: Services) -> AsyncIterator[None]:
+    """A worker of this process beside whatever others there are; its failure ends the command."""
+    worker = asyncio.create_task(services.worker.run())
+    current = asyncio.current_task()
+    assert current is not None
+
+    def give_up(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            current.cancel()
+
+    worker.add_done_callback(give_up)
+    try:
+        yield
+    finally:
+        worker.remove_done_callback(give_up)
+        worker.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await worker

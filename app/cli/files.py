@@ -1,0 +1,197 @@
+"""`knowledge ingest`: taking files in."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
+from app.cli.options import JsonOption, TenantOption, examples
+from app.cli.terminal import print_json, remark
+from app.errors import DatabaseUnavailable, InvalidInput, KnowledgeError, TooLarge, UnsupportedMediaType
+
+if TYPE_CHECKING:
+    from app.composition import Services
+    from app.settings import Settings
+
+SHOWN = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `ingest`."""
+    app.command(
+        epilog=examples(
+            "knowledge ingest handbook.pdf --tenant demo",
+            "knowledge ingest docs/ 'notes/**/*.md' --tenant demo --tag team",
+        )
+    )(ingest)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file to take in; `named` says that it was named itself, not found in a folder."""
+
+    path: Path
+    external_id: str
+    named: bool
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the files; `failed` and `skipped` hold a path and a reason each."""
+
+    files: int = 0
+    new: int = 0
+    unchanged: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+
+def ingest(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or patterns like 'docs/**/*.md'.")
+    ],
+    tenant: TenantOption,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="Tag of every chunk; may be repeated.")
+    ] = None,
+    roles: Annotated[
+        list[str] | None, typer.Option("--role", help="Whom it is meant for: pm, dev, qa or all.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take files in and wait until they can be found: text, Markdown, HTML, PDF and DOCX.
+
+    A file is known by its path: run it again and unchanged files are left alone, changed ones replaced. After
+    Ctrl-C the same command goes on where it stopped. Hidden files are skipped. The status is 1 if a file failed.
+    """
+    settings = read_settings()
+    found = list(find_files(paths))
+    if not found:
+        raise InvalidInput.of("PATH", "there is no file to take in")
+    outcome = run_async(_ingest(settings, tenant, found, tags or [], roles or ["all"]))
+    if as_json:
+        print_json(
+            {
+                "files": outcome.files,
+                "indexed": outcome.new,
+                "unchanged": outcome.unchanged,
+                "skipped": [{"path": path, "reason": reason} for path, reason in outcome.skipped],
+                "failed": [{"path": path, "reason": reason} for path, reason in outcome.failed],
+            }
+        )
+    else:
+        typer.echo(
+            f"{outcome.files} files: {outcome.new} indexed, {outcome.unchanged} unchanged,"
+            f" {len(outcome.skipped)} skipped, {len(outcome.failed)} failed"
+        )
+        _list_reasons("skipped", outcome.skipped)
+        _list_reasons("failed", outcome.failed)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def find_files(paths: Sequence[str]) -> Iterator[FoundFile]:
+    """The files that paths, folders and patterns name, each once. Raises InvalidInput for what is not there."""
+    seen: set[Path] = set()
+    for given in paths:
+        path = Path(given).expanduser()
+        if path.is_dir():
+            matches = [(file, False) for file in _walk(path)]
+        elif path.exists():
+            matches = [(path, True)]
+        else:
+            matches = [
+                (Path(m), False) for m in sorted(glob.glob(str(path), recursive=True)) if Path(m).is_file()
+            ]
+            if not matches:
+                raise InvalidInput.of("PATH", f"there is no file {given}")
+        for file, named in matches:
+            if file.resolve() not in seen:
+                seen.add(file.resolve())
+                yield FoundFile(file, name_file(file), named)
+
+
+def name_file(path: Path) -> str:
+    """What a file is known by: its path from the current folder, or from the root when it lies elsewhere."""
+    absolute = Path(os.path.abspath(path))
+    here = Path.cwd()
+    return (absolute.relative_to(here) if absolute.is_relative_to(here) else absolute).as_posix()
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place, name)
+            if not name.startswith(".") and path.is_file():
+                yield path
+
+
+async def _ingest(
+    settings: Settings, slug: str, found: Sequence[FoundFile], tags: Sequence[str], roles: Sequence[str]
+) -> Outcome:
+    from app.cli.waiting import wait_for_assets
+
+    outcome = Outcome(files=len(found))
+    async with open_tenant(settings, slug) as (services, tenant), working(services):
+        waiting: dict[UUID, str] = {}
+        for file in found:
+            asset_id = await _upload(services, tenant.id, file, tags, roles, outcome)
+            if asset_id is not None:
+                waiting[asset_id] = file.external_id
+        failed = await wait_for_assets(services, tenant.id, waiting, "files", len(found))
+        outcome.new = len(waiting) - len(failed)
+        outcome.failed += failed
+    return outcome
+
+
+async def _upload(
+    services: Services,
+    tenant_id: UUID,
+    file: FoundFile,
+    tags: Sequence[str],
+    roles: Sequence[str],
+    outcome: Outcome,
+) -> UUID | None:
+    """Hand one file in; returns the asset to wait for, if there is one."""
+    from app.knowledge.assets import Upload
+
+    try:
+        if file.path.stat().st_size > services.assets.max_bytes:
+            raise TooLarge(f"the file is larger than the limit of {services.assets.max_bytes} bytes")
+        data = await asyncio.to_thread(file.path.read_bytes)
+        upload = Upload(file.path.name, data, external_id=file.external_id, tags=tags, roles=roles)
+        asset, _ = await services.assets.upload(tenant_id, upload, actor=ACTOR)
+        if asset.status == "failed":
+            asset = await services.assets.retry(tenant_id, asset.id, actor=ACTOR)
+    except OSError as error:
+        outcome.failed.append((file.external_id, error.strerror or type(error).__name__))
+        return None
+    except DatabaseUnavailable:
+        raise
+    except UnsupportedMediaType as error:
+        (outcome.failed if file.named else outcome.skipped).append((file.external_id, str(error)))
+        return None
+    except KnowledgeError as error:
+        outcome.failed.append((file.external_id, str(error)))
+        return None
+    if asset.status == "indexed":
+        outcome.unchanged += 1
+        return None
+    return asset.id
+
+
+def _list_reasons(label: str, reasons: Sequence[tuple[str, str]]) -> None:
+    for path, reason in reasons[:SHOWN]:
+        remark(f"{label}: {path}: {reason}")
+    if len(reasons) > SHOWN:
+        remark(f"{label}: and {len(reasons) - SHOWN} more")

@@ -1,0 +1,104 @@
+"""`knowledge model`: registering and listing embedding models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from app.cli.execution import read_settings, run_async
+from app.cli.options import JsonOption, examples
+from app.cli.terminal import print_json
+from app.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from app.embeddings.provider import EmbeddingModel
+    from app.settings import Settings
+
+ProviderName = Literal["local", "openai", "gemini", "mock"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands `model add` and `model list`."""
+    group = typer.Typer(
+        help="Register and list embedding models.", no_args_is_help=True, rich_markup_mode=None
+    )
+    group.command(
+        "add",
+        epilog=examples(
+            "knowledge model add",
+            "knowledge model add --provider openai --model text-embedding-3-small --dimensions 512",
+        ),
+    )(add_model)
+    group.command("list", epilog=examples("knowledge model list"))(list_models)
+    app.add_typer(group, name="model")
+
+
+def add_model(
+    provider: Annotated[
+        ProviderName | None, typer.Option(help="The configured one when left out.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The provider's default when left out.")
+    ] = None,
+    dimensions: Annotated[
+        int | None, typer.Option(metavar="N", help="The model's default when left out.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Register a model with an index for its vectors; harmless when it is registered already.
+
+    Reads DATABASE_ADMIN_URL, since the tables' owner must build the index.
+    """
+    from app.embeddings.models import resolve_model
+
+    settings = read_settings()
+    if provider is None:
+        configured = settings.embedding
+        provider, model = configured.provider, model or configured.model
+        dimensions = dimensions or configured.dimensions
+    chosen = resolve_model(provider, model, dimensions)
+    model_id, is_new = run_async(_add(settings, chosen))
+    if as_json:
+        print_json({"id": model_id, "created": is_new, "model": chosen})
+    else:
+        verb = "registered" if is_new else "already registered:"
+        typer.echo(
+            f"{verb} {chosen.provider}/{chosen.name}, {chosen.dimensions} dimensions (number {model_id})"
+        )
+
+
+def list_models(as_json: JsonOption = False) -> None:
+    """List the registered models."""
+    models = run_async(_list(read_settings()))
+    if as_json:
+        print_json(models)
+        return
+    for model in models:
+        typer.echo(f"{model['id']}  {model['provider']}/{model['name']}  {model['dimensions']} dimensions")
+
+
+async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
+    from app.bootstrap import open_database
+    from app.db.models import register_model
+
+    async with open_database(settings) as addresses:
+        if addresses.admin is None:
+            raise ConfigurationError("DATABASE_ADMIN_URL: must be set to register a model")
+        return await register_model(addresses.admin, model)
+
+
+async def _list(settings: Settings) -> list[dict[str, Any]]:
+    from app.bootstrap import open_database
+    from app.composition import check_database
+    from app.db.session import Database
+    from app.db.tenants import list_models
+
+    async with open_database(settings) as addresses:
+        await check_database(addresses.service)
+        database = Database(addresses.service, pool_size=1)
+        try:
+            async with database.platform_session() as session:
+                return [dict(row) for row in await list_models(session)]
+        finally:
+            await database.close()

@@ -1,0 +1,109 @@
+"""`knowledge migrate`: bringing a database up to date."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.execution import read_settings, run_async
+from app.cli.options import JsonOption, examples
+from app.cli.terminal import print_json
+from app.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `migrate`."""
+    app.command(
+        epilog=examples(
+            "knowledge migrate",
+            "knowledge migrate --service-role kb_service",
+            "knowledge migrate --check",
+        )
+    )(migrate)
+
+
+def migrate(
+    service_role: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROLE", help="Role that the service logs in as; it is given the rights it needs."
+        ),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail unless up to date.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the database to this version's schema, and register the configured embedding model.
+
+    Reads DATABASE_ADMIN_URL. The embedded database is migrated by every start, so that it seldom needs this.
+    """
+    settings = read_settings()
+    before, after, wanted = run_async(
+        _check(settings) if check else _migrate(settings, service_role),
+    )
+    if as_json:
+        print_json({"before": before, "revision": after, "latest": wanted, "current": after == wanted})
+    elif after != wanted:
+        raise ConfigurationError(
+            f"the database is at revision {after or 'none'}, this version needs {wanted}; run: knowledge migrate"
+        )
+    elif check or before == after:
+        typer.echo(f"up to date at revision {after}")
+    else:
+        typer.echo(f"migrated from revision {before or 'none'} to {after}")
+    if after != wanted:
+        raise typer.Exit(1)
+
+
+async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
+    from app.bootstrap import embedded_database
+    from app.db.migration import latest_revision
+
+    database = settings.database
+    url = database.admin_url or database.url
+    if url is not None:
+        revision = await _revision(url.get_secret_value())
+    elif not (database.data_dir / "postgres").exists():
+        revision = None
+    else:
+        async with embedded_database(database.data_dir) as addresses:
+            revision = await _revision(addresses.service)
+    return revision, revision, latest_revision()
+
+
+async def _migrate(settings: Settings, service_role: str | None) -> tuple[str | None, str | None, str]:
+    from app.bootstrap import SERVICE, configured_model, embedded_database, prepare
+    from app.db.migration import latest_revision
+
+    database = settings.database
+    model = configured_model(settings)
+    if database.admin_url is not None:
+        dsn = database.admin_url.get_secret_value()
+        before = await _revision(dsn)
+        await prepare(dsn, service_role=service_role, model=model)
+        return before, await _revision(dsn), latest_revision()
+    if not database.embedded:
+        raise ConfigurationError(
+            "DATABASE_ADMIN_URL: must be set to the role that owns the tables; see deploy/roles.sql"
+        )
+    async with embedded_database(database.data_dir) as addresses:
+        assert addresses.admin is not None
+        before = await _revision(addresses.admin)
+        await prepare(addresses.admin, service_role=service_role or SERVICE, model=model)
+        return before, await _revision(addresses.admin), latest_revision()
+
+
+async def _revision(dsn: str) -> str | None:
+    from app.db import catalog
+
+    connection = await catalog.connect(dsn, "DATABASE_ADMIN_URL")
+    try:
+        if not await connection.fetchval("select to_regclass('public.alembic_version') is not null"):
+            return None
+        revision: str | None = await connection.fetchval("select version_num from alembic_version")
+        return revision
+    finally:
+        await connection.close()

@@ -1,0 +1,172 @@
+"""`knowledge serve` and `knowledge worker`: the long-running processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.execution import log_as_service, on_signals, read_settings
+from app.cli.options import examples
+from app.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+log = logging.getLogger("app.cli.service")
+
+GRACE_SECONDS = 20
+"""How long requests in progress may take after a signal; below the 30 s that container engines wait."""
+MAX_HEAD_BYTES = 64 * 1024
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands `serve` and `worker`."""
+    app.command(
+        epilog=examples("knowledge serve --demo", "knowledge serve --host 0.0.0.0 --port 9000"),
+    )(serve)
+    app.command(epilog=examples("knowledge worker", "KB_WORKERS=4 knowledge worker"))(worker)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on, in place of KB_HOST.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on, in place of KB_PORT.")
+    ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo", help="Create the tenant demo with sample knowledge, and print how to search it."
+        ),
+    ] = False,
+) -> None:
+    """Serve the HTTP API until Ctrl-C or SIGTERM. Without DATABASE_URL it brings its own Postgres."""
+    changes = {"KB_HOST": host, "KB_PORT": None if port is None else str(port)}
+    settings = read_settings(
+        identity_required=True, **{name: value for name, value in changes.items() if value is not None}
+    )
+    log_as_service(settings)
+    _run_until_stopped(_serve(settings, demo))
+
+
+def worker() -> None:
+    """Do queued work (reading files, making vectors) until Ctrl-C or SIGTERM, for services with KB_WORKER=off."""
+    settings = read_settings()
+    log_as_service(settings)
+    _run_until_stopped(_work(settings))
+
+
+def _run_until_stopped(work: Any) -> None:
+    """Run on uvloop; being stopped by a signal is a success."""
+    try:
+        import uvloop
+
+        new_loop: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:
+        new_loop = None
+    with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work)
+
+
+async def _serve(settings: Settings, demo: bool) -> None:
+    from app.cli.demo import load_demo, welcome
+    from app.composition import open_services, open_verifier
+    from app.main import create_app
+
+    task = asyncio.current_task()
+    assert task is not None
+    with _reserve_port(settings.server.host, settings.server.port) as listener, on_signals(task.cancel):
+        async with open_services(settings) as services, open_verifier(settings) as verifier:
+            tenant = await load_demo(services) if demo else None
+            app = create_app(settings, services, verifier)
+            # Not uvicorn's own lifespan: it would log a failed start as a stack, and exit by itself.
+            async with app.router.lifespan_context(app):
+                address = describe_address(settings.server.host, settings.server.port)
+
+                def announce() -> None:
+                    log.info("serving", extra={"address": address})
+                    if tenant is not None:
+                        typer.echo(welcome(settings, tenant, address))
+
+                await _listen(app, listener, announce)
+
+
+async def _listen(app: Any, listener: socket.socket, announce: Callable[[], None]) -> None:
+    """Answer requests until a signal; a second one does not wait for those in progress."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn would send itself the signal again after its shutdown.
+            with on_signals(self.stop):
+                yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            try:
+                await super().startup(sockets)
+            except OSError as error:
+                raise ConfigurationError(f"KB_PORT: cannot listen ({error.strerror})") from error
+            announce()
+
+        def stop(self) -> None:
+            self.force_exit = self.should_exit
+            self.should_exit = True
+
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    await Server(config).serve(sockets=[listener])
+
+
+@contextlib.contextmanager
+def _reserve_port(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket bound before anything slow is done, so that a port in use is known at once."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError:
+        raise ConfigurationError(f"KB_HOST: {host} is no address of this machine") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            raise ConfigurationError(
+                f"KB_PORT: cannot listen on {host}, port {port} ({error.strerror}); choose another with --port"
+            ) from None
+        listener.setblocking(False)
+        yield listener
+    finally:
+        listener.close()
+
+
+def describe_address(host: str, port: int) -> str:
+    """The address that a caller on this machine uses."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+async def _work(settings: Settings) -> None:
+    from app.composition import open_services
+
+    task = asyncio.current_task()
+    assert task is not None
+    with on_signals(task.cancel):
+        async with open_services(settings) as services:
+            log.info("working", extra={"concurrency": settings.ingestion.concurrency})
+            await services.worker.run()

@@ -1,0 +1,76 @@
+"""`knowledge token`: making a bearer token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
+
+import typer
+
+from app.cli.execution import open_directory, read_settings, run_async
+from app.cli.options import examples
+from app.errors import ConfigurationError, InvalidInput
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+RoleName = Literal["reader", "creator", "tenant_admin", "platform_admin"]
+DAY = 24 * 3600
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `token`."""
+    app.command(
+        "token",
+        epilog=examples(
+            "knowledge token --tenant demo --role reader",
+            "knowledge token --tenant demo --role creator --subject jane --ttl 3600",
+            "knowledge token --role platform_admin",
+        ),
+    )(print_token)
+
+
+def print_token(
+    roles: Annotated[list[RoleName], typer.Option("--role", help="What it allows; may be repeated.")],
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", "-t", metavar="SLUG", help="Needed by every role but platform_admin."),
+    ] = None,
+    subject: Annotated[str, typer.Option(metavar="S", help="Who it is for (`sub`).")] = "command-line",
+    ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="How long it is valid.")] = DAY,
+) -> None:
+    """Print a bearer token, and nothing else. Needs JWT_SECRET, or the embedded mode's own secret."""
+    settings = read_settings(identity_required=True)
+    if tenant is None and set(roles) != {"platform_admin"}:
+        raise InvalidInput.of("--tenant", "every role but platform_admin needs one")
+    tenant_id = run_async(_find(settings, tenant)) if tenant is not None else None
+    typer.echo(make_token(settings, tenant_id, roles, subject, ttl))
+
+
+def make_token(
+    settings: Settings, tenant_id: UUID | None, roles: list[RoleName], subject: str, ttl: int
+) -> str:
+    """A token that the service of these settings accepts. Raises ConfigurationError with JWKS."""
+    from app.auth.principal import Role
+    from app.auth.tokens import issue_token
+    from app.composition import shared_secret
+
+    secret = shared_secret(settings)
+    if secret is None:
+        raise ConfigurationError(
+            "JWT_JWKS_URL: tokens come from your identity provider; one can be made here with JWT_SECRET only"
+        )
+    return issue_token(
+        secret,
+        tenant_id=tenant_id,
+        roles={Role(role) for role in roles},
+        subject=subject,
+        ttl=ttl,
+        audience=settings.jwt.audience,
+        issuer=settings.jwt.issuer,
+    )
+
+
+async def _find(settings: Settings, slug: str) -> UUID:
+    async with open_directory(settings) as directory:
+        return (await directory.find(slug)).id

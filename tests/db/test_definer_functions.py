@@ -1,0 +1,230 @@
+"""The few functions that see across tenants, attacked by the role that may call them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from tests.db.cluster import Connection, connected
+from tests.db.conftest import Seeded
+
+OPEN = "null::entry_filter"
+SEARCH = f"""select entry_id from keyword.search($1::text[], array_fill('english'::text, array[cardinality($1::text[])]),
+    array_fill(null::integer, array[cardinality($1::text[])]), 100, 40, {OPEN}, 100, 1000)"""
+CALLS = [
+    "select * from keyword.search('{harbour}', '{english}', '{null}', 10, 40, null, 10, 100)",
+    "select keyword.filtered_ids(null, 10)",
+    "select * from keyword.tag_overlaps('{sea,night}', gen_random_uuid(), 10)",
+]
+HOSTILE = [
+    "'", "''", "\\", "\\'", "harbour' | 'night", "harbour:*", "*", "!harbour", "a & b", "(", "<->", "%", "_",
+    "$1", "'; drop table entries; --", "\\x27", "ﬁ", "\u202e", "x" * 2000, "harbour'::tsquery || 'night", " ", "\n",
+]  # fmt: skip
+
+
+@pytest.fixture
+async def service(seeded: Seeded) -> AsyncIterator[Connection]:
+    """A connection as kb_service in a transaction that is undone."""
+    async with connected(seeded.database.service_dsn) as connection:
+        undo = connection.transaction()
+        await undo.start()
+        yield connection
+        await undo.rollback()
+
+
+async def set_tenant(connection: Connection, tenant: UUID) -> None:
+    await connection.execute("select set_config('app.current_tenant', $1, true)", str(tenant))
+
+
+async def ids_of(seeded: Seeded, table: str, tenant: UUID) -> set[UUID]:
+    async with connected(seeded.database.superuser_dsn) as superuser:
+        return {
+            r["id"] for r in await superuser.fetch(f"select id from {table} where tenant_id = $1", tenant)
+        }
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("value", [None, ""])
+async def test_keyword_functions_raise_without_a_tenant(
+    service: Connection, call: str, value: str | None
+) -> None:
+    if value is not None:
+        await service.execute("select set_config('app.current_tenant', $1, true)", value)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="no tenant is set"):
+        await service.fetch(call)
+
+
+@pytest.mark.parametrize("value", ["*", "null", "' or true --", "00000000-0000-0000-0000-00000000000g"])
+async def test_keyword_functions_raise_for_a_tenant_that_is_no_uuid(service: Connection, value: str) -> None:
+    await service.execute("select set_config('app.current_tenant', $1, true)", value)
+    with pytest.raises(asyncpg.DataError):
+        await service.fetch(CALLS[1])
+
+
+async def test_keyword_search_finds_the_own_entries_only(seeded: Seeded, service: Connection) -> None:
+    """Both tenants hold the same texts, so that every hit has a twin to be mistaken for."""
+    for tenant in (seeded.first, seeded.second):
+        await set_tenant(service, tenant)
+        found = {row["entry_id"] for row in await service.fetch(SEARCH, ["harbour", "night", "ship"])}
+        assert len(found) >= 3
+        assert found <= await ids_of(seeded, "entries", tenant)
+
+
+@pytest.mark.parametrize("lexeme", HOSTILE)
+async def test_keyword_search_takes_hostile_words_as_words(
+    seeded: Seeded, service: Connection, lexeme: str
+) -> None:
+    await set_tenant(service, seeded.first)
+    assert await service.fetch(SEARCH, [lexeme]) == []
+    with_real = {row["entry_id"] for row in await service.fetch(SEARCH, [lexeme, "harbour"])}
+    assert with_real
+    assert with_real <= await ids_of(seeded, "entries", seeded.first)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_filters_take_hostile_text_as_text(seeded: Seeded, service: Connection, text: str) -> None:
+    await set_tenant(service, seeded.first)
+    for field in ("roles", "tags", "entry_types"):
+        found = await service.fetchval(
+            f"select keyword.filtered_ids(jsonb_populate_record({OPEN}, jsonb_build_object('{field}', array[$1])), 100)",
+            text,
+        )
+        assert found == [], field
+    for field in ("scope", "metadata"):
+        value = "to_jsonb($1)" if field == "scope" else "jsonb_build_object($1, $1)"
+        found = await service.fetchval(
+            f"select keyword.filtered_ids(jsonb_populate_record({OPEN}, jsonb_build_object('{field}', {value})), 100)",
+            text,
+        )
+        assert found == [], field
+    assert (
+        await service.fetch("select * from keyword.tag_overlaps(array[$1, $1], gen_random_uuid(), 10)", text)
+        == []
+    )
+
+
+async def test_filtered_ids_ignores_another_tenants_assets(seeded: Seeded, service: Connection) -> None:
+    own, foreign = [await ids_of(seeded, "assets", t) for t in (seeded.first, seeded.second)]
+    await set_tenant(service, seeded.first)
+    call = f"select keyword.filtered_ids(jsonb_populate_record({OPEN}, jsonb_build_object('asset_ids', $1::uuid[])), 100)"
+    assert await service.fetchval(call, list(foreign)) == []
+    assert set(await service.fetchval(call, list(own | foreign))) <= await ids_of(
+        seeded, "entries", seeded.first
+    )
+    assert len(await service.fetchval(call, list(own | foreign))) > 0
+
+
+async def test_filtered_ids_of_an_open_filter_are_the_own_entries(
+    seeded: Seeded, service: Connection
+) -> None:
+    await set_tenant(service, seeded.first)
+    found = await service.fetchval(f"select keyword.filtered_ids({OPEN}, 1000)")
+    assert set(found) == await ids_of(seeded, "entries", seeded.first)
+
+
+async def test_tag_overlaps_ignores_another_tenants_entries(seeded: Seeded, service: Connection) -> None:
+    own, foreign = [await ids_of(seeded, "entries", t) for t in (seeded.first, seeded.second)]
+    await set_tenant(service, seeded.first)
+    for without in (next(iter(foreign)), next(iter(own))):
+        rows = await service.fetch(
+            "select entry_id, overlap_count from keyword.tag_overlaps('{sea,night,harbour}', $1, 100)",
+            without,
+        )
+        assert rows
+        assert {row["entry_id"] for row in rows} <= own - {without}
+        assert {row["overlap_count"] for row in rows} == {3}
+
+
+async def test_keyword_functions_cannot_be_fooled_by_temporary_objects(
+    seeded: Seeded, service: Connection
+) -> None:
+    await set_tenant(service, seeded.first)
+    own = await ids_of(seeded, "entries", seeded.first)
+    await service.execute("""
+        create temporary table entries as select gen_random_uuid() as id;
+        create function pg_temp.current_tenant() returns uuid language sql as 'select gen_random_uuid()';
+        create function pg_temp.entry_matches(public.entries, public.entry_filter) returns boolean
+          language plpgsql as $$ begin raise exception 'fooled'; end $$;
+        set local search_path = pg_temp, public""")
+    assert set(await service.fetchval("select keyword.filtered_ids(null::public.entry_filter, 1000)")) == own
+    assert {
+        row["entry_id"]
+        for row in await service.fetch(SEARCH.replace("null::entry", "null::public.entry"), ["harbour"])
+    } <= own
+
+
+async def test_claim_job_hands_out_numbers_and_no_content(seeded: Seeded, service: Connection) -> None:
+    columns = await service.fetchval("select pg_get_function_result('queue.claim_job'::regproc)")
+    assert (
+        columns == "TABLE(tenant_id uuid, id uuid, kind text, subject text, attempts integer, fence bigint)"
+    )
+    own, foreign = [await ids_of(seeded, "jobs", t) for t in (seeded.first, seeded.second)]
+    await service.execute("select set_config('app.current_tenant', '', true)")
+    async with connected(seeded.database.superuser_dsn) as superuser:
+        await superuser.execute("update jobs set run_at = clock_timestamp()")
+    claimed = set()
+    while row := await service.fetchrow(
+        "select * from queue.claim_job(array['embed_entries'], $1)", timedelta(minutes=1)
+    ):
+        claimed.add(row["id"])
+    assert claimed == own | foreign
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+async def test_claim_job_takes_hostile_kinds_as_text(service: Connection, kind: str) -> None:
+    assert await service.fetch("select * from queue.claim_job(array[$1], interval '1 minute')", kind) == []
+
+
+async def test_delete_tenant_leaves_no_tenant_set(seeded: Seeded, service: Connection) -> None:
+    """Else whatever follows in the transaction would act as the deleted tenant."""
+    assert await service.fetchval("select tenancy.delete_tenant($1, 'test')", seeded.second) is True
+    assert await service.fetchval("select current_tenant()") is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "set role kb_keyword",
+        "set role kb_queue",
+        "set role kb_migrator",
+        "set role postgres",
+        "set session authorization kb_migrator",
+        "grant kb_keyword to kb_service",
+        "alter role kb_service bypassrls",
+        "create function keyword.own() returns int language sql as 'select 1'",
+        "create function queue.own() returns int language sql as 'select 1'",
+        "create function tenancy.own() returns int language sql as 'select 1'",
+        "create function public.own() returns int language sql as 'select 1'",
+        "create table public.own (n int)",
+        "create or replace function keyword.filtered_ids(p_filter entry_filter, p_limit integer) returns uuid[]"
+        " language sql as 'select null::uuid[]'",
+        "alter function keyword.filtered_ids(entry_filter, integer) reset search_path",
+        "alter table entries disable row level security",
+        "alter table entries no force row level security",
+        "create policy all_rows on entries using (true)",
+        "drop policy tenant_isolation on entries",
+        "alter policy tenant_isolation on entries using (true)",
+        "truncate entries",
+        "create trigger own before insert on entries for each row execute function count_entries()",
+        "create view public.own as select * from entries",
+        "select count_entries()",
+        "set session_replication_role = replica",
+        "copy entries from '/dev/null'",
+        "create temporary table spy (tenant_id uuid, id uuid, foreign key (tenant_id, id) references entries)",
+    ],
+)
+async def test_the_service_role_cannot_widen_its_rights(service: Connection, sql: str) -> None:
+    refusals = (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidTableDefinitionError)
+    with pytest.raises(refusals):
+        await service.execute(sql)
+
+
+async def test_row_security_off_is_an_error_and_not_a_way_out(seeded: Seeded, service: Connection) -> None:
+    await set_tenant(service, seeded.first)
+    await service.execute("set local row_security = off")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+        await service.fetch("select * from entries")

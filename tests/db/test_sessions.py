@@ -1,0 +1,249 @@
+"""Transactions and the tenant that each is opened for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from app.db.session import Database, PlatformSession, TenantSession
+from app.db.statements import parse_statement
+from app.errors import DatabaseUnavailable
+from tests.db.cluster import TestDatabase, connected
+from tests.db.conftest import Seeded
+
+CURRENT = parse_statement("current", "select current_setting('app.current_tenant', true)")
+TENANTS_SEEN = parse_statement("seen", "select tenant_id, pg_sleep(:pause) from entries")
+COUNT = parse_statement("count", "select count(*) from entries")
+SLEEP = parse_statement("sleep", "select pg_sleep(:seconds)")
+PID = parse_statement("pid", "select pg_backend_pid()")
+DIVIDE = parse_statement("divide", "select 1 / :divisor::integer")
+
+
+@pytest.fixture
+async def pool(seeded: Seeded) -> AsyncIterator[Database]:
+    """Three connections, shared by whatever a test does."""
+    database = Database(seeded.database.service_dsn, pool_size=3, pool_timeout=20)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def single(seeded: Seeded) -> AsyncIterator[Database]:
+    """One connection, so that whatever one transaction leaves behind meets the next."""
+    database = Database(seeded.database.service_dsn, pool_size=1, pool_timeout=0.2, statement_timeout=0.3)
+    yield database
+    await database.close()
+
+
+async def leftover(database: Database) -> str | None:
+    """The tenant that an idle pooled connection still carries."""
+    async with database.engine.connect() as pooled:
+        raw = await pooled.get_raw_connection()
+        connection: asyncpg.Connection[asyncpg.Record] = raw.driver_connection  # type: ignore[assignment]
+        assert not connection.is_in_transaction()
+        value: str | None = await connection.fetchval(CURRENT.sql)
+        return value
+
+
+async def test_session_has_the_tenant_while_it_lasts_and_no_longer(seeded: Seeded, single: Database) -> None:
+    async with single.tenant_session(seeded.first) as session:
+        assert await session.fetch_value(CURRENT) == str(seeded.first)
+        assert session.tenant_id == seeded.first
+    assert not await leftover(single)
+    async with single.tenant_session(seeded.second) as session:
+        assert await session.fetch_value(CURRENT) == str(seeded.second)
+    async with single.platform_session() as platform:
+        assert not await platform.fetch_value(CURRENT)
+
+
+async def test_session_that_raises_leaves_no_tenant_and_no_change(seeded: Seeded, single: Database) -> None:
+    delete = parse_statement("delete", "delete from entries")
+    with pytest.raises(LookupError):
+        async with single.tenant_session(seeded.first) as session:
+            assert await session.execute(delete) > 0
+            raise LookupError
+    assert not await leftover(single)
+    async with single.tenant_session(seeded.first) as session:
+        assert await session.fetch_value(COUNT) > 0
+
+
+async def test_session_that_is_cancelled_leaves_no_tenant(seeded: Seeded, single: Database) -> None:
+    async def work() -> None:
+        async with single.tenant_session(seeded.first) as session:
+            await session.fetch(SLEEP, seconds=10.0)
+
+    for _ in range(3):
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not await leftover(single)
+
+
+async def test_mixed_tenants_on_few_connections_never_see_each_other(seeded: Seeded, pool: Database) -> None:
+    """500 transactions over 3 connections, a fifth of them cancelled wherever they happen to be."""
+    chance = random.Random(7)  # noqa: S311
+    foreign: list[UUID] = []
+    finished = cancelled = 0
+
+    async def work(tenant: UUID, pause: float) -> None:
+        nonlocal finished
+        async with pool.tenant_session(tenant) as session:
+            rows = await session.fetch(TENANTS_SEEN, pause=pause)
+            foreign.extend(row["tenant_id"] for row in rows if row["tenant_id"] != tenant)
+            assert rows
+        finished += 1
+
+    async def watch(number: int) -> None:
+        nonlocal cancelled
+        tenant = (seeded.first, seeded.second)[number % 2]
+        task = asyncio.create_task(work(tenant, chance.uniform(0, 0.0005)))
+        if number % 5 == 0:
+            await asyncio.sleep(chance.uniform(0, 0.02))
+            task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            cancelled += 1
+
+    for start in range(0, 500, 20):
+        await asyncio.gather(*(watch(n) for n in range(start, start + 20)))
+    assert foreign == []
+    assert finished + cancelled == 500
+    assert cancelled > 20
+    for _ in range(3):
+        assert not await leftover(pool)
+
+
+async def test_platform_session_sees_no_tenants_rows(seeded: Seeded, pool: Database) -> None:
+    async with pool.platform_session() as session:
+        for table in (*seeded.tables, "tenants"):
+            count = parse_statement("count", f"select count(*) from {table}")
+            assert await session.fetch_value(count) == 0, table
+
+
+async def test_unknown_tenant_sees_no_rows(pool: Database) -> None:
+    async with pool.tenant_session(uuid4()) as session:
+        assert await session.fetch_value(COUNT) == 0
+
+
+async def test_text_in_place_of_a_tenant_is_refused(pool: Database) -> None:
+    with pytest.raises(AttributeError):
+        async with pool.tenant_session("' or true --"):  # type: ignore[arg-type]
+            pass
+
+
+async def test_sessions_cannot_be_made_by_hand(seeded: Seeded) -> None:
+    async with connected(seeded.database.service_dsn) as connection:
+        with pytest.raises(TypeError, match="made by Database"):
+            TenantSession(connection, object(), seeded.first)
+        with pytest.raises(TypeError, match="made by Database"):
+            PlatformSession(connection, None)
+
+
+async def test_statement_timeout_is_an_absent_database(seeded: Seeded, single: Database) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        async with single.tenant_session(seeded.first) as session:
+            await session.fetch(SLEEP, seconds=10.0)
+    assert not await leftover(single)
+    async with single.tenant_session(seeded.second) as session:
+        assert await session.fetch_value(COUNT) > 0
+
+
+async def test_exhausted_pool_is_an_absent_database(seeded: Seeded, single: Database) -> None:
+    async with single.tenant_session(seeded.first):
+        with pytest.raises(DatabaseUnavailable):
+            async with single.tenant_session(seeded.second):
+                pass
+    async with single.tenant_session(seeded.second) as session:
+        assert await session.fetch_value(COUNT) > 0
+
+
+async def test_killed_connection_is_an_absent_database_once(seeded: Seeded, single: Database) -> None:
+    async with connected(seeded.database.superuser_dsn) as superuser:
+        with pytest.raises(DatabaseUnavailable):
+            async with single.tenant_session(seeded.first) as session:
+                pid = await session.fetch_value(PID)
+                assert await superuser.fetchval("select pg_terminate_backend($1, 5000)", pid)
+                await session.fetch(COUNT)
+    async with single.tenant_session(seeded.first) as session:
+        assert await session.fetch_value(COUNT) > 0
+
+
+async def test_connection_killed_while_idle_is_replaced_after_one_failure(
+    seeded: Seeded, single: Database
+) -> None:
+    async with single.tenant_session(seeded.first) as session:
+        pid = await session.fetch_value(PID)
+    async with connected(seeded.database.superuser_dsn) as superuser:
+        assert await superuser.fetchval("select pg_terminate_backend($1, 5000)", pid)
+    for _ in range(2):
+        try:
+            async with single.tenant_session(seeded.first) as session:
+                assert await session.fetch_value(COUNT) > 0
+            break
+        except DatabaseUnavailable:
+            continue
+    else:
+        pytest.fail("the dead connection was never replaced")
+
+
+async def test_server_that_is_away_is_an_absent_database(tmp_path_factory: pytest.TempPathFactory) -> None:
+    nowhere = tmp_path_factory.mktemp("nowhere")
+    database = Database(f"postgresql://kb_service:secret@/knowledge?host={nowhere}", connect_timeout=1)
+    with pytest.raises(DatabaseUnavailable) as caught:
+        async with database.platform_session():
+            pass
+    assert "secret" not in str(caught.value)
+    assert str(nowhere) not in str(caught.value)
+    await database.close()
+
+
+async def test_mistakes_in_a_statement_are_not_an_absent_database(seeded: Seeded, single: Database) -> None:
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        async with single.tenant_session(seeded.first) as session:
+            await session.fetch(DIVIDE, divisor=0)
+    with pytest.raises(asyncpg.DataError):
+        async with single.tenant_session(seeded.first) as session:
+            await session.fetch(DIVIDE, divisor="many")
+    with pytest.raises(KeyError):
+        async with single.tenant_session(seeded.first) as session:
+            await session.fetch(DIVIDE)
+    async with single.tenant_session(seeded.first) as session:
+        assert await session.fetch_value(DIVIDE, divisor=1) == 1
+
+
+async def test_stream_can_be_left_early(seeded: Seeded, single: Database) -> None:
+    numbers = parse_statement("numbers", "select n from generate_series(1, :last::integer) n")
+    async with single.tenant_session(seeded.first) as session:
+        seen = []
+        async for batch in session.stream(numbers, 10, last=1000):
+            seen += [row["n"] for row in batch]
+            if len(seen) >= 20:
+                break
+        assert seen == list(range(1, 21))
+        assert await session.fetch_value(COUNT) > 0
+    assert not await leftover(single)
+
+
+async def test_setup_of_a_session_lasts_for_its_transaction(seeded: Seeded, single: Database) -> None:
+    memory = parse_statement("memory", "select current_setting('work_mem')")
+    async with single.tenant_session(seeded.first, setup="set local work_mem='9MB';") as session:
+        assert await session.fetch_value(memory) == "9MB"
+    async with single.tenant_session(seeded.first) as session:
+        assert await session.fetch_value(memory) != "9MB"
+
+
+async def test_lent_engine_is_not_closed(fresh_database: TestDatabase, database: Database) -> None:
+    borrower = Database(fresh_database.service_dsn, engine=database.engine)
+    async with borrower.platform_session() as session:
+        assert await session.fetch_value(PID) > 0
+    await borrower.close()
+    async with database.platform_session() as session:
+        assert await session.fetch_value(PID) > 0

@@ -1,0 +1,71 @@
+"""The loader of .sql files."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+from app.db.statements import load_statements, parse_statement
+
+
+def test_parameters_are_numbered_in_order_and_repeats_share_a_number() -> None:
+    statement = parse_statement("s", "select :b, :a, :b where x = :a;")
+    assert statement.sql == "select $1, $2, $1 where x = $2"
+    assert statement.parameters == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "sql", "parameters"),
+    [
+        ("select x::text", "select x::text", ()),
+        ("select :x::text[]", "select $1::text[]", ("x",)),
+        ("select (:x)::uuid, y::int", "select ($1)::uuid, y::int", ("x",)),
+        ("select a[1:2]", "select a[1:2]", ()),
+        ("select '12:30'::time", "select '12:30'::time", ()),
+        ("values(:x,:y_2)", "values($1,$2)", ("x", "y_2")),
+        ("select $$:$$", "select $$:$$", ()),
+    ],
+)
+def test_only_a_colon_before_a_name_is_a_parameter(text: str, sql: str, parameters: tuple[str, ...]) -> None:
+    statement = parse_statement("s", text)
+    assert (statement.sql, statement.parameters) == (sql, parameters)
+
+
+def test_literals_are_integers_and_nothing_else() -> None:
+    statement = parse_statement("s", "select {model_id} + :x")
+    assert statement.literal(model_id=7).sql == "select 7 + $1"
+    assert statement.literal(model_id=7).parameters == ("x",)
+    for value in ("7; drop table entries", "x", None, [7]):
+        with pytest.raises((TypeError, ValueError)):
+            statement.literal(model_id=value)  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        statement.literal(other=7)
+
+
+def test_every_file_loads_and_its_statements_are_named_once() -> None:
+    folder = files("app.db") / "sql"
+    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".sql"))
+    assert len(names) >= 8
+    for name in names:
+        text = (folder / name).read_text(encoding="utf-8")
+        statements = load_statements(name.removesuffix(".sql"))
+        assert len(statements) == text.count("-- name: "), f"{name} names a statement twice"
+        for statement in statements.values():
+            assert statement.sql, statement.name
+            assert ";" not in statement.sql, f"{statement.name} holds more than one statement"
+
+
+def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
+    """The policy is the backstop: the planner needs the condition to pick partition and index."""
+    exempt = {"search.filtered_ids", "jobs.claim", "tenants.list_tenants", "tenants.models"}
+    exempt |= {"tenants.create_tenant", "tenants.delete_tenant"}
+    for name in ("assets", "embeddings", "entries", "jobs", "records", "search", "statistics", "tenants"):
+        for statement in load_statements(name).values():
+            if statement.name not in exempt:
+                assert "tenant_id" in statement.parameters, statement.name
+
+
+def test_unknown_statement_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        load_statements("entries")["nothing"]

@@ -1,0 +1,29 @@
+"""A judged collection small enough to know by heart."""
+
+from __future__ import annotations
+
+from app.evaluation.collection import Collection, Document, Query
+
+TEXTS = [
+    "Engineers measure how pressure waves travel through long pipes made of steel.",
+    "A cook explains why bread needs to rest before it goes into the oven.",
+    "Pipes, pipes and more pipes: the plumber has seen nothing else all week.",
+    "The committee postponed its decision about the new library building.",
+    "Migrating birds cross the desert at night, when the air is cool.",
+    "Her grandmother kept bees behind the house and sold honey at the market.",
+    "The museum shows paintings from three centuries on two floors.",
+    "A slow train takes four hours for a journey of ninety kilometres.",
+    "Salt keeps the road free of ice, but harms the trees beside it.",
+    "The violin was repaired with a glue made after an old recipe.",
+]
+
+
+def make_tiny_collection() -> Collection:
+    """Ten documents d0 to d9 and three judged queries, one of them about nothing that is there."""
+    queries = [
+        Query("q1", "pipes", {"d0": 2, "d2": 0}),
+        Query("q2", "baking in an oven", {"d1": 1}),
+        Query("q3", "quantum chromodynamics", {"d7": 1}),
+    ]
+    documents = [Document(f"d{n}", None, text) for n, text in enumerate(TEXTS)]
+    return Collection("tiny", "qrels.tsv", documents, queries, skipped=0, judged=3)

@@ -1,0 +1,154 @@
+"""A collection measured through the real services."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.composition import Services
+from app.errors import EmbeddingUnavailable
+from app.evaluation.collection import Collection, Document, Query, read_collection
+from app.evaluation.evaluation import VARIANTS, Variant, evaluate
+from app.evaluation.progress import NoProgress, Step
+from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
+from app.knowledge.query import SearchQuery
+from tests.evaluation.samples import make_tiny_collection
+from tests.knowledge.provider import FailingProvider
+
+CRANFIELD = Path(__file__).resolve().parents[3] / "shared" / "ir" / "cranfield"
+
+
+async def test_evaluation_measures_every_variant_and_leaves_nothing(services: Services) -> None:
+    evaluation = await evaluate(services, make_tiny_collection(), NoProgress())
+    runs = {run.variant.label: run for run in evaluation.runs}
+    assert list(runs) == ["keyword", "semantic", "hybrid rrf", "hybrid score"]
+    # "pipes" is in d0 and d2, judged 2 and 0, d2 has it more often; "oven" is in d1 alone; the third has no word.
+    keyword = runs["keyword"].scores
+    assert keyword.ndcg == pytest.approx([0.6309, 1.0, 0.0], abs=1e-4)
+    assert keyword.recall == [1.0, 1.0, 0.0]
+    assert keyword.reciprocal_rank == [0.5, 1.0, 0.0]
+    assert evaluation.baseline is not None
+    assert evaluation.baseline.scores.ndcg == pytest.approx(keyword.ndcg)
+    against = runs["keyword"].against_baseline
+    assert against is not None
+    assert (against.difference, against.low, against.high) == pytest.approx((0, 0, 0))
+    assert runs["keyword"].against_better_leg is None
+    assert runs["hybrid rrf"].against_better_leg is not None
+    assert await services.tenants.list_tenants() == []
+
+
+async def test_evaluation_finds_by_meaning_what_has_the_same_vector(services: Services) -> None:
+    tiny = make_tiny_collection()
+    same = Query("q9", tiny.documents[4].text, {"d4": 1})
+    evaluation = await evaluate(
+        services, replace(tiny, queries=[same]), NoProgress(), variants=[Variant("semantic")]
+    )
+    assert evaluation.runs[0].scores.means == {"ndcg@10": 1.0, "recall@100": 1.0, "mrr@10": 1.0}
+    assert evaluation.runs[0].against_better_leg is None
+
+
+async def test_tenant_is_filled_and_its_upkeep_done(services: Services) -> None:
+    tiny = make_tiny_collection()
+    async with open_tenant(services, "Über alles & more") as tenant_id:
+        (tenant,) = await services.tenants.list_tenants()
+        assert tenant.slug.startswith("eval-ber-alles-more-")
+        documents = await fill_tenant(services, tenant_id, tiny, NoProgress())
+        assert sorted(documents.values()) == sorted(d.id for d in tiny.documents)
+        assert not await services.worker.run_once()
+        result = await services.search.search(tenant_id, SearchQuery(query="oven"))
+        assert documents[result[0].id] == "d1"
+        assert (await services.tenants.context(tenant_id)).passages == len(tiny.documents)
+
+
+async def test_two_evaluations_of_one_collection_do_not_meet(services: Services) -> None:
+    tiny = make_tiny_collection()
+    keyword = [Variant("keyword")]
+    first, second = await asyncio.gather(
+        *(evaluate(services, tiny, NoProgress(), variants=keyword) for _ in range(2))
+    )
+    assert first.runs[0].scores == second.runs[0].scores
+    assert await services.tenants.list_tenants() == []
+
+
+async def test_tenant_is_removed_when_embedding_fails(
+    services: Services, failing_provider: FailingProvider
+) -> None:
+    failing_provider.down = True
+    with pytest.raises(EmbeddingUnavailable):
+        await evaluate(services, make_tiny_collection(), NoProgress())
+    assert await services.tenants.list_tenants() == []
+
+
+class Announcing(NoProgress):
+    """Calls back with the label of each step that begins."""
+
+    def __init__(self, announce: Callable[[str], None]) -> None:
+        self._announce = announce
+
+    @contextmanager
+    def step(self, label: str, total: int) -> Iterator[Step]:
+        self._announce(label)
+        with super().step(label, total) as step:
+            yield step
+
+
+async def test_tenant_is_removed_when_cancelled(
+    services: Services, failing_provider: FailingProvider
+) -> None:
+    failing_provider.delay = 60
+    embedding = asyncio.Event()
+    progress = Announcing(lambda label: embedding.set() if "embed" in label else None)
+    task = asyncio.create_task(evaluate(services, make_tiny_collection(), progress))
+    async with asyncio.timeout(20):
+        await embedding.wait()
+    assert len(await services.tenants.list_tenants()) == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await services.tenants.list_tenants() == []
+
+
+async def test_a_ranking_by_words_alone_is_not_measured_as_hybrid(
+    services: Services, failing_provider: FailingProvider
+) -> None:
+    def fail_in_searches(label: str) -> None:
+        failing_provider.down = "hybrid" in label
+
+    with pytest.raises(EvaluationFailed, match="gave no vector for query"):
+        await evaluate(services, make_tiny_collection(), Announcing(fail_in_searches), variants=VARIANTS[2:3])
+    assert await services.tenants.list_tenants() == []
+
+
+async def test_a_refused_document_is_named(services: Services) -> None:
+    tiny = make_tiny_collection()
+    huge = Document("huge", None, "x" * 100_001)
+    with pytest.raises(EvaluationFailed, match=r"document huge is refused: content: must have 1 to"):
+        await evaluate(services, replace(tiny, documents=[*tiny.documents, huge]), NoProgress())
+    assert await services.tenants.list_tenants() == []
+
+
+@pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the shared judged collections are not here")
+async def test_cranfield_sample_ranks_well_with_the_local_model(local_services: Services) -> None:
+    evaluation = await evaluate(local_services, _cut(read_collection(CRANFIELD)), NoProgress())
+    ndcg = {run.variant.label: run.scores.means["ndcg@10"] for run in evaluation.runs}
+    # 70 documents are far fewer than the collection has, so the figures are higher than its own.
+    assert ndcg["keyword"] > 0.55
+    assert ndcg["semantic"] > 0.55
+    assert ndcg["hybrid rrf"] > 0.6
+    assert ndcg["hybrid score"] > 0.6
+
+
+def _cut(collection: Collection, queries: int = 6, documents: int = 70) -> Collection:
+    """Some queries with all that is relevant to them, among other documents."""
+    sample = collection.sample(queries)
+    relevant = {d for q in sample.queries for d, grade in q.judgements.items() if grade > 0}
+    others = [d for d in collection.documents if d.id not in relevant]
+    drawn = random.Random(0).sample(others, documents - len(relevant))  # noqa: S311
+    kept = relevant | {d.id for d in drawn}
+    return replace(sample, documents=[d for d in collection.documents if d.id in kept])
