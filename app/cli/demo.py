@@ -11,6 +11,7 @@ from uuid import UUID
 
 import orjson
 
+from app.auth.principal import Role
 from app.cli.execution import ACTOR, working
 from app.cli.terminal import remark
 from app.cli.tokens import DAY, make_token
@@ -53,7 +54,7 @@ def welcome(settings: Settings, tenant: Tenant, address: str) -> str:
     """What to try first: a token, a search that can be pasted, and where the API is described."""
     docs = f"The API, to try out in a browser: {address}/docs"
     try:
-        token = make_token(settings, tenant.id, ["tenant_admin"], "demo-user", TOKEN_DAYS * DAY)
+        token = make_token(settings, tenant.id, [Role.TENANT_ADMIN], "demo-user", TOKEN_DAYS * DAY)
     except ConfigurationError as error:
         return f"\nServing at {address}, tenant {tenant.slug} ({tenant.id}).\n{error}\n\n{docs}\n"
     return (

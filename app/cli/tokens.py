@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
+from app.auth.principal import Role
 from app.cli.execution import open_directory, read_settings, run_async
 from app.cli.options import examples
 from app.errors import ConfigurationError, InvalidInput
@@ -14,7 +15,6 @@ from app.errors import ConfigurationError, InvalidInput
 if TYPE_CHECKING:
     from app.settings import Settings
 
-RoleName = Literal["reader", "creator", "tenant_admin", "platform_admin"]
 DAY = 24 * 3600
 
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def print_token(
-    roles: Annotated[list[RoleName], typer.Option("--role", help="What it allows; may be repeated.")],
+    roles: Annotated[list[Role], typer.Option("--role", help="What it allows; may be repeated.")],
     tenant: Annotated[
         str | None,
         typer.Option("--tenant", "-t", metavar="SLUG", help="Needed by every role but platform_admin."),
@@ -41,17 +41,14 @@ def print_token(
 ) -> None:
     """Print a bearer token, and nothing else. Needs JWT_SECRET, or the embedded mode's own secret."""
     settings = read_settings(identity_required=True)
-    if tenant is None and set(roles) != {"platform_admin"}:
+    if tenant is None and set(roles) != {Role.PLATFORM_ADMIN}:
         raise InvalidInput.of("--tenant", "every role but platform_admin needs one")
     tenant_id = run_async(_find(settings, tenant)) if tenant is not None else None
     typer.echo(make_token(settings, tenant_id, roles, subject, ttl))
 
 
-def make_token(
-    settings: Settings, tenant_id: UUID | None, roles: list[RoleName], subject: str, ttl: int
-) -> str:
+def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int) -> str:
     """A token that the service of these settings accepts. Raises ConfigurationError with JWKS."""
-    from app.auth.principal import Role
     from app.auth.tokens import issue_token
     from app.composition import shared_secret
 
@@ -63,7 +60,7 @@ def make_token(
     return issue_token(
         secret,
         tenant_id=tenant_id,
-        roles={Role(role) for role in roles},
+        roles=set(roles),
         subject=subject,
         ttl=ttl,
         audience=settings.jwt.audience,

@@ -1,0 +1,220 @@
+"""Who may do what: every endpoint with every role, and what belongs to others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.auth.principal import Role
+from app.composition import Services
+from app.knowledge.tenants import Tenant
+from tests.api.callers import SECRET, Caller, make_token
+from tests.api.expectations import expect_problem
+from tests.auth.forgery import forge
+
+READ = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN})
+WRITE = frozenset({Role.CREATOR, Role.TENANT_ADMIN})
+ADMINISTER = frozenset({Role.TENANT_ADMIN})
+PLATFORM = frozenset({Role.PLATFORM_ADMIN})
+UNKNOWN = str(uuid4())
+
+# Each endpoint: who may call it, a request, and what those who may are answered.
+TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
+    "POST /knowledge/search": (READ, {"json": {"query": "word"}}, 200),
+    "POST /knowledge/entries": (WRITE, {"json": {"content": "the entry"}}, 200),
+    "POST /knowledge/entries/bulk": (WRITE, {"json": {"entries": [{"content": "the entry"}]}}, 200),
+    "GET /knowledge/entries": (READ, {}, 200),
+    "GET /knowledge/entries/{entry_id}": (READ, {}, 200),
+    "PATCH /knowledge/entries/{entry_id}": (WRITE, {"json": {"title": "T"}}, 200),
+    "DELETE /knowledge/entries/{entry_id}": (WRITE, {}, 204),
+    "GET /knowledge/entries/{entry_id}/related": (READ, {}, 200),
+    "POST /knowledge/assets": (WRITE, {"files": {"file": ("a.txt", b"the asset", "text/plain")}}, 200),
+    "GET /knowledge/assets": (READ, {}, 200),
+    "GET /knowledge/assets/{asset_id}": (READ, {}, 200),
+    "GET /knowledge/assets/{asset_id}/text": (READ, {}, 409),
+    "POST /knowledge/assets/{asset_id}/retry": (WRITE, {}, 409),
+    "DELETE /knowledge/assets/{asset_id}": (WRITE, {}, 204),
+    "GET /admin/stats": (ADMINISTER, {}, 200),
+    "GET /admin/settings": (ADMINISTER, {}, 200),
+    "PATCH /admin/settings": (ADMINISTER, {"json": {"fusion": "rrf"}}, 200),
+    "GET /admin/audit": (ADMINISTER, {}, 200),
+    "GET /admin/searches/{search_id}": (ADMINISTER, {}, 404),
+    "GET /admin/tenants": (PLATFORM, {}, 200),
+    "POST /admin/tenants": (PLATFORM, {"json": {"slug": "Not A Slug"}}, 422),
+    "DELETE /admin/tenants/{tenant_id}": (PLATFORM, {}, 404),
+}
+OPEN = {"GET /healthz", "GET /readyz"}
+
+
+@pytest.fixture
+async def ids(admin: Caller) -> AsyncIterator[dict[str, str]]:
+    """Ids for the places of a path: things that exist, where that is possible."""
+    entry = await admin.post("/knowledge/entries", {"content": "the entry"})
+    asset = await admin.upload("a.txt", b"the asset", "text/plain")
+    yield {
+        "entry_id": entry.json()["id"],
+        "asset_id": asset.json()["id"],
+        "search_id": UNKNOWN,
+        "tenant_id": UNKNOWN,
+    }
+
+
+def forge_token(tenant_id: object, roles: list[str]) -> str:
+    """A well-signed token that the service itself would not make."""
+    claims = {"sub": "ada", "tenant_id": str(tenant_id), "roles": roles, "exp": int(time.time()) + 60}
+    return forge(claims, key=SECRET.encode())
+
+
+def test_every_endpoint_has_a_row_in_the_table(app: FastAPI) -> None:
+    paths = app.openapi()["paths"]
+    assert {f"{m.upper()} {path}" for path, methods in paths.items() for m in methods} == set(TABLE) | OPEN
+
+
+@pytest.mark.parametrize("endpoint", TABLE)
+async def test_an_endpoint_answers_each_role_as_the_table_says(
+    endpoint: str, http: httpx.AsyncClient, tenant: Tenant, ids: dict[str, str]
+) -> None:
+    allowed, request, expected = TABLE[endpoint]
+    method, path = endpoint.format(**ids).split(" ")
+    expect_problem(await http.request(method, path, **request), 401)
+    nobody = Caller(http, tenant.id, forge_token(tenant.id, []))
+    expect_problem(await nobody.request(method, path, **request), 403)
+    stranger = Caller(http, tenant.id, forge_token(tenant.id, ["auditor", "superuser"]))
+    expect_problem(await stranger.request(method, path, **request), 403)
+    both = Caller(http, tenant.id, make_token(tenant.id, Role.PLATFORM_ADMIN, Role.TENANT_ADMIN))
+    answer = await both.request(method, path, **request)
+    assert answer.status_code == (expected if allowed is PLATFORM else 403)
+    for role in set(Role) - allowed:
+        caller = Caller(http, tenant.id, make_token(tenant.id, role))
+        expect_problem(await caller.request(method, path, **request), 403)
+    for role in sorted(allowed):
+        caller = Caller(http, tenant.id, make_token(tenant.id, role))
+        answer = await caller.request(method, path, **request)
+        # What the first of them deleted, the second finds gone.
+        gone = method == "DELETE" and role != min(allowed)
+        assert answer.status_code == (404 if gone else expected), (role, answer.text)
+
+
+@pytest.mark.parametrize("endpoint", [e for e in TABLE if "entry_id" in e or "asset_id" in e])
+async def test_what_another_tenant_owns_is_answered_like_what_does_not_exist(
+    endpoint: str, stranger: Caller, ids: dict[str, str]
+) -> None:
+    _, request, _ = TABLE[endpoint]
+    method, path = endpoint.split(" ")
+    unknown = await stranger.request(method, path.format(entry_id=UNKNOWN, asset_id=UNKNOWN), **request)
+    foreign = await stranger.request(method, path.format(**ids), **request)
+    assert foreign.status_code == unknown.status_code == (200 if "related" in path else 404)
+    bodies = [foreign.json(), unknown.json()]
+    for body in bodies:
+        body.pop("request_id", None)
+    assert bodies[0] == bodies[1]
+    assert foreign.headers.keys() == unknown.headers.keys()
+
+
+async def test_a_strangers_requests_change_nothing(
+    admin: Caller, stranger: Caller, ids: dict[str, str]
+) -> None:
+    path = f"/knowledge/entries/{ids['entry_id']}"
+    before = (await admin.get(path)).text
+    await stranger.patch(path, {"content": "taken over"})
+    await stranger.delete(path)
+    await stranger.delete(f"/knowledge/assets/{ids['asset_id']}")
+    assert (await admin.get(path)).text == before
+    assert (await admin.get(f"/knowledge/assets/{ids['asset_id']}")).status_code == 200
+    assert (await stranger.get("/knowledge/entries")).json()["items"] == []
+    assert (await stranger.get("/knowledge/assets")).json()["items"] == []
+    assert await stranger.find("entry") == []
+
+
+async def test_an_entry_cannot_refer_to_another_tenants_entry(stranger: Caller, ids: dict[str, str]) -> None:
+    for field, value in (
+        ("parent_id", ids["entry_id"]),
+        ("superseded_by_id", ids["entry_id"]),
+        ("source_ids", [ids["entry_id"]]),
+    ):
+        answer = await stranger.post("/knowledge/entries", {"content": "mine", field: value})
+        body = expect_problem(answer, 422)
+        assert body["errors"][0]["field"] == field
+        unknown = [UNKNOWN] if isinstance(value, list) else UNKNOWN
+        other = expect_problem(
+            await stranger.post("/knowledge/entries", {"content": "mine", field: unknown}), 422
+        )
+        assert body["errors"] == other["errors"]
+
+
+async def test_no_tenant_can_be_named_in_a_request(admin: Caller, stranger: Caller) -> None:
+    await admin.add("The harbour opens at six")
+    named = {"X-Tenant-Id": str(admin.tenant_id), "tenant_id": str(admin.tenant_id)}
+    found = await stranger.post(
+        "/knowledge/search", {"query": "harbour"}, headers=named, params={"tenant_id": str(admin.tenant_id)}
+    )
+    assert found.json()["results"] == []
+    refused = await stranger.post(
+        "/knowledge/search", {"query": "harbour", "tenant_id": str(admin.tenant_id)}
+    )
+    assert expect_problem(refused, 422)["errors"] == [{"field": "tenant_id", "message": "unknown field"}]
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    ["", "Bearer", "Bearer ", "Bearer x", "Basic YTpi", "Bearer a.b.c", "Bearer " + "a" * 100_000],
+)
+async def test_a_malformed_authorization_is_refused(http: httpx.AsyncClient, authorization: str) -> None:
+    answer = await http.get("/knowledge/entries", headers={"Authorization": authorization})
+    expect_problem(answer, 401)
+
+
+async def test_an_expired_token_is_refused(http: httpx.AsyncClient, tenant: Tenant) -> None:
+    claims = {
+        "sub": "ada",
+        "tenant_id": str(tenant.id),
+        "roles": ["reader"],
+        "exp": int(time.time()) - 3600,
+    }
+    answer = await Caller(http, tenant.id, forge(claims, key=SECRET.encode())).get("/knowledge/entries")
+    expect_problem(answer, 401)
+
+
+@pytest.mark.parametrize("body", [b'{"query":', b'"' + b"x" * (40 << 20) + b'"'], ids=["broken", "40 MB"])
+@pytest.mark.parametrize("path", ["/knowledge/search", "/knowledge/assets"])
+async def test_a_caller_without_a_token_is_refused_before_the_body_is_judged(
+    http: httpx.AsyncClient, path: str, body: bytes
+) -> None:
+    answer = await http.post(path, content=body, headers={"Content-Type": "application/json"})
+    expect_problem(answer, 401)
+
+
+async def test_the_body_of_a_caller_without_the_role_is_not_read(reader: Caller) -> None:
+    read = False
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal read
+        read = True
+        yield b"{}"
+
+    answer = await reader.post(
+        "/knowledge/entries", content=body(), headers={"Content-Type": "application/json"}
+    )
+    expect_problem(answer, 403)
+    assert not read
+
+
+async def test_a_deleted_tenants_token_is_refused(
+    admin: Caller, platform: Caller, api_services: Services
+) -> None:
+    await admin.add("soon gone")
+    assert (await platform.delete(f"/admin/tenants/{admin.tenant_id}")).status_code == 204
+    for method, path in (("GET", "/knowledge/entries"), ("GET", "/admin/stats")):
+        expect_problem(await admin.request(method, path), 401)
+    expect_problem(await admin.post("/knowledge/search", {"query": "gone"}), 401)
+
+
+async def test_a_token_of_a_tenant_that_never_was_is_refused(http: httpx.AsyncClient) -> None:
+    caller = Caller(http, None, make_token(uuid4(), Role.TENANT_ADMIN))
+    expect_problem(await caller.get("/knowledge/entries"), 401)
