@@ -9,12 +9,10 @@ import asyncio
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from app.cli.evaluation import print_report
+from app.cli.terminal import show_progress
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, read_collection
-from app.evaluation.progress import ConsoleProgress
 from app.evaluation.session import evaluate_collections
 from app.settings import DatabaseSettings, Settings
 
@@ -47,7 +45,7 @@ def main() -> int:
             evaluate_collections(
                 settings,
                 read_collections(),
-                ConsoleProgress(Console(stderr=True)),
+                show_progress,
                 vector_cache=KEPT / "vectors",
             )
         )

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import runpy
-import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 from rich.console import Console
 
-from app.errors import KnowledgeError
-from app.evaluation.collection import Collection, read_collection
+from app.cli.execution import read_settings, run_async
+from app.cli.options import JsonOption, examples
+from app.cli.terminal import print_json, show_progress
+from app.errors import ConfigurationError
+from app.evaluation.collection import read_collection
 from app.evaluation.evaluation import VARIANTS, Variant
-from app.evaluation.progress import ConsoleProgress
 from app.evaluation.report import Report
 from app.evaluation.session import evaluate_collections
 from app.evaluation.table import make_table
-from app.settings import load_settings
 
-TERMINATED = 128 + signal.SIGTERM
+PIPED_WIDTH = 140
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands `eval` and `bench`."""
-    app.command("eval")(measure_quality)
+    app.command(
+        "eval",
+        epilog=examples(
+            "knowledge eval scifact cranfield --output report",
+            "knowledge eval squad-dev --qrels qrels.sample1k.tsv --modes keyword,hybrid-score",
+        ),
+    )(measure_quality)
     app.command("bench")(measure_speed)
 
 
@@ -42,58 +45,60 @@ def measure_quality(
     ],
     qrels: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Judgements to use, by its name in the folder or a path of its own."
-        ),
+        typer.Option(metavar="FILE", help="Judgements to use, by name in the folder or by path."),
     ] = None,
     modes: Annotated[
         str,
         typer.Option(
-            help="Searches to measure, comma-separated: keyword, semantic, hybrid, hybrid-rrf, hybrid-score."
+            help="What to measure, comma-separated: keyword, semantic, hybrid, hybrid-rrf, hybrid-score."
         ),
     ] = "keyword,semantic,hybrid",
     queries: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Measure N queries of each, always the same ones.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Measure N queries of each folder, always the same ones."),
     ] = None,
     vector_cache: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep vectors here between runs; searches are as without it."),
+        typer.Option(
+            metavar="DIR", help="Keep vectors there, so that the next run need not make them again."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write evaluation.md and evaluation.json there.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure ranking quality on judged collections, each in a tenant of its own that is removed after.
 
-    Prints nDCG@10, recall@100 and MRR@10 by search mode and fusion, with BM25 by bm25s beside them if that is
+    Shows nDCG@10, recall@100 and MRR@10 by search mode and fusion, and BM25 by bm25s beside them if that is
     installed.
     """
-    try:
-        variants = choose_variants(modes)
-        collections = [read_collection(folder, qrels).sample(queries) for folder in folders]
-        report = asyncio.run(_measure(collections, variants, vector_cache))
-        if output is not None:
-            report.write(output)
-    except (KnowledgeError, OSError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
-    except asyncio.CancelledError:
-        raise typer.Exit(TERMINATED) from None
+    variants = choose_variants(modes)
+    settings = read_settings()
+    collections = [read_collection(folder, qrels).sample(queries) for folder in folders]
+    report = run_async(
+        evaluate_collections(
+            settings, collections, show_progress, variants=variants, vector_cache=vector_cache
+        )
+    )
     if as_json:
-        typer.echo(orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2))
+        print_json(report.as_json())
     else:
         print_report(report)
+    if output is not None:
+        try:
+            report.write(output)
+        except OSError as error:
+            raise ConfigurationError(f"--output: cannot write to {output}: {error.strerror}") from None
 
 
 def measure_speed() -> None:
     """Measure how fast the service searches; the program is part of the source tree."""
     if importlib.util.find_spec("benchmarks") is None:
-        typer.echo(
-            "the benchmark program is part of the source tree: run `make bench` in a checkout", err=True
+        raise ConfigurationError(
+            "the benchmark program is part of the source tree: run `make bench` in a checkout"
         )
-        raise typer.Exit(1)
-    sys.argv = sys.argv[:1]
+    sys.argv = ["knowledge bench"]
     runpy.run_module("benchmarks.speed", run_name="__main__")
 
 
@@ -104,7 +109,7 @@ def choose_variants(modes: str) -> list[Variant]:
     for name in modes.replace(" ", "").split(","):
         matching = {v for label, v in known.items() if name in (label, v.mode)}
         if not matching:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(known)}, hybrid", param_hint="--modes")
+            raise typer.BadParameter(f"{name!r} is none of hybrid, {', '.join(known)}", param_hint="--modes")
         chosen |= matching
     return [v for v in VARIANTS if v in chosen]
 
@@ -113,19 +118,5 @@ def print_report(report: Report) -> None:
     """Print the table, at its full width where the output is no terminal."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=140)
+        console = Console(width=PIPED_WIDTH)
     console.print(make_table(report))
-
-
-async def _measure(
-    collections: Sequence[Collection], variants: Sequence[Variant], vector_cache: Path | None
-) -> Report:
-    settings = load_settings(identity_required=False)
-    task = asyncio.current_task()
-    assert task is not None
-    # So that the tenant is removed also when the process is asked to end.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    progress = ConsoleProgress(Console(stderr=True))
-    return await evaluate_collections(
-        settings, collections, progress, variants=variants, vector_cache=vector_cache
-    )

@@ -153,9 +153,10 @@ class Database:
             yield TenantSession(connection, _OPENED, tenant_id)
 
     @asynccontextmanager
-    async def platform_session(self) -> AsyncIterator[PlatformSession]:
+    async def platform_session(self, *, setup: str = "") -> AsyncIterator[PlatformSession]:
         """A transaction in which no tenant is set."""
-        async with self._transaction("select set_config('app.current_tenant', '', true);") as connection:
+        begin = f"select set_config('app.current_tenant', '', true);{setup}"
+        async with self._transaction(begin) as connection:
             yield PlatformSession(connection, _OPENED)
 
     @asynccontextmanager
@@ -170,7 +171,7 @@ class Database:
         try:
             driver = await _driver_connection(pooled)
             await driver.execute(
-                f"begin;{begin}set local statement_timeout='{self._statement_timeout}';set local jit=off"
+                f"begin;set local statement_timeout='{self._statement_timeout}';set local jit=off;{begin}"
             )
             yield driver
             await driver.execute("commit")

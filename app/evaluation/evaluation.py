@@ -13,7 +13,7 @@ from app.evaluation.baseline import is_baseline_installed, rank_by_bm25
 from app.evaluation.bootstrap import Interval, compare_paired
 from app.evaluation.collection import Collection
 from app.evaluation.metrics import Scores, score_rankings
-from app.evaluation.progress import ProgressReporter
+from app.evaluation.progress import ShowProgress
 from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
 from app.knowledge.query import Fusion, Mode, SearchQuery
 
@@ -74,7 +74,7 @@ class Evaluation:
 async def evaluate(
     services: Services,
     collection: Collection,
-    progress: ProgressReporter,
+    progress: ShowProgress,
     *,
     variants: Sequence[Variant] = VARIANTS,
     depth: int = DEPTH,
@@ -128,7 +128,7 @@ async def _search_all(
     collection: Collection,
     variant: Variant,
     documents: Mapping[UUID, str],
-    progress: ProgressReporter,
+    progress: ShowProgress,
     depth: int,
 ) -> tuple[list[list[str]], float]:
     """The ranked document ids of each query, and the median time of a search."""
@@ -136,7 +136,7 @@ async def _search_all(
     times: list[float] = []
     waiting = iter(range(len(collection.queries)))
 
-    with progress.step(f"{collection.name}: {variant.label}", len(rankings)) as step:
+    with progress(f"{collection.name}: {variant.label}", len(rankings)) as report:
 
         async def search_in_turn() -> None:
             for place in waiting:
@@ -155,7 +155,7 @@ async def _search_all(
                         f" {collection.queries[place].id}; a ranking by words alone is not measured as {variant.label}"
                     )
                 rankings[place] = [documents[hit.id] for hit in result]
-                step.advance()
+                report(len(times))
 
         searches = [asyncio.create_task(search_in_turn()) for _ in range(CONCURRENCY)]
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from app.composition import Services, build_services, open_services
 from app.evaluation.collection import Collection
 from app.evaluation.evaluation import VARIANTS, Variant, evaluate
-from app.evaluation.progress import ProgressReporter
+from app.evaluation.progress import ShowProgress
 from app.evaluation.report import Report
 from app.evaluation.vector_cache import VectorCache
 from app.knowledge.plan import SearchDefaults
@@ -20,7 +20,7 @@ from app.settings import Settings
 async def evaluate_collections(
     settings: Settings,
     collections: Sequence[Collection],
-    progress: ProgressReporter,
+    progress: ShowProgress,
     *,
     variants: Sequence[Variant] = VARIANTS,
     vector_cache: Path | None = None,

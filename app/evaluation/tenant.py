@@ -15,7 +15,7 @@ from app.composition import Services
 from app.db import embeddings, jobs
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, Document
-from app.evaluation.progress import ProgressReporter
+from app.evaluation.progress import ShowProgress
 from app.knowledge.entry import MAX_TITLE
 
 BATCH = 500
@@ -41,7 +41,7 @@ async def open_tenant(services: Services, name: str) -> AsyncIterator[UUID]:
 
 
 async def fill_tenant(
-    services: Services, tenant_id: UUID, collection: Collection, progress: ProgressReporter
+    services: Services, tenant_id: UUID, collection: Collection, progress: ShowProgress
 ) -> dict[UUID, str]:
     """Import the documents, embed them and do what upkeep is due; returns document ids by entry id.
 
@@ -49,7 +49,7 @@ async def fill_tenant(
     DatabaseUnavailable.
     """
     documents: dict[UUID, str] = {}
-    with progress.step(f"{collection.name}: import", len(collection.documents)) as step:
+    with progress(f"{collection.name}: import", len(collection.documents)) as report:
         for start in range(0, len(collection.documents), BATCH):
             batch = collection.documents[start : start + BATCH]
             results = await services.entries.create_many(tenant_id, [_entry(d) for d in batch])
@@ -57,10 +57,12 @@ async def fill_tenant(
                 if result.id is None:
                     raise EvaluationFailed(f"document {document.id} is refused: {result.error}")
                 documents[result.id] = document.id
-            step.advance(len(batch))
-    with progress.step(f"{collection.name}: embed", len(documents)) as step:
+            report(len(documents))
+    with progress(f"{collection.name}: embed", len(documents)) as report:
+        embedded = 0
         while taken := await services.embedder.embed(tenant_id):
-            step.advance(taken)
+            embedded += taken
+            report(min(embedded, len(documents)))
     await finish_upkeep(services, tenant_id)
     async with services.database.tenant_session(tenant_id) as session:
         waiting = await embeddings.count_pending(session)

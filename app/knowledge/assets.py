@@ -154,9 +154,10 @@ class AssetService:
     async def delete(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> None:
         """Remove an asset with its chunks, and stop work on it. Raises AssetNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
+            # The job first, as the worker locks them: the other order could block both.
+            await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
             if not await db.delete_asset(session, asset_id):
                 raise AssetNotFound("there is no asset with this id")
-            await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
             await records.write_audit(session, actor, "asset.delete", [asset_id], {})
 
     def _check(self, upload: Upload) -> NewAsset:

@@ -107,8 +107,9 @@ class EntryEmbedder:
             ):
                 texts.append(text)
                 places.append((row["entry_id"], passage, row["text_hash"], start, end))
-        vectors = await provider.embed_documents(texts)
-        return [PassageVector(*place, vector) for place, vector in zip(places, vectors, strict=True)]
+        distinct = list(dict.fromkeys(texts))
+        made = dict(zip(distinct, await provider.embed_documents(distinct), strict=True))
+        return [PassageVector(*place, made[text]) for place, text in zip(places, texts, strict=True)]
 
 
 def make_passages(provider: EmbeddingProvider, title: str | None, content: str) -> list[tuple[str, int, int]]:

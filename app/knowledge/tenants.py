@@ -141,7 +141,8 @@ class TenantDirectory:
 
     async def delete(self, tenant_id: UUID, *, actor: str) -> None:
         """Remove a tenant and everything it has. Raises TenantNotFound."""
-        async with self._database.platform_session() as session:
+        # A large tenant takes minutes: every row of it goes in one transaction.
+        async with self._database.platform_session(setup="set local statement_timeout='30min';") as session:
             deleted = await db.delete_tenant(session, tenant_id, actor)
         self.forget(tenant_id)
         if not deleted:

@@ -130,6 +130,10 @@ class Worker:
                     await self._upkeep.refresh_statistics(job)
                 case _:
                     await self._upkeep.index_vectors(job)
+        except asyncio.CancelledError:
+            # Shutting down: another worker need not wait for the lease to run out.
+            await asyncio.shield(self._release(job, 0.0, counts=False))
+            raise
         except (ClaimLost, TenantNotFound):
             return "given up: overtaken"
         except (UnreadableDocument, UnsupportedMediaType, InvalidInput) as error:

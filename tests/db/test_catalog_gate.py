@@ -96,7 +96,8 @@ async def test_one_policy_alone_shows_rows_of_all_tenants_for_reading(
     policies = await catalog.fetch("""
         select p.polname as name, p.polrelid::regclass::text as "table", p.polcmd::text as command,
                pg_get_expr(p.polqual, p.polrelid) as condition, pg_get_expr(p.polwithcheck, p.polrelid) as checked,
-               (select string_agg(r.rolname, ' ' order by r.rolname) from pg_roles r where r.oid = any (p.polroles)) as roles
+               (select string_agg(r.rolname, ' ' order by r.rolname) from pg_roles r
+                 where r.oid = any (p.polroles)) as roles
           from pg_policy p""")
     assert all(p["roles"] for p in policies), "a policy without a named role applies to everybody"
     assert [

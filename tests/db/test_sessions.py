@@ -63,10 +63,14 @@ async def test_session_has_the_tenant_while_it_lasts_and_no_longer(seeded: Seede
 
 async def test_session_that_raises_leaves_no_tenant_and_no_change(seeded: Seeded, single: Database) -> None:
     delete = parse_statement("delete", "delete from entries")
-    with pytest.raises(LookupError):
+
+    async def work() -> None:
         async with single.tenant_session(seeded.first) as session:
             assert await session.execute(delete) > 0
             raise LookupError
+
+    with pytest.raises(LookupError):
+        await work()
     assert not await leftover(single)
     async with single.tenant_session(seeded.first) as session:
         assert await session.fetch_value(COUNT) > 0
@@ -166,12 +170,15 @@ async def test_exhausted_pool_is_an_absent_database(seeded: Seeded, single: Data
 
 
 async def test_killed_connection_is_an_absent_database_once(seeded: Seeded, single: Database) -> None:
-    async with connected(seeded.database.superuser_dsn) as superuser:
-        with pytest.raises(DatabaseUnavailable):
-            async with single.tenant_session(seeded.first) as session:
-                pid = await session.fetch_value(PID)
+    async def work() -> None:
+        async with single.tenant_session(seeded.first) as session:
+            pid = await session.fetch_value(PID)
+            async with connected(seeded.database.superuser_dsn) as superuser:
                 assert await superuser.fetchval("select pg_terminate_backend($1, 5000)", pid)
-                await session.fetch(COUNT)
+            await session.fetch(COUNT)
+
+    with pytest.raises(DatabaseUnavailable):
+        await work()
     async with single.tenant_session(seeded.first) as session:
         assert await session.fetch_value(COUNT) > 0
 

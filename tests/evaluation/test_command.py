@@ -7,20 +7,11 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
-from app.cli.evaluation import choose_variants, register
+from app.cli.evaluation import choose_variants
+from app.cli.main import main
 from tests.db.cluster import MODEL, TestDatabase
 from tests.evaluation.samples import make_tiny_collection
-
-runner = CliRunner()
-
-
-@pytest.fixture
-def app() -> typer.Typer:
-    app = typer.Typer()
-    register(app)
-    return app
 
 
 @pytest.fixture
@@ -50,11 +41,13 @@ def environment(fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("environment")
-def test_eval_prints_json_and_writes_the_report(app: typer.Typer, tiny_folder: Path, tmp_path: Path) -> None:
+def test_eval_prints_json_and_writes_the_report(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["eval", str(tiny_folder), "--json", "--output", str(tmp_path / "out")]
-    result = runner.invoke(app, [*arguments, "--vector-cache", str(tmp_path / "vectors")])
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout)
+    assert main([*arguments, "--vector-cache", str(tmp_path / "vectors")]) == 0
+    output = capsys.readouterr()
+    report = json.loads(output.out)
     assert report == json.loads((tmp_path / "out" / "evaluation.json").read_text())
     runs = report["collections"][0]["runs"]
     assert [(r["mode"], r["fusion"]) for r in runs] == [
@@ -62,30 +55,44 @@ def test_eval_prints_json_and_writes_the_report(app: typer.Typer, tiny_folder: P
     ]  # fmt: skip
     assert runs[0]["ndcg@10"] == pytest.approx((0.6309 + 1) / 3, abs=1e-4)
     assert report["settings"]["vectors_cached"] is True
-    assert "tiny: embed: 10" in result.stderr
+    assert "tiny: embed: 10 of 10" in output.err
     assert len(list((tmp_path / "vectors").glob("*.sqlite3"))) == 1
     assert "# Ranking quality" in (tmp_path / "out" / "evaluation.md").read_text()
 
 
 @pytest.mark.usefixtures("environment")
-def test_eval_prints_a_table_of_what_was_chosen(app: typer.Typer, tiny_folder: Path) -> None:
-    result = runner.invoke(
-        app, ["eval", str(tiny_folder), "--qrels", "other.tsv", "--modes", "keyword", "--queries", "5"]
-    )
-    assert result.exit_code == 0, result.output
-    assert "0.6309" in result.stdout
-    assert "semantic" not in result.stdout
+def test_eval_prints_a_table_of_what_was_chosen(
+    tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--qrels", "other.tsv", "--modes", "keyword", "--queries", "5"]
+    assert main(["eval", str(tiny_folder), *options]) == 0
+    table = capsys.readouterr().out
+    assert "0.6309" in table
+    assert "hybrid" not in table
 
 
-def test_eval_of_a_missing_folder_is_one_line(app: typer.Typer, tmp_path: Path) -> None:
-    result = runner.invoke(app, ["eval", str(tmp_path / "absent")])
-    assert result.exit_code == 1
-    assert result.stderr == f"{tmp_path / 'absent'}: there is no such folder\n"
-    assert result.stdout == ""
+@pytest.mark.usefixtures("environment")
+def test_eval_says_where_it_cannot_write(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = tiny_folder / "corpus.jsonl"
+    assert main(["eval", str(tiny_folder), "--modes", "keyword", "--output", str(taken)]) == 1
+    assert f"--output: cannot write to {taken}: File exists" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("environment")
+def test_eval_of_a_missing_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(tmp_path / "absent")]) == 1
+    output = capsys.readouterr()
+    assert output.err == f"error: {tmp_path / 'absent'}: there is no such folder\n"
+    assert output.out == ""
+
+
+def test_eval_refuses_an_unknown_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(tmp_path), "--modes", "fuzzy"]) == 2
+    assert "'fuzzy' is none of hybrid, keyword, semantic, hybrid-rrf" in capsys.readouterr().err
 
 
 def test_modes_choose_variants_in_the_order_of_the_report() -> None:
     assert [v.label for v in choose_variants("hybrid, keyword")] == ["keyword", "hybrid rrf", "hybrid score"]
     assert [v.label for v in choose_variants("hybrid-score")] == ["hybrid score"]
-    with pytest.raises(typer.BadParameter, match="'fuzzy' is none of keyword, semantic, hybrid-rrf"):
-        choose_variants("fuzzy")
+    with pytest.raises(typer.BadParameter, match="'' is none of hybrid, keyword"):
+        choose_variants("keyword,")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from app.composition import Services
 from app.errors import EmbeddingUnavailable
 from app.evaluation.collection import Collection, Document, Query, read_collection
 from app.evaluation.evaluation import VARIANTS, Variant, evaluate
-from app.evaluation.progress import NoProgress, Step
+from app.evaluation.progress import ShowProgress, hide_progress
 from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
 from app.knowledge.query import SearchQuery
 from tests.evaluation.samples import make_tiny_collection
@@ -25,7 +25,7 @@ CRANFIELD = Path(__file__).resolve().parents[3] / "shared" / "ir" / "cranfield"
 
 
 async def test_evaluation_measures_every_variant_and_leaves_nothing(services: Services) -> None:
-    evaluation = await evaluate(services, make_tiny_collection(), NoProgress())
+    evaluation = await evaluate(services, make_tiny_collection(), hide_progress)
     runs = {run.variant.label: run for run in evaluation.runs}
     assert list(runs) == ["keyword", "semantic", "hybrid rrf", "hybrid score"]
     # "pipes" is in d0 and d2, judged 2 and 0, d2 has it more often; "oven" is in d1 alone; the third has no word.
@@ -47,7 +47,7 @@ async def test_evaluation_finds_by_meaning_what_has_the_same_vector(services: Se
     tiny = make_tiny_collection()
     same = Query("q9", tiny.documents[4].text, {"d4": 1})
     evaluation = await evaluate(
-        services, replace(tiny, queries=[same]), NoProgress(), variants=[Variant("semantic")]
+        services, replace(tiny, queries=[same]), hide_progress, variants=[Variant("semantic")]
     )
     assert evaluation.runs[0].scores.means == {"ndcg@10": 1.0, "recall@100": 1.0, "mrr@10": 1.0}
     assert evaluation.runs[0].against_better_leg is None
@@ -58,7 +58,7 @@ async def test_tenant_is_filled_and_its_upkeep_done(services: Services) -> None:
     async with open_tenant(services, "Über alles & more") as tenant_id:
         (tenant,) = await services.tenants.list_tenants()
         assert tenant.slug.startswith("eval-ber-alles-more-")
-        documents = await fill_tenant(services, tenant_id, tiny, NoProgress())
+        documents = await fill_tenant(services, tenant_id, tiny, hide_progress)
         assert sorted(documents.values()) == sorted(d.id for d in tiny.documents)
         assert not await services.worker.run_once()
         result = await services.search.search(tenant_id, SearchQuery(query="oven"))
@@ -70,7 +70,7 @@ async def test_two_evaluations_of_one_collection_do_not_meet(services: Services)
     tiny = make_tiny_collection()
     keyword = [Variant("keyword")]
     first, second = await asyncio.gather(
-        *(evaluate(services, tiny, NoProgress(), variants=keyword) for _ in range(2))
+        *(evaluate(services, tiny, hide_progress, variants=keyword) for _ in range(2))
     )
     assert first.runs[0].scores == second.runs[0].scores
     assert await services.tenants.list_tenants() == []
@@ -81,21 +81,18 @@ async def test_tenant_is_removed_when_embedding_fails(
 ) -> None:
     failing_provider.down = True
     with pytest.raises(EmbeddingUnavailable):
-        await evaluate(services, make_tiny_collection(), NoProgress())
+        await evaluate(services, make_tiny_collection(), hide_progress)
     assert await services.tenants.list_tenants() == []
 
 
-class Announcing(NoProgress):
-    """Calls back with the label of each step that begins."""
+def announce_steps(announce: Callable[[str], None]) -> ShowProgress:
+    """Progress that calls back with the label of each step that begins."""
 
-    def __init__(self, announce: Callable[[str], None]) -> None:
-        self._announce = announce
+    def show(label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        announce(label)
+        return hide_progress(label, total)
 
-    @contextmanager
-    def step(self, label: str, total: int) -> Iterator[Step]:
-        self._announce(label)
-        with super().step(label, total) as step:
-            yield step
+    return show
 
 
 async def test_tenant_is_removed_when_cancelled(
@@ -103,7 +100,7 @@ async def test_tenant_is_removed_when_cancelled(
 ) -> None:
     failing_provider.delay = 60
     embedding = asyncio.Event()
-    progress = Announcing(lambda label: embedding.set() if "embed" in label else None)
+    progress = announce_steps(lambda label: embedding.set() if "embed" in label else None)
     task = asyncio.create_task(evaluate(services, make_tiny_collection(), progress))
     async with asyncio.timeout(20):
         await embedding.wait()
@@ -121,7 +118,9 @@ async def test_a_ranking_by_words_alone_is_not_measured_as_hybrid(
         failing_provider.down = "hybrid" in label
 
     with pytest.raises(EvaluationFailed, match="gave no vector for query"):
-        await evaluate(services, make_tiny_collection(), Announcing(fail_in_searches), variants=VARIANTS[2:3])
+        await evaluate(
+            services, make_tiny_collection(), announce_steps(fail_in_searches), variants=VARIANTS[2:3]
+        )
     assert await services.tenants.list_tenants() == []
 
 
@@ -129,13 +128,13 @@ async def test_a_refused_document_is_named(services: Services) -> None:
     tiny = make_tiny_collection()
     huge = Document("huge", None, "x" * 100_001)
     with pytest.raises(EvaluationFailed, match=r"document huge is refused: content: must have 1 to"):
-        await evaluate(services, replace(tiny, documents=[*tiny.documents, huge]), NoProgress())
+        await evaluate(services, replace(tiny, documents=[*tiny.documents, huge]), hide_progress)
     assert await services.tenants.list_tenants() == []
 
 
 @pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the shared judged collections are not here")
 async def test_cranfield_sample_ranks_well_with_the_local_model(local_services: Services) -> None:
-    evaluation = await evaluate(local_services, _cut(read_collection(CRANFIELD)), NoProgress())
+    evaluation = await evaluate(local_services, _cut(read_collection(CRANFIELD)), hide_progress)
     ndcg = {run.variant.label: run.scores.means["ndcg@10"] for run in evaluation.runs}
     # 70 documents are far fewer than the collection has, so the figures are higher than its own.
     assert ndcg["keyword"] > 0.55
