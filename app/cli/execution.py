@@ -45,8 +45,9 @@ def log_as_service(settings: Settings) -> None:
         settings.logging.level, json=chosen == "json" or (chosen == "auto" and not sys.stderr.isatty())
     )
     if settings.logging.level == "info":
-        # Its lines about starting and stopping say what ours say.
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        # Their lines about starting and stopping say nothing that ours do not.
+        for name in ("uvicorn", "alembic"):
+            logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

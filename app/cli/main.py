@@ -65,6 +65,9 @@ def main(arguments: Sequence[str]) -> int:
         # Whoever read the output has enough; what is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        log.debug("the command failed", exc_info=error)
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror or 'input or output failed'}")
     except Exception as error:
         if hasattr(error, "format_message"):
             return _refuse_usage(error)

@@ -50,7 +50,6 @@ def serve(
     settings = read_settings(
         identity_required=True, **{name: value for name, value in changes.items() if value is not None}
     )
-    log_as_service(settings)
     _run_until_stopped(_serve(settings, demo))
 
 
@@ -74,15 +73,18 @@ def _run_until_stopped(work: Any) -> None:
 
 
 async def _serve(settings: Settings, demo: bool) -> None:
-    from app.cli.demo import load_demo, welcome
-    from app.composition import open_services, open_verifier
-    from app.main import create_app
-
     task = asyncio.current_task()
     assert task is not None
     with _reserve_port(settings.server.host, settings.server.port) as listener, on_signals(task.cancel):
+        from app.cli.demo import load_demo, welcome
+        from app.composition import open_services, open_verifier
+        from app.main import create_app
+
+        if not demo:
+            log_as_service(settings)
         async with open_services(settings) as services, open_verifier(settings) as verifier:
             tenant = await load_demo(services) if demo else None
+            log_as_service(settings)
             app = create_app(settings, services, verifier)
             # Not uvicorn's own lifespan: it would log a failed start as a stack, and exit by itself.
             async with app.router.lifespan_context(app):

@@ -1,0 +1,222 @@
+"""What a search answers: its fields, its scores, its modes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.knowledge.suggestions import SUGGESTIONS
+from tests.api.callers import Caller
+from tests.api.expectations import is_id, is_time
+from tests.knowledge.provider import FailingProvider
+
+HIT = {
+    *("id", "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "parent_id"),
+    *("source_ids", "superseded_by_id", "is_verified", "asset_id", "asset_name", "chunk_index", "metadata"),
+    *("created_at", "updated_at", "score", "similarity", "keyword_score", "sources", "snippet"),
+    "matched_terms",
+}
+METADATA = {
+    *("search_id", "total", "fallback_mode", "search_modes_used", "degraded", "exact", "estimated_matches"),
+    *("suggestions", "next_cursor", "query_time_ms", "embedding_ms", "semantic_ms", "keyword_ms"),
+    "fusion_ms",
+}
+TIMES = ("query_time_ms", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_ms")
+
+
+async def fill(admin: Caller, count: int = 25) -> None:
+    """Entries that all hold the word harbour, each once more than the one before."""
+    entries = [{"content": f"Note {n}: " + "harbour " * n, "tags": [f"n{n % 3}"]} for n in range(1, count + 1)]
+    answer = await admin.post("/knowledge/entries/bulk", {"entries": entries})
+    assert {result["status"] for result in answer.json()["results"]} == {"created"}
+
+
+async def test_a_hit_has_every_field_of_the_contract(admin: Caller) -> None:
+    parent = await admin.add("Handbook of the harbour office")
+    source = await admin.add("Minutes of the meeting in May")
+    stored = await admin.add(
+        "The crane of the harbour is serviced in March",
+        title="Crane service",
+        entry_type="decision",
+        tags=["crane", "service"],
+        roles=["dev", "qa"],
+        confidence=0.75,
+        scope="project",
+        parent_id=parent["id"],
+        source_ids=[source["id"]],
+        metadata={"ticket": 7, "nested": {"deep": [1, "two", None]}},
+        is_verified=True,
+    )
+    found = await admin.search("The crane of the harbour is serviced in March")
+    (hit,) = [h for h in found["results"] if h["id"] == stored["id"]]
+    assert set(hit) == HIT
+    for field in HIT & set(stored):
+        assert hit[field] == stored[field], field
+    assert (hit["parent_id"], hit["source_ids"]) == (parent["id"], [source["id"]])
+    assert (hit["asset_id"], hit["asset_name"], hit["chunk_index"]) == (None, None, None)
+    assert is_id(hit["id"])
+    assert is_time(hit["created_at"])
+    assert is_time(hit["updated_at"])
+    assert hit["score"] > 0
+    assert hit["keyword_score"] > 0
+    assert "keyword" in hit["sources"]
+    assert hit["matched_terms"]
+    assert len(hit["snippet"]) <= 240
+    assert "crane" in hit["snippet"]
+
+
+async def test_the_metadata_have_every_field_of_the_contract(admin: Caller) -> None:
+    await admin.add("The harbour opens at six", tags=["harbour"])
+    found = await admin.search("harbour")
+    assert set(found) == {"results", "metadata", "debug_info"}
+    assert found["debug_info"] is None
+    metadata = found["metadata"]
+    assert set(metadata) == METADATA
+    assert is_id(metadata["search_id"])
+    assert (metadata["total"], metadata["estimated_matches"]) == (1, 1)
+    assert metadata["search_modes_used"] == ["semantic", "keyword"]
+    assert (metadata["fallback_mode"], metadata["degraded"], metadata["exact"]) == (False, [], True)
+    assert (metadata["suggestions"], metadata["next_cursor"]) == ([], None)
+    assert all(type(metadata[name]) is int and metadata[name] >= 0 for name in TIMES)
+
+
+async def test_the_same_text_has_a_similarity_of_one(admin: Caller) -> None:
+    await admin.add("The harbour opens at six")
+    (hit,) = (await admin.search("The harbour opens at six"))["results"]
+    assert hit["similarity"] == pytest.approx(1, abs=2e-3)
+    assert hit["sources"] == ["semantic", "keyword"]
+    assert hit["score"] == pytest.approx(0.7 / 61 + 0.3 / 61)
+
+
+async def test_a_search_of_an_empty_tenant_finds_nothing(reader: Caller) -> None:
+    found = await reader.search("anything at all")
+    assert found["results"] == []
+    assert found["metadata"]["total"] == 0
+    assert found["metadata"]["suggestions"] == []
+
+
+async def test_a_search_that_finds_nothing_suggests_tags(admin: Caller) -> None:
+    for n in range(SUGGESTIONS + 2):
+        await admin.add(f"Entry number {n}", tags=["common", f"harbour-{n}"])
+    found = await admin.search("harbours", mode="keyword")
+    assert found["results"] == []
+    suggestions = found["metadata"]["suggestions"]
+    assert 1 <= len(suggestions) <= SUGGESTIONS
+    assert suggestions[0].startswith("harbour-")
+
+
+async def test_the_keyword_mode_uses_words_alone(admin: Caller, provider: FailingProvider) -> None:
+    await fill(admin)
+    provider.down = True
+    provider.queries.clear()
+    found = await admin.search("harbour", mode="keyword", limit=5)
+    metadata = found["metadata"]
+    assert metadata["search_modes_used"] == ["keyword"]
+    assert (metadata["fallback_mode"], metadata["degraded"]) == (False, [])
+    assert (metadata["embedding_ms"], metadata["semantic_ms"]) == (0, 0)
+    assert provider.queries == []
+    for rank, hit in enumerate(found["results"], 1):
+        assert (hit["sources"], hit["similarity"]) == (["keyword"], None)
+        assert hit["score"] == pytest.approx(0.3 / (60 + rank))
+
+
+async def test_the_semantic_mode_uses_meaning_alone(admin: Caller, provider: FailingProvider) -> None:
+    provider.vectors["quay"] = provider.direction(1.0)
+    provider.vectors["The pier"] = provider.direction(0.9, 0.4)
+    provider.vectors["A quay"] = provider.direction(0.0, 1.0)
+    await admin.add("The pier")
+    await admin.add("A quay")
+    found = await admin.search("quay", mode="semantic")
+    assert [hit["content"] for hit in found["results"]] == ["The pier"]
+    (hit,) = found["results"]
+    assert hit["sources"] == ["semantic"]
+    assert hit["keyword_score"] is None
+    assert hit["similarity"] == pytest.approx(0.9 / (0.81 + 0.16) ** 0.5, abs=2e-3)
+    assert hit["score"] == pytest.approx(0.7 / 61)
+    assert found["metadata"]["search_modes_used"] == ["semantic"]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+async def test_a_provider_that_fails_leaves_the_words_in_their_order(
+    mode: str, admin: Caller, provider: FailingProvider
+) -> None:
+    await fill(admin)
+    by_words = await admin.search("harbour", mode="keyword", limit=20)
+    provider.down = True
+    found = await admin.search("harbour", mode=mode, limit=20, rrf_k=7)
+    metadata = found["metadata"]
+    assert metadata["fallback_mode"] is True
+    assert metadata["degraded"] == ["embedding_unavailable"]
+    assert metadata["search_modes_used"] == ["keyword"]
+    assert [h["id"] for h in found["results"]] == [h["id"] for h in by_words["results"]]
+    for rank, hit in enumerate(found["results"], 1):
+        assert (hit["sources"], hit["similarity"]) == (["keyword"], None)
+        assert hit["score"] == pytest.approx(0.3 / (7 + rank))
+
+
+async def test_a_given_embedding_needs_no_provider(admin: Caller, provider: FailingProvider) -> None:
+    provider.vectors["The pier"] = provider.direction(1.0)
+    await admin.add("The pier")
+    provider.down = True
+    vector = [3.0] + [0.0] * 15
+    found = await admin.search("something else", query_embedding=vector)
+    assert [hit["content"] for hit in found["results"]] == ["The pier"]
+    assert found["results"][0]["similarity"] == pytest.approx(1, abs=2e-3)
+    metadata = found["metadata"]
+    assert (metadata["fallback_mode"], metadata["degraded"]) == (False, [])
+    assert metadata["search_modes_used"] == ["semantic", "keyword"]
+    assert provider.queries == []
+
+
+async def test_explain_lets_every_score_be_recomputed(admin: Caller, provider: FailingProvider) -> None:
+    await fill(admin, 8)
+    await admin.add("harbour decision", entry_type="decision", is_verified=True)
+    provider.vectors["harbour"] = provider.direction(1.0)
+    settings: dict[str, Any] = {
+        "weights": {"semantic": 0.4, "keyword": 0.6},
+        "rrf_k": 10,
+        "boost": ["type", "verified", "access"],
+        "similarity_threshold": 0.0,
+    }
+    for fusion in ("rrf", "score"):
+        found = await admin.search("harbour", explain=True, limit=20, fusion=fusion, **settings)
+        debug = found["debug_info"]
+        assert debug["weights"] == settings["weights"]
+        assert (debug["fusion"], debug["rrf_k"], debug["similarity_threshold"]) == (fusion, 10, 0.0)
+        assert [entry["id"] for entry in debug["hits"]] == [hit["id"] for hit in found["results"]]
+        best = debug["legs"]["keyword"]["best_possible_score"]
+        for place, (entry, hit) in enumerate(zip(debug["hits"], found["results"], strict=True), 1):
+            assert entry["rank"] == place
+            if fusion == "rrf":
+                semantic = 0.4 / (10 + entry["semantic_rank"]) if entry["semantic_rank"] else 0
+                keyword = 0.6 / (10 + entry["keyword_rank"]) if entry["keyword_rank"] else 0
+            else:
+                semantic = max(hit["similarity"] or 0, 0)
+                keyword = debug["keyword_share"] * (hit["keyword_score"] or 0) / best
+            score = semantic + keyword
+            assert set(entry["boosts"]) == {"type", "verified", "access"}
+            for factor in entry["boosts"].values():
+                score *= factor
+            assert hit["score"] == entry["score"] == pytest.approx(score)
+            assert (entry["similarity"], entry["keyword_score"]) == (
+                hit["similarity"],
+                hit["keyword_score"],
+            )
+        assert sorted((h["score"] for h in found["results"]), reverse=True) == [
+            h["score"] for h in found["results"]
+        ]
+        (decision,) = [e for e in debug["hits"] if e["boosts"]["verified"] != 1]
+        assert (decision["boosts"]["type"], decision["boosts"]["verified"]) == (2.0, 1.5)
+
+
+async def test_explain_says_what_the_legs_did(admin: Caller, provider: FailingProvider) -> None:
+    await fill(admin, 3)
+    found = await admin.search("harbour", explain=True)
+    legs = found["debug_info"]["legs"]
+    assert legs["semantic"]["strategy"] == "exact"
+    assert legs["keyword"]["candidates"] == 3
+    provider.down = True
+    debug = (await admin.search("harbour", explain=True))["debug_info"]
+    assert debug["legs"]["semantic"] is None
+    assert debug["embedding_failure"] == {"attempts": 3}

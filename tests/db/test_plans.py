@@ -1,0 +1,197 @@
+"""The plans behind a search: right indexes, one partition, under the policies and with generic plans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import numpy as np
+import pytest
+from pgvector import HalfVector
+from pgvector.asyncpg import register_vector
+
+from app.composition import build_services
+from app.db.search import SQL, EntryFilter
+from app.db.session import Database
+from app.db.statements import Statement
+from app.embedded import EmbeddedAddress
+from app.knowledge.plan import KEYWORD_BUDGET, KEYWORD_POOL
+from app.knowledge.semantic_leg import session_setup
+from tests.db.cluster import MODEL, Connection, TestDatabase, connected, new_database
+from tests.knowledge.provider import FailingProvider
+
+ENTRIES = 4_000
+FILL = f"""
+select setseed(0.5);
+insert into entries (tenant_id, id, entry_type, content, tags, language, content_hash, text_hash)
+select '{{tenant}}', gen_random_uuid(), 'fact', 'word' || n || ' shared' || n % 7 || ' rare' || n % 500,
+       array['t' || n % 400, 'u' || n % 3], 'english', sha256(n::text::bytea), sha256(n::text::bytea)
+  from generate_series(1, {ENTRIES}) n;
+insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+select e.tenant_id, e.id, 1, 0, e.text_hash, 0, 1, true, v.embedding
+  from entries e cross join lateral (
+    select array_agg(random() - 0.5 + length(e.content) * 0)::real[]::vector(16)::halfvec as embedding
+      from generate_series(1, 16)) v
+ where e.tenant_id = '{{tenant}}'"""
+
+
+class Filled:
+    """Two large tenants in different partitions, and a connection as kb_service."""
+
+    def __init__(self, service: Connection, superuser: Connection, first: UUID, partition: str) -> None:
+        self.service, self.superuser, self.first, self.partition = service, superuser, first, partition
+
+    async def explain(self, statement: Statement, types: str, *arguments: str) -> str:
+        """The generic plan of a prepared statement for the first tenant."""
+        await self.service.execute(
+            "set plan_cache_mode = force_generic_plan;" + session_setup(None).replace("set local", "set")
+        )
+        await self.service.execute(f"prepare probe ({types}) as {statement.sql}")
+        try:
+            rows = await self.service.fetch(f"explain (costs off) execute probe ({', '.join(arguments)})")
+        finally:
+            await self.service.execute("deallocate probe; reset plan_cache_mode")
+        return "\n".join(row[0] for row in rows)
+
+    async def scans(self, parent: str) -> dict[str, int]:
+        """How often the index of each partition has been scanned."""
+        await self.service.execute("select pg_stat_force_next_flush()")
+        rows = await self.superuser.fetch(
+            "select s.relname, s.idx_scan from pg_stat_user_indexes s"
+            " join pg_inherits i on i.inhrelid = s.indexrelid where i.inhparent = $1::text::regclass",
+            parent,
+        )
+        return {row["relname"]: row["idx_scan"] for row in rows}
+
+
+@pytest.fixture(scope="module")
+async def filled(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Filled]:
+    async with new_database(cluster, template=template) as made:
+        tenants = await make_tenants(made)
+        async with connected(made.superuser_dsn) as superuser, connected(made.service_dsn) as service:
+            for tenant in tenants:
+                await superuser.execute(FILL.format(tenant=tenant))
+            await superuser.execute("analyze")
+            partition = await superuser.fetchval(
+                "select tableoid::regclass::text from entries where tenant_id = $1 limit 1", tenants[0]
+            )
+            await register_vector(service)
+            await service.execute(f"set app.current_tenant = '{tenants[0]}'")
+            yield Filled(service, superuser, tenants[0], partition)
+
+
+async def make_tenants(made: TestDatabase) -> list[UUID]:
+    database = Database(made.service_dsn)
+    services = await build_services(database, FailingProvider(MODEL))
+    tenants = [await services.tenants.create(slug, actor="test") for slug in ("first", "second")]
+    await database.close()
+    return [tenant.id for tenant in tenants]
+
+
+def scanned(plan: str, table: str) -> set[str]:
+    """The partitions of a table that a plan reads."""
+    return set(re.findall(rf"\b{table}_p\d\d(?=\s|$)", plan))
+
+
+def vector_literal(seed: int) -> str:
+    numbers = np.random.default_rng(seed).normal(size=16)
+    return f"'{HalfVector(numbers.astype(np.float32)).to_text()}'"
+
+
+async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled) -> None:
+    before = await filled.scans("entries_by_lexeme")
+    rows = await filled.service.fetch(
+        SQL["keyword_leg"].sql,
+        *[
+            {
+                "tenant_id": filled.first,
+                "query": "rare7 shared3",
+                "filter": EntryFilter().as_row(),
+                "limit": 30,
+                "budget": KEYWORD_BUDGET,
+                "pool": KEYWORD_POOL,
+            }[name]
+            for name in SQL["keyword_leg"].parameters
+        ],
+    )
+    assert len(rows) == 30
+    after = await filled.scans("entries_by_lexeme")
+    assert {name for name in after if after[name] > before[name]} == {filled.partition}
+
+
+async def test_policy_alone_would_not_use_the_word_index(filled: Filled) -> None:
+    """Why the keyword functions exist; when this fails Postgres has learned to, and they can go."""
+    plan = "\n".join(
+        row[0]
+        for row in await filled.service.fetch(
+            "explain (costs off) select id from entries where tenant_id = $1 and lexemes @@ 'rare7'::tsquery",
+            filled.first,
+        )
+    )
+    assert "lexemes" not in "".join(re.findall(r"Index Cond: .*", plan))
+
+
+async def test_filtered_ids_reads_the_tag_index_of_one_partition(filled: Filled) -> None:
+    before = await filled.scans("entries_by_tag")
+    ids = await filled.service.fetchval(SQL["filtered_ids"].sql, EntryFilter(tags=("t17",)).as_row(), 1000)
+    assert len(ids) == ENTRIES // 400
+    after = await filled.scans("entries_by_tag")
+    assert {name for name in after if after[name] > before[name]} == {filled.partition}
+
+
+async def test_tag_overlaps_reads_the_tag_index(filled: Filled) -> None:
+    before = await filled.scans("entries_by_tag")
+    rows = await filled.service.fetch(
+        "select * from keyword.tag_overlaps('{t17,u2}', gen_random_uuid(), 5)",
+    )
+    assert rows
+    after = await filled.scans("entries_by_tag")
+    assert {name for name in after if after[name] > before[name]} == {filled.partition}
+
+
+@pytest.mark.parametrize("ef_search", [10, 100, 200])
+async def test_indexed_uses_the_vector_index_in_its_generic_plan(filled: Filled, ef_search: int) -> None:
+    statement = SQL["indexed"].literal(model_id=1, dimensions=16)
+    assert statement.parameters == ("vector", "tenant_id", "filter")
+    await filled.service.execute(f"set hnsw.ef_search = {ef_search}")
+    plan = await filled.explain(
+        statement, "halfvec, uuid, entry_filter", vector_literal(1), f"'{filled.first}'", "null"
+    )
+    partition = filled.partition.replace("entries", "embeddings")
+    assert f"using {partition}_hnsw_1" in plan
+    assert scanned(plan, "embeddings") == {partition}
+    assert scanned(plan, "entries") == {filled.partition}
+    assert "Sort" not in plan
+    assert "Seq Scan" not in plan
+
+
+async def test_exact_search_reads_the_tenants_partition_alone(filled: Filled) -> None:
+    for name, types, arguments in (
+        ("exact_all", {"max_distance": ("float8", "1"), "filter": ("entry_filter", "null")}, ()),
+        ("exact_ids", {"max_distance": ("float8", "1"), "ids": ("uuid[]", "'{}'")}, ()),
+    ):
+        known = {
+            "vector": ("halfvec", vector_literal(2)),
+            "tenant_id": ("uuid", f"'{filled.first}'"),
+            "limit": ("bigint", "30"),
+            **types,
+        }
+        statement = SQL[name].literal(model_id=1, dimensions=16)
+        chosen = [known[parameter] for parameter in statement.parameters]
+        plan = await filled.explain(
+            statement, ", ".join(kind for kind, _ in chosen), *[value for _, value in chosen], *arguments
+        )
+        partition = filled.partition.replace("entries", "embeddings")
+        assert scanned(plan, "embeddings") == {partition}, name
+        assert scanned(plan, "entries") == {filled.partition}, name
+
+
+async def test_registered_model_guards_the_dimension(filled: Filled) -> None:
+    import asyncpg
+
+    with pytest.raises(asyncpg.CheckViolationError):
+        await filled.superuser.execute(
+            "insert into embeddings select tenant_id, entry_id, 1, 9, text_hash, 0, 1, false, '[1,2]'"
+            " from embeddings limit 1"
+        )
