@@ -1,0 +1,1 @@
+"""Programs that measure: `python -m benchmarks.quality` (ranking) and `python -m benchmarks.speed`."""

@@ -14,11 +14,8 @@ from app.cli.terminal import show_progress
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, read_collection
 from app.evaluation.session import evaluate_collections
-from app.settings import DatabaseSettings, Settings
+from benchmarks.place import COLLECTIONS, KEPT, VECTORS, bench_settings
 
-ROOT = Path(__file__).resolve().parent.parent
-COLLECTIONS = ROOT.parent / "shared" / "ir"
-KEPT = ROOT / ".bench"
 JUDGEMENTS = {
     "scifact": "qrels.tsv",
     "cranfield": "qrels.tsv",
@@ -39,14 +36,13 @@ def main() -> int:
             f"The judged collections are not here: {COLLECTIONS} does not exist, so there is nothing to measure."
         )
         return 0
-    settings = Settings(database=DatabaseSettings(data_dir=KEPT / "data"))
     try:
         report = asyncio.run(
             evaluate_collections(
-                settings,
+                bench_settings(),
                 read_collections(),
                 show_progress,
-                vector_cache=KEPT / "vectors",
+                vector_cache=VECTORS,
             )
         )
     except KnowledgeError as error:

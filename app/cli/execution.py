@@ -20,6 +20,10 @@ ACTOR = "command-line"
 """Who did it, in the audit trail."""
 
 
+class Interrupted(Exception):
+    """A signal ended the command before it was done."""
+
+
 def read_settings(*, identity_required: bool = False, **changes: str) -> Settings:
     """The settings, with the variables in `changes` replaced; sets logging up for a command.
 
@@ -62,7 +66,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(guarded())
     except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        raise Interrupted from None
 
 
 @contextlib.contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Sequence
 
 import typer
 
 from app.cli import diagnosis, files, models, schema, searching, service, tenants, tokens, transfer
+from app.cli.execution import Interrupted
 from app.errors import KnowledgeError
 
 log = logging.getLogger("app.cli")
@@ -59,15 +59,15 @@ def main(arguments: Sequence[str]) -> int:
         return _fail(str(error))
     except typer.Abort:
         return _fail("given up: nothing was changed")
-    except KeyboardInterrupt:
+    except (Interrupted, KeyboardInterrupt):
         return _fail("interrupted", 130)
-    except BrokenPipeError:
-        # Whoever read the output has enough; what is still buffered must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
         log.debug("the command failed", exc_info=error)
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror or 'input or output failed'}")
+        return _fail(
+            f"{error.filename}: {error.strerror}"
+            if error.filename
+            else f"{error.strerror or 'input or output failed'}"
+        )
     except Exception as error:
         if hasattr(error, "format_message"):
             return _refuse_usage(error)

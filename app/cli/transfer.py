@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 from uuid import UUID
@@ -81,7 +81,7 @@ def export_entries(
     Chunks of assets are left out: they are made from the files.
     """
     settings = read_settings()
-    target = output.open("wb") if output is not None else nullcontext(sys.stdout.buffer)
+    target = output.open("wb") if output is not None else contextlib.nullcontext(sys.stdout.buffer)
     with target as stream:
         written, chunks = run_async(_export(settings, tenant, stream))
         stream.flush()
@@ -93,7 +93,11 @@ async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tupl
     from app.cli.entry_lines import EntryImport, count_lines
     from app.cli.waiting import wait_for_embeddings
 
-    async with open_tenant(settings, slug) as (services, tenant):
+    async with contextlib.AsyncExitStack() as stack:
+        services, tenant = await stack.enter_async_context(open_tenant(settings, slug))
+        if wait:
+            # From the start: vectors are made while the rest is still being written.
+            await stack.enter_async_context(working(services))
         importer = EntryImport(services, tenant.id)
         with show_progress("lines", count_lines(file)) as report:
             await importer.write_entries(file, report)
@@ -101,8 +105,7 @@ async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tupl
             with show_progress("relations", importer.outcome.lines) as report:
                 await importer.write_references(file, report)
         if wait:
-            async with working(services):
-                return importer.outcome, await wait_for_embeddings(services, tenant.id)
+            return importer.outcome, await wait_for_embeddings(services, tenant.id)
         statistics = await services.administration.stats(tenant.id)
         return importer.outcome, int(statistics["pending_embeddings"])
 

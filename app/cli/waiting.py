@@ -19,7 +19,8 @@ POLL_SECONDS = 0.25
 LOOK_AHEAD = 20
 """Unfinished assets asked about in one round: work is done about in the order in which it was handed in."""
 STALLED_SECONDS = 60.0
-UPKEEP_SECONDS = 300.0
+UPKEEP_SECONDS = 3.0
+"""How long a large tenant waits for its word statistics too; some jobs are due later, and any worker does them."""
 
 
 class _Patience:
@@ -80,10 +81,12 @@ async def _look(services: Services, tenant_id: UUID, asset_id: UUID) -> Asset | 
 
 
 async def wait_for_embeddings(services: Services, tenant_id: UUID) -> int:
-    """Wait until no entry waits for its vector and the index is in step; returns how many the provider refused.
+    """Wait until no entry waits for its vector; returns how many the provider refused.
 
     A worker must be at work, here or elsewhere.
     """
+    from app.knowledge.upkeep import LEAST_ENTRIES
+
     statistics = await services.administration.stats(tenant_id)
     total = pending = int(statistics["pending_embeddings"])
     patience = _Patience()
@@ -98,8 +101,9 @@ async def wait_for_embeddings(services: Services, tenant_id: UUID) -> int:
                 patience.note(pending)
                 if not statistics["jobs"]:
                     break  # nobody will try the rest again
+    large = statistics["entries"] >= LEAST_ENTRIES
     deadline = time.monotonic() + UPKEEP_SECONDS
-    while statistics["jobs"] and time.monotonic() < deadline:
+    while large and statistics["jobs"] and time.monotonic() < deadline:
         await asyncio.sleep(POLL_SECONDS)
         statistics = await services.administration.stats(tenant_id)
     return pending

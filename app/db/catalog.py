@@ -92,6 +92,9 @@ async def check_schema(connection: asyncpg.Connection[asyncpg.Record]) -> None:
             f"DATABASE_URL: the role {name} lacks the application's rights; "
             f"run: knowledge migrate --service-role {name}"
         )
+    # A full downgrade leaves the table behind and takes the right to read it.
+    if not await connection.fetchval("select has_table_privilege('alembic_version', 'select')"):
+        raise ConfigurationError("DATABASE_URL: the database is empty; run: knowledge migrate")
     revision = await connection.fetchval("select version_num from alembic_version")
     if revision != head:
         raise ConfigurationError(

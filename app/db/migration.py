@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, make_url, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -70,7 +72,10 @@ def latest_revision() -> str:
 
 
 async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False) -> None:
-    """Bring the database at `admin_dsn` to `revision`, as the role that owns the tables."""
+    """Bring the database at `admin_dsn` to `revision`, as the role that owns the tables.
+
+    Raises asyncpg.PostgresError, e.g. InsufficientPrivilegeError.
+    """
     config = configuration()
     engine = create_async_engine(sqlalchemy_url(admin_dsn), poolclass=NullPool)
 
@@ -82,6 +87,12 @@ async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False)
         async with engine.connect() as connection:
             await connection.run_sync(apply)
             await connection.commit()
+    except DBAPIError as error:
+        # Alembic's own statements pass through SQLAlchemy, the scripts do not: one kind of error for both.
+        cause = error.orig.__cause__ if error.orig is not None else None
+        if isinstance(cause, asyncpg.PostgresError):
+            raise cause from error
+        raise
     finally:
         await engine.dispose()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.knowledge.fusion import KEYWORD_SHARE, Candidate
+from app.knowledge.fusion import Candidate
 from app.knowledge.plan import Legs, Plan
 
 
@@ -16,7 +16,6 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
         "fusion": plan.fusion,
         "weights": {"semantic": plan.weights.semantic, "keyword": plan.weights.keyword},
         "rrf_k": query.rrf_k,
-        "keyword_share": KEYWORD_SHARE,
         "similarity_threshold": plan.threshold,
         "model": {
             "provider": plan.tenant.model.provider,
@@ -37,7 +36,8 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
                 "strategy": "rarest_words_first",
                 "candidates": len(legs.keyword),
                 "matches": legs.keyword_matches,
-                "best_possible_score": legs.best_keyword_score,
+                "best_score": legs.keyword[0].value if legs.keyword else 0.0,
+                "full_match_score": legs.best_keyword_score,
             },
         },
         "embedding_failure": None if legs.failure is None else {"attempts": legs.failure.attempts},
@@ -48,6 +48,7 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
                 "semantic_rank": c.semantic_rank,
                 "keyword_rank": c.keyword_rank,
                 "similarity": c.similarity,
+                "cosine": c.cosine if c.similarity is None else c.similarity,
                 "keyword_score": c.keyword_score,
                 "semantic_term": c.semantic_term,
                 "keyword_term": c.keyword_term,

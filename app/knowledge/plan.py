@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.embeddings.provider import Vector
 from app.errors import EmbeddingUnavailable, InvalidInput
-from app.knowledge.fusion import LegHit
+from app.knowledge.fusion import SCORE_DEPTH, SCORE_WEIGHTS, LegHit
 from app.knowledge.query import SearchQuery, Weights
 from app.knowledge.semantic_leg import EXACT_LIMIT, SemanticHits
 from app.knowledge.tenants import TenantContext
@@ -63,11 +63,14 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
     if settings.max_limit is not None and query.limit > settings.max_limit:
         raise InvalidInput.of("limit", f"must be between 1 and {settings.max_limit} in this tenant")
     thresholds = (query.similarity_threshold, settings.similarity_threshold, defaults.similarity_threshold)
+    fusion = query.fusion or settings.fusion
     return Plan(
         query=query,
         tenant=tenant,
-        weights=query.weights or settings.weights or defaults.weights,
+        weights=query.weights
+        or settings.weights
+        or (SCORE_WEIGHTS if fusion == "score" else defaults.weights),
         threshold=next((t for t in thresholds if t is not None), tenant.model.similarity_threshold),
-        fusion=query.fusion or settings.fusion,
-        wanted=max(3 * query.limit, 30),
+        fusion=fusion,
+        wanted=max(3 * query.limit, SCORE_DEPTH if fusion == "score" else 30),
     )

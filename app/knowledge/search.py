@@ -95,7 +95,8 @@ class KnowledgeSearchService:
         started = time.perf_counter()
         candidates = join_legs(legs.semantic.hits if legs.semantic else (), legs.keyword or ())
         if plan.fusion == "score":
-            score_fusion(candidates, legs.best_keyword_score)
+            await self._complete_cosines(session, plan, legs, candidates)
+            score_fusion(candidates, plan.weights)
         else:
             reciprocal_rank_fusion(candidates, plan.weights, plan.query.rrf_k)
         if plan.query.boost and candidates:
@@ -147,6 +148,18 @@ class KnowledgeSearchService:
         if rows:
             legs.keyword_matches, legs.best_keyword_score = rows[0]["candidates"], rows[0]["best"]
         legs.seconds["keyword"] = time.perf_counter() - started
+
+    async def _complete_cosines(
+        self, session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]
+    ) -> None:
+        """Compare the entries that only words found with the query as well."""
+        missing = [c.entry_id for c in candidates if c.similarity is None]
+        if legs.vector is None or plan.query.mode != "hybrid" or not missing:
+            return
+        rows = await db.exact_ids(session, plan.tenant.space, legs.vector, 2.0, missing, len(missing))
+        cosines = {row["entry_id"]: row["similarity"] for row in rows}
+        for candidate in candidates:
+            candidate.cosine = cosines.get(candidate.entry_id)
 
     async def _semantic_leg(self, session: TenantSession, plan: Plan, legs: Legs) -> None:
         assert legs.vector is not None

@@ -27,7 +27,9 @@ TIMES = ("query_time_ms", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_m
 
 async def fill(admin: Caller, count: int = 25) -> None:
     """Entries that all hold the word harbour, each once more than the one before."""
-    entries = [{"content": f"Note {n}: " + "harbour " * n, "tags": [f"n{n % 3}"]} for n in range(1, count + 1)]
+    entries = [
+        {"content": f"Note {n}: " + "harbour " * n, "tags": [f"n{n % 3}"]} for n in range(1, count + 1)
+    ]
     answer = await admin.post("/knowledge/entries/bulk", {"entries": entries})
     assert {result["status"] for result in answer.json()["results"]} == {"created"}
 

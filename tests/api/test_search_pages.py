@@ -1,10 +1,8 @@
-"""The pages of a search, and its filters, over HTTP."""
+"""The pages of a search."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -76,67 +74,3 @@ async def test_the_cursor_of_another_tenant_is_gone(admin: Caller, stranger: Cal
 @pytest.mark.parametrize("cursor", ["", "x", "é", "=" * 20, "A" * 201, "AAAA", "\x00" * 27, "A" * 40])
 async def test_a_cursor_that_is_none_is_refused(admin: Caller, cursor: str) -> None:
     expect_fields(await admin.post("/knowledge/search", {"query": "harbour", "cursor": cursor}), "cursor")
-
-
-ENTRIES: list[dict[str, Any]] = [
-    {"content": "word for all", "tags": ["a"], "confidence": 0.2},
-    {"content": "word for dev", "roles": ["dev"], "tags": ["a", "b"], "entry_type": "lesson"},
-    {"content": "word for qa", "roles": ["qa"], "tags": ["c"], "entry_type": "summary", "scope": "project"},
-    {"content": "word for both", "roles": ["dev", "qa"], "metadata": {"team": "red", "n": 1, "x": {"y": 2}}},
-]
-
-
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ({}, {"all", "dev", "qa", "both"}),
-        ({"role": "dev"}, {"all", "dev", "both"}),
-        ({"role": "qa"}, {"all", "qa", "both"}),
-        ({"role": "pm"}, {"all"}),
-        ({"role": "all"}, {"all"}),
-        ({"tags": ["a"]}, {"all", "dev"}),
-        ({"tags": ["a", "c"]}, {"all", "dev", "qa"}),
-        ({"tags": ["a", "b"], "tags_match": "all"}, {"dev"}),
-        ({"tags": ["a", "c"], "tags_match": "all"}, set()),
-        ({"tags": ["none"]}, set()),
-        ({"entry_type": "lesson"}, {"dev"}),
-        ({"entry_type": ["lesson", "summary"]}, {"dev", "qa"}),
-        ({"min_confidence": 0.2}, {"all", "dev", "qa", "both"}),
-        ({"min_confidence": 0.21}, {"dev", "qa", "both"}),
-        ({"scope": "project"}, {"qa"}),
-        ({"scope": "global"}, {"all", "dev", "both"}),
-        ({"source": "entry"}, {"all", "dev", "qa", "both"}),
-        ({"source": "asset"}, set()),
-        ({"asset_id": [str(uuid4())]}, set()),
-        ({"metadata": {"team": "red"}}, {"both"}),
-        ({"metadata": {"team": "red", "n": 1}}, {"both"}),
-        ({"metadata": {"x": {"y": 2}}}, {"both"}),
-        ({"metadata": {"team": "blue"}}, set()),
-        ({"role": "dev", "tags": ["b"], "entry_type": "lesson", "scope": "global"}, {"dev"}),
-    ],
-)
-async def test_a_filter_holds_in_every_mode(
-    admin: Caller, provider: FailingProvider, filters: dict[str, Any], expected: set[str]
-) -> None:
-    for text in ("word", *(entry["content"] for entry in ENTRIES)):
-        provider.vectors[text] = provider.direction(1.0)
-    await admin.post("/knowledge/entries/bulk", {"entries": ENTRIES})
-    for entry in ENTRIES:  # again, one by one, which waits for the vector
-        await admin.patch(
-            f"/knowledge/entries/{(await admin.post('/knowledge/entries', entry)).json()['id']}",
-            {"is_verified": True},
-        )
-    for mode in ("keyword", "semantic", "hybrid"):
-        found = await admin.search("word", mode=mode, **filters)
-        assert {hit["content"].split()[-1] for hit in found["results"]} == expected, mode
-
-
-async def test_superseded_and_expired_entries_are_hidden(admin: Caller) -> None:
-    new = await admin.add("The new word")
-    old = await admin.add("The old word", superseded_by_id=new["id"])
-    await admin.add("The late word", expires_at=(datetime.now(UTC) - timedelta(seconds=1)).isoformat())
-    await admin.add("The last word", expires_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
-    assert set(await admin.find("word")) == {"The new word", "The last word"}
-    found = await admin.search("word", mode="keyword", include_superseded=True)
-    assert {hit["content"] for hit in found["results"]} == {"The new word", "The old word", "The last word"}
-    assert {h["superseded_by_id"] for h in found["results"] if h["id"] == old["id"]} == {new["id"]}

@@ -31,7 +31,8 @@ with ours as (
 ), rights as (
   select 'schema ' || nspname as thing, nspowner as owner, coalesce(nspacl, acldefault('n', nspowner)) as acl from ours
   union all
-  select 'relation ' || n.nspname || '.' || c.relname || ' ' || c.relkind || c.relrowsecurity || c.relforcerowsecurity,
+  select 'relation ' || n.nspname || '.' || c.relname
+         || ' ' || c.relkind::text || c.relrowsecurity || c.relforcerowsecurity,
          c.relowner, coalesce(c.relacl, acldefault('r', c.relowner))
     from pg_class c join ours n on n.oid = c.relnamespace
    where not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')

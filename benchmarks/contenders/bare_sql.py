@@ -1,0 +1,76 @@
+"""The floor: the statements of a hybrid search over asyncpg, with its transactions and round trips, and no more."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+from pgvector.asyncpg import register_vector
+
+from app.db.search import SQL
+from app.db.statements import Statement
+from app.knowledge.plan import KEYWORD_POOL, SearchDefaults, make_plan
+from app.knowledge.query import SearchQuery
+from app.knowledge.semantic_leg import session_setup
+from benchmarks.contender import Contender, Question, Race
+
+CONNECTIONS = 10
+"""As many as the service's pool has by default."""
+
+
+@contextlib.asynccontextmanager
+async def enter(race: Race) -> AsyncIterator[Contender]:
+    """A pool of connections of the service's role."""
+    tenant = await race.services.tenants.context(race.dataset.tenant_id)
+    defaults = SearchDefaults()
+    plan = make_plan(SearchQuery(query="?"), tenant, defaults)
+    indexed = tenant.indexed and tenant.passages > defaults.exact_limit
+    integers = {"model_id": tenant.space.model_id, "dimensions": tenant.space.dimensions}
+    nearest = SQL["indexed" if indexed else "exact_all"].literal(**integers)
+    hydrate = SQL["hydrate"].literal(**integers)
+    begin = f"begin;select set_config('app.current_tenant', '{tenant.tenant_id}', true);"
+    end = "set local statement_timeout='30000ms';set local jit=off"
+    fixed = {
+        "tenant_id": tenant.tenant_id,
+        "filter": plan.query.entry_filter.as_row(),
+        "max_distance": 1 - plan.threshold + 1e-4,
+        "budget": defaults.keyword_budget,
+        "pool": max(KEYWORD_POOL, 2 * plan.wanted),
+        "limit": plan.wanted,
+    }
+
+    async with asyncpg.create_pool(
+        race.addresses.service, min_size=CONNECTIONS, max_size=CONNECTIONS, init=register_vector
+    ) as pool:
+
+        async def search(question: Question) -> int:
+            given = {**fixed, "query": question.text, "vector": question.vector}
+            async with pool.acquire() as connection:
+                await connection.execute(begin + end)
+                words = await _fetch(connection, SQL["keyword_leg"], given)
+                await connection.execute("commit")
+            async with pool.acquire() as connection:
+                await connection.execute(begin + session_setup(None) + end)
+                statement = nearest if not indexed else _limited(nearest, plan.wanted)
+                meanings = await _fetch(connection, statement, given)
+                # Which hits are read does not matter, how many does.
+                ids = list(dict.fromkeys(row["entry_id"] for row in (*meanings, *words)))[:10]
+                hits = await _fetch(connection, hydrate, {**given, "ids": ids})
+                await connection.execute("commit")
+            return len(hits)
+
+        yield Contender("bare SQL (floor)", search, workloads=("cached",), is_floor=True)
+
+
+async def _fetch(connection: Any, statement: Statement, values: dict[str, Any]) -> list[asyncpg.Record]:
+    rows: list[asyncpg.Record] = await connection.fetch(
+        statement.sql, *[values[name] for name in statement.parameters]
+    )
+    return rows
+
+
+def _limited(statement: Statement, limit: int) -> Statement:
+    """The service reads a cursor until it has enough; a limit reads as much in one round trip less."""
+    return Statement(statement.name, f"{statement.sql} limit {limit:d}", statement.parameters)

@@ -1,0 +1,21 @@
+"""The service class, called in the benchmark's own process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from app.knowledge.query import SearchQuery
+from benchmarks.contender import Contender, Question, Race
+
+
+@contextlib.asynccontextmanager
+async def enter(race: Race) -> AsyncIterator[Contender]:
+    """The services that the race was prepared with."""
+
+    async def search(question: Question) -> int:
+        result = await race.services.search.search(race.dataset.tenant_id, SearchQuery(query=question.text))
+        return len(result)
+
+    yield Contender("service in process", search)
+    await race.services.journal.flush()

@@ -1,0 +1,119 @@
+"""The service over HTTP: `knowledge serve` in a process of its own, on the same database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import orjson
+import psutil
+
+from app.auth.principal import Role
+from app.cli.tokens import make_token
+from benchmarks.contender import Contender, Question, Race
+from benchmarks.place import KEPT, ROOT
+
+START_SECONDS = 60
+
+
+@contextlib.asynccontextmanager
+async def enter(race: Race) -> AsyncIterator[Contender]:
+    """A running service, and keep-alive connections to it."""
+    port = _free_port()
+    token = make_token(race.settings, race.dataset.tenant_id, [Role.READER], "benchmark", 3600)
+    async with _serve(race, port) as process:
+        client = Client(f"http://127.0.0.1:{port}/knowledge/search", token)
+
+        async def search(question: Question) -> int:
+            answer = await client.post({"query": question.text})
+            return len(orjson.loads(answer)["results"])
+
+        try:
+            yield Contender(
+                "service over HTTP", search, memory=lambda: psutil.Process(process.pid).memory_info().rss
+            )
+        finally:
+            client.close()
+
+
+class Client:
+    """POSTs JSON over kept connections: a few lines, since an HTTP library would take longer than the service."""
+
+    def __init__(self, url: str, token: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
+        self._head = (
+            f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {token}\r\n"
+            "Content-Type: application/json\r\nContent-Length: "
+        ).encode()
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def post(self, value: object) -> bytes:
+        """Send one request; returns the body. Raises RuntimeError unless the answer is 200."""
+        reader, writer = (
+            self._idle.pop() if self._idle else await asyncio.open_connection(self._host, self._port)
+        )
+        body = orjson.dumps(value)
+        writer.write(self._head + str(len(body)).encode() + b"\r\n\r\n" + body)
+        head = await reader.readuntil(b"\r\n\r\n")
+        _, _, rest = head.lower().partition(b"content-length:")
+        answer = await reader.readexactly(int(rest.split(b"\r\n", 1)[0]))
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(
+                f"the service answered {head.splitlines()[0].decode()}: {answer[:500].decode()}"
+            )
+        self._idle.append((reader, writer))
+        return answer
+
+    def close(self) -> None:
+        """Close all connections."""
+        for _, writer in self._idle:
+            writer.close()
+
+
+@contextlib.asynccontextmanager
+async def _serve(race: Race, port: int) -> AsyncIterator[Process]:
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("KB_", "DATABASE_"))
+    }
+    environment |= {"KB_DATA_DIR": str(race.settings.database.data_dir.resolve()), "KB_PORT": str(port)}
+    code = "from app.cli.main import run; run()"
+    with (KEPT / "service.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, "serve", cwd=ROOT, env=environment, stdout=log, stderr=log
+        )
+    try:
+        await _await_ready(process, port)
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
+
+
+async def _await_ready(process: Process, port: int) -> None:
+    async with asyncio.timeout(START_SECONDS):
+        while True:
+            if process.returncode is not None:
+                raise RuntimeError(f"the service did not start; {KEPT / 'service.log'} says why")
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                line = await reader.readline()
+                writer.close()
+                if b" 200 " in line:
+                    return
+            await asyncio.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

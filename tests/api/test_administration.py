@@ -1,0 +1,232 @@
+"""What admins see and set, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from app.composition import Services
+from app.db.identifiers import new_id
+from tests.api.callers import Caller, make_token
+from tests.api.expectations import expect_fields, expect_problem, is_id, is_time
+from tests.knowledge.provider import FailingProvider
+
+SETTINGS = {
+    *("weights", "type_weights", "similarity_threshold", "fusion", "verified_boost", "keep_query_text"),
+    *("default_limit", "max_limit"),
+}
+
+
+async def test_the_stats_count_what_is_there(
+    admin: Caller,
+    stranger: Caller,
+    provider: FailingProvider,
+    work: Callable[[], Awaitable[None]],
+    api_services: Services,
+) -> None:
+    await stranger.add("Not counted")
+    await admin.upload("a.txt", b"The harbour opens at six", "text/plain")
+    await work()
+    await admin.add("Eine Tatsache über den Hafen und seine Öffnungszeiten")
+    await admin.add("A lesson about the harbour", entry_type="lesson")
+    provider.down = True
+    await admin.add("Waits for its vector", entry_type="lesson")
+    await admin.search("harbour")
+    await admin.search("zzz", mode="keyword")
+    await api_services.journal.flush()
+    stats = (await admin.get("/admin/stats")).json()
+    assert stats["entries"] == 4
+    assert stats["entries_by_type"] == {"chunk": 1, "fact": 1, "lesson": 2}
+    assert stats["entries_by_language"] == {"english": 3, "german": 1}
+    assert stats["assets_by_status"] == {"indexed": 1}
+    assert stats["pending_embeddings"] == 1
+    assert stats["model"] == {"provider": "mock", "name": provider.model.name, "dimensions": 16}
+    assert (stats["searches_24h"], stats["searches_without_results_24h"]) == (2, 1)
+    assert stats["fallback_rate_24h"] == 0.5
+    assert set(stats) >= {"passages", "indexed", "jobs"}
+
+
+async def test_settings_have_their_defaults_and_keep_changes(admin: Caller, stranger: Caller) -> None:
+    settings = (await admin.get("/admin/settings")).json()
+    assert set(settings) == SETTINGS
+    assert (settings["fusion"], settings["weights"], settings["keep_query_text"]) == ("rrf", None, False)
+    changes = {
+        "weights": {"semantic": 0.2, "keyword": 0.8},
+        "similarity_threshold": 0.25,
+        "fusion": "score",
+        "verified_boost": 3.0,
+        "keep_query_text": True,
+        "default_limit": 4,
+        "max_limit": 8,
+    }
+    answer = await admin.patch("/admin/settings", changes)
+    assert answer.status_code == 200
+    assert {name: answer.json()[name] for name in changes} == changes
+    assert (await admin.get("/admin/settings")).json() == answer.json()
+    back = (await admin.patch("/admin/settings", dict.fromkeys(changes))).json()
+    assert back == settings == (await stranger.get("/admin/settings")).json()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("weights", v) for v in ({"semantic": 0.5, "keyword": 0.6}, {"semantic": 1}, [1, 0], "x")),
+        *(("similarity_threshold", v) for v in (-0.1, 1.1, "x")),
+        *(("fusion", v) for v in ("max", 1)),
+        *(("verified_boost", v) for v in (-1, 101, "x")),
+        *(("type_weights", v) for v in ({"novel": 1}, {"fact": -1}, {"fact": 101}, [1], {"\x00": 1})),
+        *(("default_limit", v) for v in (0, 101, 1.5, "3", True)),
+        *(("max_limit", v) for v in (0, 101)),
+        *(("keep_query_text", v) for v in (7, [])),
+        ("tenant_id", "x"),
+    ],
+)
+async def test_a_setting_outside_its_range_is_refused(admin: Caller, field: str, value: Any) -> None:
+    before = (await admin.get("/admin/settings")).json()
+    answer = await admin.patch("/admin/settings", {"fusion": "score", field: value})
+    errors = expect_problem(answer, 422)["errors"]
+    assert {error["field"].partition(".")[0] for error in errors} == {field}
+    assert (await admin.get("/admin/settings")).json() == before
+
+
+async def test_settings_decide_where_a_search_says_nothing(admin: Caller, provider: FailingProvider) -> None:
+    provider.vectors["pier"] = provider.direction(1.0)
+    provider.vectors["Near"] = provider.direction(0.6, 0.8)
+    await admin.add("Near")
+    await admin.add("The pier is long")
+    assert [h["content"] for h in (await admin.search("pier", similarity_threshold=0.5))["results"]] == [
+        *("Near", "The pier is long"),
+    ]
+    await admin.patch(
+        "/admin/settings",
+        {"similarity_threshold": 0.5, "weights": {"semantic": 0.1, "keyword": 0.9}, "max_limit": 5},
+    )
+    found = await admin.search("pier", explain=True)
+    assert [hit["content"] for hit in found["results"]] == ["The pier is long", "Near"]
+    assert found["results"][0]["score"] == pytest.approx(0.9 / 61)
+    assert found["debug_info"]["similarity_threshold"] == 0.5
+    await admin.patch("/admin/settings", {"similarity_threshold": 0.7, "fusion": "score"})
+    found = await admin.search("pier", explain=True)
+    assert [hit["content"] for hit in found["results"]] == ["The pier is long"]
+    assert found["debug_info"]["fusion"] == "score"
+    own = await admin.search("pier", explain=True, similarity_threshold=0.1, fusion="rrf")
+    assert len(own["results"]) == 2
+    assert own["debug_info"]["fusion"] == "rrf"
+    expect_fields(await admin.post("/knowledge/search", {"query": "pier", "limit": 6}), "limit")
+
+
+async def test_a_limit_of_the_tenant_below_the_services_default_holds(admin: Caller) -> None:
+    await admin.post("/knowledge/entries/bulk", {"entries": [{"content": f"word {n}"} for n in range(6)]})
+    await admin.patch("/admin/settings", {"max_limit": 2})
+    assert len(await admin.find("word")) == 2
+    await admin.patch("/admin/settings", {"max_limit": None, "default_limit": 4})
+    assert len(await admin.find("word")) == 4
+
+
+async def test_boosts_use_the_tenants_factors(admin: Caller) -> None:
+    await admin.patch("/admin/settings", {"type_weights": {"fact": 5}, "verified_boost": 2})
+    await admin.add("word", is_verified=True)
+    found = await admin.search("word", mode="keyword", boost=["type", "verified"], explain=True)
+    assert found["debug_info"]["hits"][0]["boosts"] == {"type": 5, "verified": 2}
+    assert found["results"][0]["score"] == pytest.approx(0.3 / 61 * 10)
+
+
+async def test_the_audit_says_who_did_what_and_no_content(admin: Caller, http: httpx.AsyncClient) -> None:
+    writer = Caller(http, admin.tenant_id, make_token(admin.tenant_id, Role.CREATOR, subject="carl"))
+    entry = await writer.add("Secret of the harbour", title="Hidden")
+    path = f"/knowledge/entries/{entry['id']}"
+    await admin.patch(path, {"tags": ["t"]})
+    await writer.delete(path)
+    asset = (await writer.upload("secret.txt", b"Secret of the asset", "text/plain")).json()
+    await writer.delete(f"/knowledge/assets/{asset['id']}")
+    await admin.patch("/admin/settings", {"fusion": "score"})
+    first = (await admin.get("/admin/audit", params={"limit": 4})).json()
+    rest = (await admin.get("/admin/audit", params={"limit": 4, "cursor": first["next_cursor"]})).json()
+    items = first["items"] + rest["items"]
+    assert [(i["actor"], i["action"], i["subject_ids"]) for i in items] == [
+        ("ada", "settings.update", []),
+        ("carl", "asset.delete", [asset["id"]]),
+        ("carl", "asset.upload", [asset["id"]]),
+        ("carl", "entry.delete", [entry["id"]]),
+        ("ada", "entry.update", [entry["id"]]),
+        ("carl", "entry.write", [entry["id"]]),
+    ]
+    for item in items:
+        assert set(item) == {"id", "at", "actor", "action", "subject_ids", "detail"}
+        assert is_id(item["id"])
+        assert is_time(item["at"])
+        assert not any(word in str(item) for word in ("Secret", "Hidden", "secret.txt"))
+
+
+async def test_a_search_has_a_receipt_for_its_own_tenants_admin(
+    admin: Caller, reader: Caller, stranger: Caller, api_services: Services
+) -> None:
+    await admin.add("The harbour opens at six")
+    found = await reader.search("The harbour opens at six", rrf_k=7)
+    await api_services.journal.flush()
+    path = f"/admin/searches/{found['metadata']['search_id']}"
+    receipt = (await admin.get(path)).json()
+    assert receipt["search_id"] == found["metadata"]["search_id"]
+    assert (receipt["subject"], receipt["rrf_k"], receipt["mode"]) == ("rita", 7, "hybrid")
+    assert is_time(receipt["at"])
+    (hit,) = receipt["ranking"]
+    assert (hit["id"], hit["semantic_rank"], hit["keyword_rank"]) == (found["results"][0]["id"], 1, 1)
+    assert hit["score"] == found["results"][0]["score"]
+    assert "harbour" not in str(receipt)
+    unknown = expect_problem(await admin.get(f"/admin/searches/{uuid4()}"), 404)
+    foreign = expect_problem(await stranger.get(path), 404)
+    assert unknown["detail"] == foreign["detail"]
+
+
+async def test_a_receipt_keeps_the_query_where_the_tenant_wants_it(
+    admin: Caller, api_services: Services
+) -> None:
+    await admin.patch("/admin/settings", {"keep_query_text": True})
+    found = await admin.search("where is the harbour")
+    await api_services.journal.flush()
+    receipt = (await admin.get(f"/admin/searches/{found['metadata']['search_id']}")).json()
+    assert receipt["query"] == "where is the harbour"
+
+
+async def test_platform_admins_create_list_and_delete_tenants(
+    platform: Caller, http: httpx.AsyncClient
+) -> None:
+    slug = f"p-{new_id().hex}"
+    answer = await platform.post("/admin/tenants", {"slug": slug, "name": "Port Authority"})
+    assert answer.status_code == 201
+    tenant = answer.json()
+    assert set(tenant) == {"id", "slug", "name", "created_at"}
+    assert (tenant["slug"], tenant["name"]) == (slug, "Port Authority")
+    assert answer.headers["location"] == f"/admin/tenants/{tenant['id']}"
+    assert is_id(tenant["id"])
+    assert is_time(tenant["created_at"])
+    expect_problem(await platform.post("/admin/tenants", {"slug": slug}), 409)
+    listed = (await platform.get("/admin/tenants")).json()
+    assert listed["items"][-1] == tenant
+    assert listed["next_cursor"] is None
+    caller = Caller(http, tenant["id"], make_token(tenant["id"], Role.READER))
+    assert (await caller.search("anything"))["results"] == []
+    assert (await platform.delete(f"/admin/tenants/{tenant['id']}")).status_code == 204
+    expect_problem(await platform.delete(f"/admin/tenants/{tenant['id']}"), 404)
+    assert tenant not in (await platform.get("/admin/tenants")).json()["items"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        *(
+            ({"slug": slug}, "slug")
+            for slug in ("", "-a", "A", "a b", "ä", "a" * 64, "a\n", "a\x00", None, 1)
+        ),
+        *(({"slug": "fine", "name": name}, "name") for name in ("", "  ", "x" * 201, "\x00", 1)),
+        ({}, "slug"),
+        ({"slug": "fine", "id": "x"}, "id"),
+    ],
+)
+async def test_a_tenant_that_cannot_be_is_refused(platform: Caller, body: Any, field: str) -> None:
+    expect_fields(await platform.post("/admin/tenants", body), field)

@@ -1,0 +1,111 @@
+"""Many entries in one request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.callers import Caller
+from tests.api.expectations import expect_fields, is_id
+
+PATH = "/knowledge/entries/bulk"
+
+
+async def write(admin: Caller, *entries: Any) -> list[dict[str, Any]]:
+    """The results of a bulk write, their form checked."""
+    body = json.dumps({"entries": entries})
+    answer = await admin.post(PATH, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200, answer.text
+    assert set(answer.json()) == {"results"}
+    results: list[dict[str, Any]] = answer.json()["results"]
+    assert [result["index"] for result in results] == list(range(len(entries)))
+    for result in results:
+        assert set(result) == {"index", "id", "status", "error"}
+        failed = result["status"] == "failed"
+        assert (result["id"] is None, bool(result["error"])) == (failed, failed)
+        assert failed or is_id(result["id"])
+    return results
+
+
+async def test_a_thousand_entries_are_stored_and_repeats_change_nothing(admin: Caller) -> None:
+    entries = [{"content": f"Entry number {n}", "external_id": f"E{n}"} for n in range(1_000)]
+    first = await write(admin, *entries)
+    assert {result["status"] for result in first} == {"created"}
+    assert len({result["id"] for result in first}) == 1_000
+    again = await write(admin, *entries)
+    assert {result["status"] for result in again} == {"unchanged"}
+    assert [r["id"] for r in again] == [r["id"] for r in first]
+    assert (await admin.get("/admin/stats")).json()["entries"] == 1_000
+
+
+@pytest.mark.parametrize("count", [0, 1_001])
+async def test_a_wrong_number_of_entries_is_refused(admin: Caller, count: int) -> None:
+    answer = await admin.post(PATH, {"entries": [{"content": f"Entry {n}"} for n in range(count)]})
+    expect_fields(answer, "entries")
+    assert (await admin.get("/knowledge/entries")).json()["items"] == []
+
+
+@pytest.mark.parametrize("body", [{}, {"entries": {}}, {"entries": None}, {"entries": "x"}, []])
+async def test_a_body_without_a_list_is_refused(admin: Caller, body: Any) -> None:
+    assert (await admin.post(PATH, body)).status_code == 422
+
+
+async def test_refused_entries_do_not_keep_the_others_from_being_stored(admin: Caller) -> None:
+    parent = (await admin.add("The parent"))["id"]
+    results = await write(
+        admin,
+        {"content": "good"},
+        {"content": ""},
+        {"content": "child", "parent_id": parent},
+        {"content": "orphan", "parent_id": "0190b8f6-0000-7000-8000-000000000000"},
+        {"title": "no content"},
+        {"content": "x", "surprise": 1},
+        {"content": "nul \x00"},
+        {"content": "lone \ud800"},
+        {"content": "key", "\ud800": 1},
+        {"content": "meta", "metadata": {"a": "\ud800"}},
+        {"content": "x", "entry_type": "chunk"},
+        {"content": "x", "expires_at": "2030-01-01T00:00:00"},
+        7,
+        None,
+        ["content"],
+        {"content": "also good", "tags": ["t"]},
+    )
+    stored = [result["index"] for result in results if result["status"] == "created"]
+    assert stored == [0, 2, 15]
+    errors = {result["index"]: result["error"] for result in results if result["error"]}
+    for index, field in ((1, "content"), (3, "parent_id"), (4, "content"), (5, "surprise"), (9, "metadata")):
+        assert errors[index].startswith(f"{field}: ")
+    assert set(await admin.find("good")) == {"good", "also good"}
+
+
+async def test_repeats_within_one_request_are_written_in_turn(admin: Caller) -> None:
+    results = await write(
+        admin,
+        {"content": "one", "external_id": "A"},
+        {"content": "two", "external_id": "A"},
+        {"content": "two", "external_id": "A"},
+        {"content": "three"},
+        {"content": "three"},
+        {"content": "three", "tags": ["t"]},
+    )
+    assert [r["status"] for r in results] == [
+        *("created", "updated", "unchanged"),
+        *("created", "unchanged", "updated"),
+    ]
+    assert len({r["id"] for r in results}) == 2
+    assert {(await admin.get(f"/knowledge/entries/{r['id']}")).json()["content"] for r in results} == {
+        "two",
+        "three",
+    }
+
+
+async def test_the_vectors_of_a_bulk_follow_in_the_background(admin: Caller, work: Any) -> None:
+    results = await write(admin, {"content": "first of two"}, {"content": "second of two"})
+    assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 2
+    await work()
+    assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 0
+    entry = (await admin.get(f"/knowledge/entries/{results[0]['id']}")).json()
+    assert entry["embedding_status"] == "ready"

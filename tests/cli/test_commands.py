@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import PROGRAM, CommandLine, start_program
+
+COMMANDS = (
+    ("serve",),
+    ("worker",),
+    ("migrate",),
+    ("token",),
+    ("tenant", "create"),
+    ("tenant", "list"),
+    ("tenant", "delete"),
+    ("ingest",),
+    ("search",),
+    ("related",),
+    ("import",),
+    ("export",),
+    ("model", "add"),
+    ("model", "list"),
+    ("doctor",),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_shows_examples(knowledge: CommandLine, command: tuple[str, ...]) -> None:
+    text = knowledge.succeed(*command, "--help").out
+    _, _, shown = text.partition("Examples:\n")
+    assert f"  knowledge {' '.join(command)}" in shown
+
+
+def test_help_lists_every_command(knowledge: CommandLine) -> None:
+    text = knowledge.succeed("--help").out
+    for name in {command[0] for command in COMMANDS} | {"eval", "bench"}:
+        assert f"\n  {name} " in text
+    assert knowledge().out == text
+
+
+def test_evaluation_commands_reach_their_own_help(knowledge: CommandLine) -> None:
+    assert "--qrels" in knowledge.succeed("eval", "--help").out
+
+
+def test_help_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, app.cli.main\n"
+        "heavy = {'asyncpg', 'fastapi', 'numpy', 'onnxruntime', 'pydantic', 'rich', 'sqlalchemy', 'uvicorn'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("serch", "x"), "'search'"),
+        (("search",), "QUERY"),
+        (("search", "x"), "--tenant"),
+        (("search", "x", "-t", "a", "--mode", "psychic"), "hybrid"),
+        (("serve", "--port", "70000"), "65535"),
+        (("token", "--role", "king"), "reader"),
+        (("related", "not-an-id", "-t", "a"), "ID"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(
+    knowledge: CommandLine, arguments: tuple[str, ...], reason: str
+) -> None:
+    result = knowledge(*arguments)
+    assert result.status == 2
+    assert result.out == ""
+    assert result.err.count("\n") == 1
+    assert result.err.startswith("error: ")
+    assert reason in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("search", "x", "-t", "nobody"), "there is no tenant 'nobody'"),
+        (("search", " ", "-t", "nobody"), "query: must have 1 to 10000 characters"),
+        (("search", "x", "-t", "nobody", "-n", "101"), "limit: must be between 1 and 100"),
+        (("import", "missing.jsonl", "-t", "nobody"), "there is no file missing.jsonl"),
+        (("ingest", "missing/*.md", "-t", "nobody"), "there is no file missing/*.md"),
+        (
+            ("export", "-t", "nobody", "-o", "missing/out.jsonl"),
+            "missing/out.jsonl: No such file or directory",
+        ),
+        (("tenant", "create", "Not A Slug"), "slug: must be 1 to 63"),
+        (("tenant", "delete", "nobody", "--yes"), "there is no tenant 'nobody'"),
+        (("tenant", "delete", "nobody"), "--yes: is needed"),
+        (("token", "--role", "reader"), "--tenant"),
+        (("model", "add", "--provider", "local", "--model", "huge"), "EMBEDDING_MODEL"),
+    ],
+)
+def test_failure_is_one_line_and_status_1(
+    knowledge: CommandLine, arguments: tuple[str, ...], reason: str
+) -> None:
+    result = knowledge(*arguments)
+    assert result.status == 1
+    assert result.out == ""
+    assert result.err.count("\n") == 1
+    assert reason in result.err
+
+
+def test_wrong_setting_is_one_line_that_names_it(
+    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KB_PORT", "nonsense")
+    result = knowledge("tenant", "list")
+    assert (result.status, result.err) == (1, "error: KB_PORT: must be a whole number from 1 to 65535\n")
+
+
+def test_traceback_is_shown_at_debug_only(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = knowledge("search", "x", "-t", "nobody")
+    monkeypatch.setenv("LOG_LEVEL", "debug")
+    loud = knowledge("search", "x", "-t", "nobody")
+    assert "tenants.py" not in quiet.err
+    assert "tenants.py" in loud.err
+    assert loud.err.endswith(quiet.err)
+
+
+def test_output_cut_short_by_its_reader_ends_quietly(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
+    many = tmp_path / "many.jsonl"
+    many.write_text("".join(f'{{"content": "{n} {"x" * 2000}"}}\n' for n in range(60)))
+    knowledge.succeed("import", str(many), "-t", tenant, "--no-wait")
+    line = f"'{PROGRAM}' export -t {tenant} | head -c 100 >/dev/null"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_program_is_installed_under_its_name(knowledge: CommandLine) -> None:
+    process = start_program("tenant", "list", "--json")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out[:1]) == (0, "["), err

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.cli.files import find_files, name_file
+from app.errors import InvalidInput
+from tests.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A folder with two texts, one of them deeper, a hidden one, and an image."""
+    folder = tmp_path / "docs"
+    (folder / "deep").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "tides.md").write_text("# Tides\n\nThe harbour falls dry at spring tide.\n")
+    (folder / "deep" / "moorings.txt").write_text("Every mooring is inspected in March.\n")
+    (folder / ".hidden.txt").write_text("hidden\n")
+    (folder / ".git" / "config.txt").write_text("hidden too\n")
+    (folder / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    return folder
+
+
+def test_files_of_a_folder_are_found_without_hidden_ones(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(docs.parent)
+    found = [(f.external_id, f.named) for f in find_files(["docs"])]
+    assert found == [("docs/photo.png", False), ("docs/tides.md", False), ("docs/deep/moorings.txt", False)]
+
+
+def test_files_are_found_by_pattern_and_each_once(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(docs)
+    found = [f.external_id for f in find_files(["tides.md", "**/*.txt", str(docs / "tides.md")])]
+    assert found == ["tides.md", "deep/moorings.txt"]
+    with pytest.raises(InvalidInput, match=r"there is no file \*\.pdf"):
+        list(find_files(["*.pdf"]))
+
+
+def test_file_elsewhere_is_known_by_its_whole_path(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(docs / "deep")
+    assert name_file(Path("../tides.md")) == (docs / "tides.md").as_posix()
+    assert name_file(Path("./moorings.txt")) == "moorings.txt"
+
+
+def test_ingest_makes_files_searchable_and_repeats_nothing(
+    knowledge: CommandLine, tenant: str, docs: Path
+) -> None:
+    first = knowledge.succeed("ingest", "docs", "-t", tenant, "--tag", "harbour", "--json")
+    assert (first.json["files"], first.json["indexed"], first.json["failed"]) == (3, 2, [])
+    assert first.json["skipped"][0]["path"] == "docs/photo.png"
+    assert "files: 2 of 2" in first.err or "files: 3 of 3" in first.err
+
+    (hit,) = knowledge.succeed("search", "inspected", "-t", tenant, "--mode", "keyword", "--json").json[
+        "results"
+    ]
+    assert (hit["asset_name"], hit["tags"]) == ("moorings.txt", ["harbour"])
+
+    again = knowledge.succeed("ingest", "docs", "-t", tenant, "--tag", "harbour")
+    assert again.out == "3 files: 0 indexed, 2 unchanged, 1 skipped, 0 failed\n"
+
+    (docs / "tides.md").write_text("# Tides\n\nThe harbour is dredged now.\n")
+    changed = knowledge.succeed("ingest", "docs", "-t", tenant, "--json")
+    assert (changed.json["indexed"], changed.json["unchanged"]) == (1, 1)
+    results = knowledge.succeed("search", "harbour", "-t", tenant, "--mode", "keyword", "--json").json[
+        "results"
+    ]
+    assert [hit["content"] for hit in results if hit["asset_name"] == "tides.md"] == [
+        "# Tides\n\nThe harbour is dredged now."
+    ]
+
+
+def test_ingest_reports_files_that_failed_by_its_status(
+    knowledge: CommandLine, tenant: str, docs: Path
+) -> None:
+    (docs / "empty.txt").touch()
+    (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF\n")
+    for _ in range(2):
+        result = knowledge("ingest", "docs/empty.txt", "docs/broken.pdf", "docs/photo.png", "-t", tenant)
+        assert result.status == 1
+        assert result.out == "3 files: 0 indexed, 0 unchanged, 0 skipped, 3 failed\n"
+        assert "failed: docs/empty.txt: file: the file is empty\n" in result.err
+        assert "failed: docs/broken.pdf: " in result.err
+        assert "failed: docs/photo.png: " in result.err
