@@ -73,7 +73,7 @@ class EntryService:
             new_entry_values(draft.given)
         async with self._database.tenant_session(tenant_id) as session:
             await _check_references(session, [draft])
-            (result,) = await self._write(session, [draft], actor)
+            (result,) = await self._write(session, [draft], actor, delay=EMBEDDING_WAIT + 1)
         assert result.id is not None
         if result.status != "unchanged":
             await self._embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
@@ -105,7 +105,7 @@ class EntryService:
             while drafts:
                 firsts = {d.key: d for d in reversed(drafts)}
                 turn = [d for d in drafts if firsts[d.key] is d]
-                for result in await self._write(session, turn, actor):
+                for result in await self._write(session, turn, actor, delay=0.0):
                     results[result.index] = result
                 drafts = [d for d in drafts if firsts[d.key] is not d]
         self._jobs.wake()
@@ -206,8 +206,10 @@ class EntryService:
             await db.delete_entry(session, entry_id)
             await records.write_audit(session, actor, "entry.delete", [entry_id], {})
 
-    async def _write(self, session: TenantSession, drafts: Sequence[Draft], actor: str) -> list[BulkResult]:
-        """Insert or update drafts that do not repeat one another."""
+    async def _write(
+        self, session: TenantSession, drafts: Sequence[Draft], actor: str, *, delay: float
+    ) -> list[BulkResult]:
+        """Insert or update drafts that do not repeat one another; the queue embeds after `delay` seconds."""
         results: list[BulkResult] = []
         remaining = list(drafts)
         for _ in range(5):
@@ -263,7 +265,7 @@ class EntryService:
         if new_texts:
             await vectors.drop_vectors(session, new_texts)
             await vectors.mark_pending(session, new_texts)
-            await self._jobs.enqueue(session, "embed_entries", "entries", delay=6.0)
+            await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
         return {u["id"] for u in updates}
 
 

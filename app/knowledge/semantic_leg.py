@@ -41,6 +41,8 @@ def session_setup(ef_search: int | None) -> str:
         # The statements hold what the planner must see as literals; planning anew for 32 partitions would cost
         # more than the search.
         "set local plan_cache_mode=force_generic_plan;"
+        # A cursor has no limit that the planner could see: it would sort every passage instead of using the index.
+        "set local enable_sort=off;"
     )
 
 

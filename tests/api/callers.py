@@ -71,6 +71,6 @@ class Caller:
         found = await self.search(query, **{"mode": "keyword", **fields})
         return [hit["content"] for hit in found["results"]]
 
-    async def upload(self, name: str, data: bytes, media_type: str, **form: str) -> httpx.Response:
+    async def upload(self, name: str, data: bytes, media_type: str, **form: Any) -> httpx.Response:
         """Upload a file."""
         return await self.post("/knowledge/assets", files={"file": (name, data, media_type)}, data=form)

@@ -44,3 +44,8 @@ def is_id(value: Any) -> bool:
 def is_time(value: Any) -> bool:
     """Whether it is an ISO 8601 time with a zone."""
     return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+
+
+def each(field: str, *values: Any) -> list[tuple[str, Any]]:
+    """A field with each of these values, as cases of a parametrised test."""
+    return [(field, value) for value in values]

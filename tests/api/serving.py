@@ -24,7 +24,7 @@ async def serve(app: FastAPI) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     running = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110 (the server has no event for it)
         await asyncio.sleep(0.01)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"

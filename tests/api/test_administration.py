@@ -13,7 +13,7 @@ from app.auth.principal import Role
 from app.composition import Services
 from app.db.identifiers import new_id
 from tests.api.callers import Caller, make_token
-from tests.api.expectations import expect_fields, expect_problem, is_id, is_time
+from tests.api.expectations import each, expect_fields, expect_problem, is_id, is_time
 from tests.knowledge.provider import FailingProvider
 
 SETTINGS = {
@@ -75,14 +75,14 @@ async def test_settings_have_their_defaults_and_keep_changes(admin: Caller, stra
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("weights", v) for v in ({"semantic": 0.5, "keyword": 0.6}, {"semantic": 1}, [1, 0], "x")),
-        *(("similarity_threshold", v) for v in (-0.1, 1.1, "x")),
-        *(("fusion", v) for v in ("max", 1)),
-        *(("verified_boost", v) for v in (-1, 101, "x")),
-        *(("type_weights", v) for v in ({"novel": 1}, {"fact": -1}, {"fact": 101}, [1], {"\x00": 1})),
-        *(("default_limit", v) for v in (0, 101, 1.5, "3", True)),
-        *(("max_limit", v) for v in (0, 101)),
-        *(("keep_query_text", v) for v in (7, [])),
+        *each("weights", {"semantic": 0.5, "keyword": 0.6}, {"semantic": 1}, [1, 0], "x"),
+        *each("similarity_threshold", -0.1, 1.1, "x"),
+        *each("fusion", "max", 1),
+        *each("verified_boost", -1, 101, "x"),
+        *each("type_weights", {"novel": 1}, {"fact": -1}, {"fact": 101}, [1], {"\x00": 1}),
+        *each("default_limit", 0, 101, 1.5, "3", True),
+        *each("max_limit", 0, 101),
+        *each("keep_query_text", 7, []),
         ("tenant_id", "x"),
     ],
 )

@@ -53,11 +53,11 @@ OPEN = {"GET /healthz", "GET /readyz"}
 
 
 @pytest.fixture
-async def ids(admin: Caller) -> AsyncIterator[dict[str, str]]:
+async def ids(admin: Caller) -> dict[str, str]:
     """Ids for the places of a path: things that exist, where that is possible."""
     entry = await admin.post("/knowledge/entries", {"content": "the entry"})
     asset = await admin.upload("a.txt", b"the asset", "text/plain")
-    yield {
+    return {
         "entry_id": entry.json()["id"],
         "asset_id": asset.json()["id"],
         "search_id": UNKNOWN,

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests.api.callers import Caller
-from tests.api.expectations import expect_fields, expect_problem, is_id, is_time
+from tests.api.expectations import each, expect_fields, expect_problem, is_id, is_time
 from tests.knowledge.provider import FailingProvider
 
 ENTRY = {
@@ -98,27 +98,21 @@ async def test_an_entry_is_stored_and_found_by_words_while_the_provider_is_down(
 
 
 REFUSED: list[tuple[str, Any]] = [
-    *(("content", value) for value in ("", "  \n", None, 1, "x" * 100_001, "a\x00", "\ud800")),
-    *(("entry_type", value) for value in ("chunk", "novel", None, 1)),
-    *(("title", value) for value in ("", "  ", "x" * 1001, "\x00", 1)),
-    *(("tags", value) for value in ("a", [""], [None], ["x" * 101], ["\x00"], ["\udfff"], ["t"] * 51, None)),
-    *(("roles", value) for value in ([], ["boss"], "dev", None, ["all"] * 5)),
-    *(("confidence", value) for value in (-0.1, 1.1, float("nan"), "1", True, None)),
-    *(("scope", value) for value in ("galaxy", None)),
-    *(("parent_id", value) for value in ("x", 1, str(uuid4()))),
-    *(("source_ids", value) for value in (["x"], "x", [str(uuid4())], [str(uuid4())] * 101)),
-    *(("superseded_by_id", value) for value in ("x", str(uuid4()))),
-    *(
-        ("metadata", value)
-        for value in ([], "x", {"a": "\x00"}, {"\ud800": 1}, {"a": "x" * 70_000}, {"a": 10**30})
-    ),
-    *(("language", value) for value in ("klingon", "English", "", 1, "english; drop")),
-    *(
-        ("expires_at", value)
-        for value in ("soon", "2030-01-01T00:00:00", "2030-01-01", 1e30, {}, "2030-13-01T00:00Z")
-    ),
-    *(("is_verified", value) for value in ("yes", 1, None)),
-    *(("external_id", value) for value in ("", " ", "x" * 513, "\x00", 7)),
+    *each("content", "", "  \n", None, 1, "x" * 100_001, "a\x00", "\ud800"),
+    *each("entry_type", "chunk", "novel", None, 1),
+    *each("title", "", "  ", "x" * 1001, "\x00", 1),
+    *each("tags", "a", [""], [None], ["x" * 101], ["\x00"], ["\udfff"], ["t"] * 51, None),
+    *each("roles", [], ["boss"], "dev", None, ["all"] * 5),
+    *each("confidence", -0.1, 1.1, float("nan"), "1", True, None),
+    *each("scope", "galaxy", None),
+    *each("parent_id", "x", 1, str(uuid4())),
+    *each("source_ids", ["x"], "x", [str(uuid4())], [str(uuid4())] * 101),
+    *each("superseded_by_id", "x", str(uuid4())),
+    *each("metadata", [], "x", {"a": "\x00"}, {"\ud800": 1}, {"a": "x" * 70_000}, {"a": 10**30}),
+    *each("language", "klingon", "English", "", 1, "english; drop"),
+    *each("expires_at", "soon", "2030-01-01T00:00:00", "2030-01-01", 1e30, {}, "2030-13-01T00:00Z"),
+    *each("is_verified", "yes", 1, None),
+    *each("external_id", "", " ", "x" * 513, "\x00", 7),
     *((name, "x") for name in ("id", "tenant_id", "asset_id", "version", "created_at", "surprise")),
 ]
 
@@ -250,10 +244,10 @@ async def test_a_list_comes_in_pages_newest_first(admin: Caller) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("limit", v) for v in ("0", "201", "x", "1.5", "", "9" * 30)),
-        *(("cursor", v) for v in ("", "x", "é", "A" * 30, "\x00", "f_________8" + "A" * 21)),
-        *(("tag", v) for v in ("\x00", "x" * 101)),
-        *(("external_id", v) for v in ("\x00", "x" * 513)),
+        *each("limit", "0", "201", "x", "1.5", "", "9" * 30),
+        *each("cursor", "", "x", "é", "A" * 30, "\x00", "f_________8" + "A" * 21),
+        *each("tag", "\x00", "x" * 101),
+        *each("external_id", "\x00", "x" * 513),
         ("entry_type", "novel"),
         ("asset_id", "x"),
     ],

@@ -106,7 +106,7 @@ async def test_a_callers_request_id_is_kept_when_it_is_one(admin: Caller) -> Non
 class BrokenRelated(RelatedService):
     """Fails as no service should."""
 
-    async def related(self, *_args: object) -> list[RelatedEntry]:  # type: ignore[override]
+    async def related(self, *_args: object) -> list[RelatedEntry]:
         raise RuntimeError("select secret from postgresql://kb:hunter2@db/kb")
 
 

@@ -21,7 +21,7 @@ from app.knowledge.search import KnowledgeSearchService
 from app.main import create_app
 from app.settings import IngestionSettings, SearchSettings, Settings
 from tests.api.callers import Caller, open_client
-from tests.api.expectations import expect_fields, expect_problem
+from tests.api.expectations import each, expect_fields, expect_problem
 from tests.db.cluster import TestDatabase
 from tests.knowledge.provider import FailingProvider
 
@@ -76,34 +76,31 @@ NAN, INFINITY = float("nan"), float("inf")
 UNIT = [1.0] + [0.0] * 15
 
 REFUSED: list[tuple[str, Any]] = [
-    *(("query", value) for value in ("", " \n\t ", None, 7, ["word"], "x" * 10_001, "a\x00b", "a\ud800b")),
-    *(("mode", value) for value in ("fast", "", None, 1)),
-    *(("limit", value) for value in (0, -1, 21, 10**30, 1.5, 3.0, "3", True, NAN)),
-    *(("similarity_threshold", value) for value in (-0.01, 1.01, NAN, INFINITY, "0.3", True)),
+    *each("query", "", " \n\t ", None, 7, ["word"], "x" * 10_001, "a\x00b", "a\ud800b"),
+    *each("mode", "fast", "", None, 1),
+    *each("limit", 0, -1, 21, 10**30, 1.5, 3.0, "3", True, NAN),
+    *each("similarity_threshold", -0.01, 1.01, NAN, INFINITY, "0.3", True),
     *(("weights", {"semantic": a, "keyword": b}) for a, b in ((0.5, 0.6), (1, 1), (0, 0), (0.7, 0.3 + 2e-9))),
     *(("weights", {"semantic": a, "keyword": b}) for a, b in ((-0.1, 1.1), (NAN, 0.3), (INFINITY, 0))),
-    *(
-        ("weights", value)
-        for value in ({"semantic": 1}, {"semantic": 0.7, "keyword": 0.3, "x": 0}, [0.7, 0.3])
-    ),
-    *(("role", value) for value in ("boss", "", ["dev"])),
-    *(("tags", value) for value in ("a", [""], [1], ["x" * 101], ["a\x00"], ["\ud800"], ["t"] * 101)),
-    *(("tags_match", value) for value in ("none", None)),
-    *(("entry_type", value) for value in ("novel", ["fact", "novel"], 1, {})),
-    *(("min_confidence", value) for value in (-0.1, 1.1, NAN, "1")),
-    *(("scope", value) for value in ("galaxy", 1)),
-    *(("source", value) for value in ("web", 1)),
-    *(("asset_id", value) for value in ("x", ["x"], [1], [str(UUID(int=1))] * 1001)),
-    *(("metadata", value) for value in ([], "x", {"a": "\x00"}, {"a": "\ud800"}, {"a": "x" * 70_000})),
-    *(("include_superseded", value) for value in ("yes", 1, None)),
-    *(("boost", value) for value in ("type", ["fame"], None)),
-    *(("fusion", value) for value in ("max", 1)),
-    *(("rrf_k", value) for value in (0, 1001, 60.5, "60", None)),
-    *(("ef_search", value) for value in (9, 201, 64.5, "64")),
-    *(("query_embedding", value) for value in ([], [0.0] * 16, UNIT[:15], [*UNIT, 0.0], ["1"] * 16, "x")),
+    *each("weights", {"semantic": 1}, {"semantic": 0.7, "keyword": 0.3, "x": 0}, [0.7, 0.3]),
+    *each("role", "boss", "", ["dev"]),
+    *each("tags", "a", [""], [1], ["x" * 101], ["a\x00"], ["\ud800"], ["t"] * 101),
+    *each("tags_match", "none", None),
+    *each("entry_type", "novel", ["fact", "novel"], 1, {}),
+    *each("min_confidence", -0.1, 1.1, NAN, "1"),
+    *each("scope", "galaxy", 1),
+    *each("source", "web", 1),
+    *each("asset_id", "x", ["x"], [1], [str(UUID(int=1))] * 1001),
+    *each("metadata", [], "x", {"a": "\x00"}, {"a": "\ud800"}, {"a": "x" * 70_000}),
+    *each("include_superseded", "yes", 1, None),
+    *each("boost", "type", ["fame"], None),
+    *each("fusion", "max", 1),
+    *each("rrf_k", 0, 1001, 60.5, "60", None),
+    *each("ef_search", 9, 201, 64.5, "64"),
+    *each("query_embedding", [], [0.0] * 16, UNIT[:15], [*UNIT, 0.0], ["1"] * 16, "x"),
     *(("query_embedding", [value, *UNIT[1:]]) for value in (NAN, INFINITY, -INFINITY, None)),
-    *(("explain", value) for value in ("yes", 1, None)),
-    *(("cursor", value) for value in (7, "nonsense", "x" * 201)),
+    *each("explain", "yes", 1, None),
+    *each("cursor", 7, "nonsense", "x" * 201),
     *((name, "x") for name in ("surprise", "tenant_id", "Query", "diversity", "max_limit")),
 ]
 

@@ -43,16 +43,19 @@ class Filled:
     def __init__(self, service: Connection, superuser: Connection, first: UUID, partition: str) -> None:
         self.service, self.superuser, self.first, self.partition = service, superuser, first, partition
 
-    async def explain(self, statement: Statement, types: str, *arguments: str) -> str:
-        """The generic plan of a prepared statement for the first tenant."""
-        await self.service.execute(
-            "set plan_cache_mode = force_generic_plan;" + session_setup(None).replace("set local", "set")
-        )
+    async def choose(self) -> None:
+        """Set the first tenant for the whole connection."""
+        await self.service.execute(f"set app.current_tenant = '{self.first}'")
+
+    async def explain(self, statement: Statement, types: str, *arguments: str, ef_search: int = 100) -> str:
+        """The generic plan of a prepared statement for the first tenant, with the settings of the leg."""
+        await self.service.execute(session_setup(ef_search).replace("set local", "set"))
+        await self.choose()
         await self.service.execute(f"prepare probe ({types}) as {statement.sql}")
         try:
             rows = await self.service.fetch(f"explain (costs off) execute probe ({', '.join(arguments)})")
         finally:
-            await self.service.execute("deallocate probe; reset plan_cache_mode")
+            await self.service.execute("deallocate probe; reset all")
         return "\n".join(row[0] for row in rows)
 
     async def scans(self, parent: str) -> dict[str, int]:
@@ -78,7 +81,6 @@ async def filled(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Fille
                 "select tableoid::regclass::text from entries where tenant_id = $1 limit 1", tenants[0]
             )
             await register_vector(service)
-            await service.execute(f"set app.current_tenant = '{tenants[0]}'")
             yield Filled(service, superuser, tenants[0], partition)
 
 
@@ -101,6 +103,7 @@ def vector_literal(seed: int) -> str:
 
 
 async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled) -> None:
+    await filled.choose()
     before = await filled.scans("entries_by_lexeme")
     rows = await filled.service.fetch(
         SQL["keyword_leg"].sql,
@@ -123,6 +126,7 @@ async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled)
 
 async def test_policy_alone_would_not_use_the_word_index(filled: Filled) -> None:
     """Why the keyword functions exist; when this fails Postgres has learned to, and they can go."""
+    await filled.choose()
     plan = "\n".join(
         row[0]
         for row in await filled.service.fetch(
@@ -134,6 +138,7 @@ async def test_policy_alone_would_not_use_the_word_index(filled: Filled) -> None
 
 
 async def test_filtered_ids_reads_the_tag_index_of_one_partition(filled: Filled) -> None:
+    await filled.choose()
     before = await filled.scans("entries_by_tag")
     ids = await filled.service.fetchval(SQL["filtered_ids"].sql, EntryFilter(tags=("t17",)).as_row(), 1000)
     assert len(ids) == ENTRIES // 400
@@ -142,6 +147,7 @@ async def test_filtered_ids_reads_the_tag_index_of_one_partition(filled: Filled)
 
 
 async def test_tag_overlaps_reads_the_tag_index(filled: Filled) -> None:
+    await filled.choose()
     before = await filled.scans("entries_by_tag")
     rows = await filled.service.fetch(
         "select * from keyword.tag_overlaps('{t17,u2}', gen_random_uuid(), 5)",
@@ -155,9 +161,13 @@ async def test_tag_overlaps_reads_the_tag_index(filled: Filled) -> None:
 async def test_indexed_uses_the_vector_index_in_its_generic_plan(filled: Filled, ef_search: int) -> None:
     statement = SQL["indexed"].literal(model_id=1, dimensions=16)
     assert statement.parameters == ("vector", "tenant_id", "filter")
-    await filled.service.execute(f"set hnsw.ef_search = {ef_search}")
     plan = await filled.explain(
-        statement, "halfvec, uuid, entry_filter", vector_literal(1), f"'{filled.first}'", "null"
+        statement,
+        "halfvec, uuid, entry_filter",
+        vector_literal(1),
+        f"'{filled.first}'",
+        "null",
+        ef_search=ef_search,
     )
     partition = filled.partition.replace("entries", "embeddings")
     assert f"using {partition}_hnsw_1" in plan
