@@ -237,9 +237,7 @@ class EntryService:
             raise Conflict("the entry is being written by others; try again")
         touched = [r.id for r in results if r.id is not None and r.status != "unchanged"]
         if touched:
-            await self._jobs.enqueue(
-                session, "embed_entries", "entries", delay=0.0 if len(drafts) > 1 else 6.0
-            )
+            await self._jobs.enqueue(session, "embed_entries", "entries", delay=delay)
             counts = {s: sum(r.status == s for r in results) for s in ("created", "updated")}
             await records.write_audit(session, actor, "entry.write", touched, counts)
         return results
