@@ -13,7 +13,7 @@ from prometheus_client import start_http_server
 from app.api import administration, assets, entries, operations, search
 from app.api.dependencies import Parts
 from app.api.middleware import RequestGuard
-from app.api.problems import install_handlers
+from app.api.problems import describe_problems, install_handlers
 from app.auth.tokens import TokenVerifier
 from app.composition import Services, open_services, open_verifier
 from app.settings import Settings
@@ -71,6 +71,7 @@ def create_app(
         app.include_router(router)
     operations.install_docs(app)
     install_handlers(app)
+    describe_problems(app)
     app.add_middleware(RequestGuard, max_upload_bytes=settings.ingestion.max_upload_bytes)
     return app
 

@@ -5,11 +5,11 @@ Everything it keeps is under `.bench/`: a database of its own, vectors between r
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
 from app.cli.evaluation import print_report
+from app.cli.execution import run_async
 from app.cli.terminal import show_progress
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, read_collection
@@ -37,7 +37,7 @@ def main() -> int:
         )
         return 0
     try:
-        report = asyncio.run(
+        report = run_async(
             evaluate_collections(
                 bench_settings(),
                 read_collections(),

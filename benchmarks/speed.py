@@ -7,7 +7,6 @@ same tenants with the same questions, in the same run; the last columns compare 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import itertools
 import logging
@@ -15,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from app.bootstrap import open_database
+from app.cli.execution import run_async
 from app.cli.terminal import remark, show_progress
 from app.composition import open_services
 from app.errors import KnowledgeError
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     logging.getLogger("app").setLevel(logging.WARNING)
     try:
-        found = asyncio.run(measure_all(bench_settings(), chosen.sizes, chosen.callers, chosen.seconds))
+        found = run_async(measure_all(bench_settings(), chosen.sizes, chosen.callers, chosen.seconds))
     except KnowledgeError as error:
         print(error, file=sys.stderr)
         return 1

@@ -158,6 +158,22 @@ def problems(*statuses: int, others: Responses | None = None) -> Responses:
         429: "A limit is used up; see Retry-After",
         503: "The database is away; see Retry-After",
     }
-    return (others or {}) | {
-        s: {"model": Problem, "description": texts[s], "content": {MEDIA_TYPE: {}}} for s in sorted(statuses)
-    }
+    return (others or {}) | {s: {"model": Problem, "description": texts[s]} for s in sorted(statuses)}
+
+
+def describe_problems(app: FastAPI) -> None:
+    """Let OpenAPI say that problems come as application/problem+json, which FastAPI has no way to declare."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            reference = {"$ref": "#/components/schemas/Problem"}
+            for path in generate()["paths"].values():
+                for operation in path.values():
+                    for response in operation["responses"].values():
+                        content = response.get("content", {})
+                        if content.get("application/json", {}).get("schema") == reference:
+                            response["content"] = {MEDIA_TYPE: {"schema": reference}}
+        return generate()
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to change the document

@@ -6,24 +6,21 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, get_args
 from uuid import UUID
-
-import orjson
 
 from app.db.session import Row
 from app.documents.language import detect_language
 from app.errors import FieldError, InvalidInput
 from app.knowledge.languages import LANGUAGES
 from app.knowledge.query import EntryType, Role, Scope
-from app.knowledge.text import is_storable
+from app.knowledge.text import MAX_JSON_BYTES, is_storable, is_storable_json
 
 MAX_CONTENT = 100_000
 MAX_TITLE = 1_000
 MAX_TAGS = 50
 MAX_SOURCES = 100
-MAX_METADATA_BYTES = 65_536
 
 WRITABLE_TYPES: Final = tuple(t for t in get_args(EntryType) if t != "chunk")
 
@@ -143,14 +140,14 @@ def _list(item: Callable[[Any], bool], high: int) -> Callable[[Any], bool]:
     return lambda v: isinstance(v, list | tuple) and len(v) <= high and all(item(i) for i in v)
 
 
-def _is_metadata(value: Any) -> bool:
-    if not isinstance(value, Mapping):
+def _is_moment(value: Any) -> bool:
+    if not isinstance(value, datetime) or value.tzinfo is None:
         return False
     try:
-        encoded = orjson.dumps(dict(value))
-    except (TypeError, orjson.JSONEncodeError):
+        value.astimezone(UTC)
+    except OverflowError:
         return False
-    return len(encoded) <= MAX_METADATA_BYTES and b"\\u0000" not in encoded
+    return True
 
 
 def _is_share(value: Any) -> bool:
@@ -186,13 +183,13 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "superseded_by_id": (_is_uuid, "must be the id of an entry"),
     "is_verified": (lambda v: isinstance(v, bool), "must be true or false"),
     "metadata": (
-        _is_metadata,
-        f"must be a JSON object of at most {MAX_METADATA_BYTES} bytes without NUL characters",
+        is_storable_json,
+        f"must be a JSON object of at most {MAX_JSON_BYTES} bytes with finite numbers, without NUL characters",
     ),
     "language": (lambda v: v in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
     "expires_at": (
-        lambda v: isinstance(v, datetime) and v.tzinfo is not None,
-        "must be a date and time with a time zone",
+        _is_moment,
+        "must be a date and time with a time zone, between the years 1 and 9999 in UTC",
     ),
     "external_id": (_text(1, 512), "must have 1 to 512 characters"),
 }

@@ -12,7 +12,7 @@ import orjson
 
 from app.db.search import EntryFilter
 from app.errors import FieldError, InvalidInput
-from app.knowledge.text import is_storable
+from app.knowledge.text import is_storable, is_storable_json
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 Fusion = Literal["rrf", "score"]
@@ -137,8 +137,8 @@ class SearchQuery:
         check("asset_id", self.asset_id is None or len(self.asset_id) <= 1000, "at most 1000 ids")
         check(
             "metadata",
-            _is_storable_json(self.metadata),
-            "must be a JSON object without NUL characters, 64 KB at most",
+            self.metadata is None or is_storable_json(self.metadata),
+            "must be a JSON object of finite numbers, without NUL characters, 64 KiB at most",
         )
         check("boost", all(b in get_args(Boost) for b in self.boost), "must be of type, access, verified")
         check("fusion", self.fusion is None or self.fusion in get_args(Fusion), "must be rrf or score")
@@ -183,13 +183,3 @@ class SearchQuery:
 
 def _absent_or_between(value: float | None, low: float, high: float) -> bool:
     return value is None or low <= value <= high
-
-
-def _is_storable_json(value: Mapping[str, Any] | None) -> bool:
-    if value is None:
-        return True
-    try:
-        encoded = orjson.dumps(dict(value))
-    except (TypeError, orjson.JSONEncodeError):
-        return False
-    return len(encoded) <= 65_536 and b"\\u0000" not in encoded

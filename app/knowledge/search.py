@@ -108,7 +108,9 @@ class KnowledgeSearchService:
     async def _embed(self, plan: Plan, legs: Legs) -> None:
         given = plan.query.query_embedding
         if given is not None:
+            # The largest component first, so that the norm of extreme numbers neither overflows nor vanishes.
             vector = np.asarray(given, dtype=np.float64)
+            vector = vector / np.abs(vector).max()
             legs.vector = (vector / np.linalg.norm(vector)).astype(np.float32)
             return
         started = time.perf_counter()

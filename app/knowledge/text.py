@@ -1,6 +1,15 @@
-"""Rules for text that callers send."""
+"""Rules for text and JSON that callers send."""
 
 from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+MAX_JSON_BYTES = 65_536
+NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def is_storable(text: str) -> bool:
@@ -12,3 +21,15 @@ def is_storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_storable_json(value: Any) -> bool:
+    """Whether this is a JSON object of at most 64 KiB that Postgres can hold and give back as it was."""
+    if not isinstance(value, dict):
+        return False
+    try:
+        orjson.dumps(value)  # which the text travels as: it refuses integers beyond 64 bits
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        return len(text.encode()) <= MAX_JSON_BYTES and not NUL.search(text)
+    except (TypeError, ValueError, RecursionError):
+        return False

@@ -83,7 +83,7 @@ async def test_a_file_over_the_limit_is_refused(admin: Caller) -> None:
     ],
 )
 async def test_a_form_field_outside_its_range_is_named(
-    admin: Caller, form: dict[str, str], field: str
+    admin: Caller, form: dict[str, Any], field: str
 ) -> None:
     expect_fields(await admin.upload(*TEXT, **form), field)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -171,8 +172,11 @@ async def test_a_given_embedding_needs_no_provider(admin: Caller, provider: Fail
     assert provider.queries == []
 
 
-async def test_explain_lets_every_score_be_recomputed(admin: Caller, provider: FailingProvider) -> None:
+async def test_explain_lets_every_score_be_recomputed(
+    admin: Caller, provider: FailingProvider, work: Callable[[], Awaitable[None]]
+) -> None:
     await fill(admin, 8)
+    await work()
     await admin.add("harbour decision", entry_type="decision", is_verified=True)
     provider.vectors["harbour"] = provider.direction(1.0)
     settings: dict[str, Any] = {
@@ -187,15 +191,16 @@ async def test_explain_lets_every_score_be_recomputed(admin: Caller, provider: F
         assert debug["weights"] == settings["weights"]
         assert (debug["fusion"], debug["rrf_k"], debug["similarity_threshold"]) == (fusion, 10, 0.0)
         assert [entry["id"] for entry in debug["hits"]] == [hit["id"] for hit in found["results"]]
-        best = debug["legs"]["keyword"]["best_possible_score"]
+        best = debug["legs"]["keyword"]["best_score"]
         for place, (entry, hit) in enumerate(zip(debug["hits"], found["results"], strict=True), 1):
             assert entry["rank"] == place
             if fusion == "rrf":
                 semantic = 0.4 / (10 + entry["semantic_rank"]) if entry["semantic_rank"] else 0
                 keyword = 0.6 / (10 + entry["keyword_rank"]) if entry["keyword_rank"] else 0
             else:
-                semantic = max(hit["similarity"] or 0, 0)
-                keyword = debug["keyword_share"] * (hit["keyword_score"] or 0) / best
+                assert entry["cosine"] is not None
+                semantic = 0.4 * max(entry["cosine"], 0)
+                keyword = 0.6 * (hit["keyword_score"] or 0) / best
             score = semantic + keyword
             assert set(entry["boosts"]) == {"type", "verified", "access"}
             for factor in entry["boosts"].values():

@@ -173,7 +173,7 @@ async def test_indexed_uses_the_vector_index_in_its_generic_plan(filled: Filled,
     assert f"using {partition}_hnsw_1" in plan
     assert scanned(plan, "embeddings") == {partition}
     assert scanned(plan, "entries") == {filled.partition}
-    assert "Sort" not in plan
+    assert "->  Sort" not in plan
     assert "Seq Scan" not in plan
 
 

@@ -21,6 +21,8 @@ class FailingProvider:
         documents: every text that was embedded as a document, in order.
         queries: every text that was embedded as a query.
         vectors: texts whose vectors are given, in place of the mock's.
+        default: vector of every other text, in place of the mock's.
+        error: raised by every call in place of EmbeddingUnavailable.
     """
 
     def __init__(self, model: EmbeddingModel) -> None:
@@ -30,6 +32,8 @@ class FailingProvider:
         self.documents: list[str] = []
         self.queries: list[str] = []
         self.vectors: dict[str, Vector] = {}
+        self.default: Vector | None = None
+        self.error: Exception | None = None
         self.closed = False
 
     @property
@@ -46,13 +50,12 @@ class FailingProvider:
     async def embed_query(self, text: str) -> Vector:
         self.queries.append(text)
         await self._obey()
-        return self.vectors[text] if text in self.vectors else await self._mock.embed_query(text)
+        return await self._vector(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         await self._obey()
         self.documents += texts
-        made = await self._mock.embed_documents(texts)
-        return [self.vectors.get(text, vector) for text, vector in zip(texts, made, strict=True)]
+        return [await self._vector(text) for text in texts]
 
     def count_tokens(self, text: str) -> int:
         return self._mock.count_tokens(text)
@@ -60,7 +63,13 @@ class FailingProvider:
     async def close(self) -> None:
         self.closed = True
 
+    async def _vector(self, text: str) -> Vector:
+        given = self.vectors.get(text, self.default)
+        return given if given is not None else await self._mock.embed_query(text)
+
     async def _obey(self) -> None:
         await asyncio.sleep(self.delay)
+        if self.error is not None:
+            raise self.error
         if self.down:
             raise EmbeddingUnavailable(self.model.provider, "told to fail", attempts=3)

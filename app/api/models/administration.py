@@ -59,10 +59,10 @@ class SettingsPatch(BaseModel):
 
     weights: WeightsModel | None = None
     type_weights: dict[str, float] | None = None
-    similarity_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    similarity_threshold: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
     fusion: Fusion | None = None
-    verified_boost: Annotated[float, Field(ge=0, le=100)] | None = None
-    keep_query_text: bool | None = None
+    verified_boost: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
+    keep_query_text: Annotated[bool, Field(strict=True)] | None = None
     default_limit: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
     max_limit: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
 
