@@ -19,7 +19,7 @@ run: setup
 	@$(BIN)/knowledge serve --demo
 
 test: setup
-	@$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term
+	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --cov --cov-report=term
 
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow

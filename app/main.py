@@ -41,6 +41,7 @@ def create_app(
             if checked is None:
                 checked = await stack.enter_async_context(open_verifier(settings))
             app.state.parts = Parts(ready, checked, settings)
+            app.state.draining = False
             if settings.server.metrics_port is not None:
                 server, _ = start_http_server(settings.server.metrics_port)
                 stack.callback(server.shutdown)

@@ -30,7 +30,7 @@ async def healthz() -> Response:
 @router.get("/readyz", operation_id="readyz", response_model=dict[str, str], responses=problems(503))
 async def readyz(request: Request) -> Response:
     """Whether requests can be served: the database answers, and the service is not shutting down."""
-    if getattr(request.app.state, "draining", False):
+    if request.app.state.draining:
         return problem_response(503, "the service is shutting down", headers={"Retry-After": "1"})
     parts: Parts = request.app.state.parts
     try:

@@ -16,6 +16,7 @@ from app.embeddings.provider import EmbeddingModel
 from app.evaluation.bootstrap import RESAMPLES, SEED, Interval
 from app.evaluation.evaluation import DEPTH, Evaluation
 from app.evaluation.metrics import METRICS, Scores
+from app.knowledge.fusion import SCORE_WEIGHTS
 from app.knowledge.plan import SearchDefaults
 
 _PACKAGES = ("knowledge-search", "onnxruntime", "tokenizers", "numpy", "bm25s", "pystemmer")
@@ -50,7 +51,8 @@ class Report:
         threshold = defaults.similarity_threshold
         return {
             "limit": DEPTH,
-            "weights": asdict(defaults.weights),
+            "rrf_weights": asdict(defaults.weights),
+            "score_weights": asdict(SCORE_WEIGHTS),
             "similarity_threshold": self.model.similarity_threshold if threshold is None else threshold,
             "exact_limit": defaults.exact_limit,
             "keyword_budget": defaults.keyword_budget,

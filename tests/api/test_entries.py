@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -20,6 +19,7 @@ ENTRY = {
 }
 PATH = "/knowledge/entries"
 JSON = {"Content-Type": "application/json"}
+NOBODY = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"
 FAR = "9999-12-31T23:59:59-12:00"
 
 
@@ -105,9 +105,9 @@ REFUSED: list[tuple[str, Any]] = [
     *each("roles", [], ["boss"], "dev", None, ["all"] * 5),
     *each("confidence", -0.1, 1.1, float("nan"), "1", True, None),
     *each("scope", "galaxy", None),
-    *each("parent_id", "x", 1, str(uuid4())),
-    *each("source_ids", ["x"], "x", [str(uuid4())], [str(uuid4())] * 101),
-    *each("superseded_by_id", "x", str(uuid4())),
+    *each("parent_id", "x", 1, NOBODY),
+    *each("source_ids", ["x"], "x", [NOBODY], [NOBODY] * 101),
+    *each("superseded_by_id", "x", NOBODY),
     *each("metadata", [], "x", {"a": "\x00"}, {"\ud800": 1}, {"a": "x" * 70_000}, {"a": 10**30}),
     *each("language", "klingon", "English", "", 1, "english; drop"),
     *each("expires_at", "soon", "2030-01-01T00:00:00", "2030-01-01", 1e30, {}, "2030-13-01T00:00Z"),

@@ -75,7 +75,7 @@ def test_report_is_written_as_markdown_and_json(report: Report, tmp_path: Path) 
     found = json.loads(data.read_text())
     assert found["made_at"] == "2025-03-01T12:30:00+00:00"
     assert found["versions"]["postgres"] == "18.6"
-    assert found["settings"]["weights"] == {"semantic": 0.7, "keyword": 0.3}
+    assert found["settings"]["rrf_weights"] == {"semantic": 0.7, "keyword": 0.3}
     (collection,) = found["collections"]
     assert (collection["documents"], collection["queries"], collection["qrels"]) == (10, 3, "qrels.tsv")
     keyword, hybrid = collection["runs"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from app.embeddings.failures import InputRefused
 from app.embeddings.mock import MockProvider
 from app.embeddings.provider import EmbeddingModel, Vector
 from app.errors import EmbeddingUnavailable
@@ -23,6 +24,8 @@ class FailingProvider:
         vectors: texts whose vectors are given, in place of the mock's.
         default: vector of every other text, in place of the mock's.
         error: raised by every call in place of EmbeddingUnavailable.
+        entered: set when a call that `hold_next_call` announced has begun.
+        refused: documents for which a call raises InputRefused.
     """
 
     def __init__(self, model: EmbeddingModel) -> None:
@@ -34,7 +37,10 @@ class FailingProvider:
         self.vectors: dict[str, Vector] = {}
         self.default: Vector | None = None
         self.error: Exception | None = None
+        self.refused: set[str] = set()
         self.closed = False
+        self.entered = asyncio.Event()
+        self._held: asyncio.Event | None = None
 
     @property
     def model(self) -> EmbeddingModel:
@@ -54,6 +60,8 @@ class FailingProvider:
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         await self._obey()
+        if not self.refused.isdisjoint(texts):
+            raise InputRefused(self.model.provider, "told to refuse")
         self.documents += texts
         return [await self._vector(text) for text in texts]
 
@@ -67,7 +75,18 @@ class FailingProvider:
         given = self.vectors.get(text, self.default)
         return given if given is not None else await self._mock.embed_query(text)
 
+    def hold_next_call(self) -> asyncio.Event:
+        """Make the next call wait until the event that is returned is set, and then succeed."""
+        self.entered.clear()
+        self._held = asyncio.Event()
+        return self._held
+
     async def _obey(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self.entered.set()
+            await held.wait()
+            return
         await asyncio.sleep(self.delay)
         if self.error is not None:
             raise self.error

@@ -1,0 +1,412 @@
+"""What a search finds, how it ranks, and what it says of itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.composition import Services
+from app.errors import CursorExpired, InvalidInput, TenantNotFound
+from app.knowledge.query import SearchQuery, Weights
+from app.knowledge.results import SearchResult
+from app.knowledge.tenants import Tenant
+from tests.db.cluster import connected
+from tests.knowledge.provider import FailingProvider
+
+
+async def write(services: Services, tenant: Tenant, *contents: str, **values: Any) -> list[UUID]:
+    """Entries of these contents, in order."""
+    return [
+        (await services.entries.create(tenant.id, {"content": content, **values}))[0].id
+        for content in contents
+    ]
+
+
+def ids(result: SearchResult) -> Sequence[UUID]:
+    return [hit.id for hit in result]
+
+
+async def test_hybrid_search_fuses_both_legs_by_their_ranks(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    d = failing_provider.direction
+    failing_provider.vectors = {
+        "alpha words": d(1, 0.1),
+        "beta harbour": d(1, 0.3),
+        "gamma words": d(1, 0.9),
+        "delta harbour harbour": d(0, 1),
+        "harbour": d(1, 0),
+    }
+    alpha, beta, gamma, delta = await write(
+        services,
+        tenant,
+        "alpha words",
+        "beta harbour",
+        "gamma words",
+        "delta harbour harbour",
+        language="english",
+    )
+    query = SearchQuery(query="harbour", similarity_threshold=0.5, explain=True)
+    result = await services.search.search(tenant.id, query)
+    found = {hit.id: hit for hit in result}
+    assert found[alpha].score == pytest.approx(0.7 / 61)
+    assert found[beta].score == pytest.approx(0.7 / 62 + 0.3 / 62)
+    assert found[gamma].score == pytest.approx(0.7 / 63)
+    assert found[delta].score == pytest.approx(0.3 / 61)
+    assert ids(result) == [beta, alpha, gamma, delta]
+    assert found[beta].sources == ["semantic", "keyword"]
+    assert (found[alpha].keyword_score, found[delta].similarity) == (None, None)
+    assert found[alpha].similarity == pytest.approx(d(1, 0.1)[0], abs=1e-3)
+    assert found[beta].matched_terms == ("harbour",)
+    assert found[alpha].matched_terms == ()
+    assert result.metadata.search_modes_used == ["semantic", "keyword"]
+    assert result.metadata.total == 4
+    assert result.debug_info is not None
+    assert [hit["score"] for hit in result.debug_info["hits"]] == [hit.score for hit in result]
+    assert result.debug_info["legs"]["semantic"]["strategy"] == "exact"
+
+
+async def test_modes_run_their_own_legs(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    await write(services, tenant, "harbour")
+    for mode, legs, calls in (("keyword", ["keyword"], 0), ("semantic", ["semantic"], 1)):
+        failing_provider.queries.clear()
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode))  # type: ignore[arg-type]
+        assert result.metadata.search_modes_used == legs
+        assert result.metadata.fallback_mode is False
+        assert result[0].sources == legs
+        assert result[0].score == pytest.approx((0.3 if mode == "keyword" else 0.7) / 61)
+        assert len(failing_provider.queries) == calls
+
+
+async def test_threshold_cuts_the_semantic_leg_only(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    d = failing_provider.direction
+    failing_provider.vectors = {"exact": d(0.6, 0.8), "below harbour": d(0.59, 0.81), "harbour": d(1)}
+    exact, below = await write(services, tenant, "exact", "below harbour")
+    result = await services.search.search(tenant.id, SearchQuery(query="harbour", similarity_threshold=0.6))
+    found = {hit.id: hit for hit in result}
+    assert found[exact].sources == ["semantic"], "a cosine that equals the threshold is kept"
+    assert found[below].sources == ["keyword"]
+
+
+async def test_given_query_embedding_needs_no_provider(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    (entry,) = await write(services, tenant, "harbour")
+    embedding = [float(x) for x in 3 * await failing_provider.embed_query("harbour")]
+    failing_provider.down = True
+    result = await services.search.search(
+        tenant.id, SearchQuery(query="unrelated", mode="semantic", query_embedding=embedding)
+    )
+    assert result[0].id == entry
+    assert result[0].similarity == pytest.approx(1, abs=1e-3)
+    assert result.metadata.fallback_mode is False
+
+
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+async def test_absent_provider_falls_back_to_words(
+    services: Services,
+    tenant: Tenant,
+    failing_provider: FailingProvider,
+    caplog: pytest.LogCaptureFixture,
+    mode: Any,
+) -> None:
+    await write(services, tenant, "harbour harbour", "harbour and very much else besides", "else")
+    by_words = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
+    failing_provider.down = True
+    with caplog.at_level(logging.INFO, "app.knowledge.search"):
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode))
+    assert ids(result) == ids(by_words)
+    assert [hit.score for hit in result] == [0.3 / 61, 0.3 / 62]
+    assert result.metadata.fallback_mode is True
+    assert result.metadata.search_modes_used == ["keyword"]
+    assert result.metadata.degraded == ["embedding_unavailable"]
+    (warning,) = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert warning.getMessage() == "mock unavailable, using keyword-only fallback"
+    assert warning.__dict__["attempts"] == 3
+
+
+async def test_each_search_logs_one_line_without_the_query(
+    services: Services, tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    await write(services, tenant, "harbour secretword")
+    with caplog.at_level(logging.DEBUG, "app"):
+        result = await services.search.search(tenant.id, SearchQuery(query="secretword"))
+    (line,) = [r for r in caplog.records if r.levelno == logging.INFO and r.getMessage() == "search"]
+    fields = line.__dict__
+    assert fields["search_id"] == str(result.metadata.search_id)
+    assert fields["tenant_id"] == str(tenant.id)
+    assert (fields["query_length"], fields["result_count"]) == (10, 1)
+    for name in ("top_similarity", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_ms", "query_time_ms"):
+        assert name in fields
+    assert not any("secretword" in repr(record.__dict__) for record in caplog.records)
+
+
+async def test_german_and_english_find_their_own_stems(services: Services, tenant: Tenant) -> None:
+    german, english = await write(
+        services,
+        tenant,
+        "Die alten Häuser am Hafen werden im nächsten Jahr von der Stadt erneuert.",
+        "The old houses near the harbour are being renewed by the city next year.",
+    )
+    for query, expected in (
+        ("Haus", german),
+        ("erneuern", german),
+        ("house", english),
+        ("renewing", english),
+        ("city", english),
+        ("Städte", None),
+        ("war", None),
+    ):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result) == ([expected] if expected else []), query
+
+
+async def test_a_stop_word_of_one_language_is_a_word_of_another(services: Services, tenant: Tenant) -> None:
+    english, _german = await write(
+        services,
+        tenant,
+        "The long war between the two cities ended with a treaty about the river.",
+        "Der Vertrag war lange zwischen den beiden Städten umstritten und wurde nie unterschrieben.",
+    )
+    result = await services.search.search(tenant.id, SearchQuery(query="war", mode="keyword"))
+    assert ids(result) == [english]
+
+
+async def test_identifiers_are_found_whole_and_by_their_parts(services: Services, tenant: Tenant) -> None:
+    whole, part = await write(
+        services, tenant, "Settings are read from vercel.json at start.", "The json module parses text."
+    )
+    result = await services.search.search(tenant.id, SearchQuery(query="vercel.json", mode="keyword"))
+    assert ids(result) == [whole, part]
+
+
+async def test_match_in_the_title_alone_suffices_and_weighs_more(services: Services, tenant: Tenant) -> None:
+    filler = "Many words about something else, going on for a while."
+    body, title = (
+        await write(services, tenant, f"{filler} Harbour."),
+        await write(services, tenant, f"{filler} Boats.", title="Harbour"),
+    )
+    result = await services.search.search(tenant.id, SearchQuery(query="harbours", mode="keyword"))
+    assert ids(result) == [*title, *body]
+    assert result[0].matched_terms == ("harbours",)
+
+
+async def test_rarer_words_and_shorter_entries_rank_higher(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, *(f"common number{n}" for n in range(10)))
+    rare, common, long = await write(
+        services, tenant, "rare thing", "common thing", "rare " + "padding words here " * 30
+    )
+    result = await services.search.search(
+        tenant.id, SearchQuery(query="rare common", mode="keyword", limit=3)
+    )
+    assert ids(result)[0] == rare
+    positions = ids(await services.search.search(tenant.id, SearchQuery(query="rare", mode="keyword")))
+    assert positions == [rare, long]
+    assert common not in positions
+
+
+async def test_word_scores_do_not_depend_on_the_other_tenants(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    await write(services, tenant, "harbour lights", "boats")
+    before = (await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword")))[0]
+    await write(services, other_tenant, *(f"harbour {n}" for n in range(20)))
+    after = (await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword")))[0]
+    assert after.keyword_score == before.keyword_score
+
+
+async def test_search_never_shows_another_tenants_entries(
+    services: Services, tenant: Tenant, other_tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
+    own = await write(services, tenant, *(f"harbour {n}" for n in range(5)))
+    foreign = await write(services, other_tenant, *(f"harbour {n}" for n in range(5)))
+    for tenant_id, expected in ((tenant.id, own), (other_tenant.id, foreign)):
+        result = await services.search.search(tenant_id, SearchQuery(query="harbour", limit=100))
+        assert set(ids(result)) == set(expected)
+
+
+async def test_unknown_tenant_is_not_found(services: Services) -> None:
+    with pytest.raises(TenantNotFound):
+        await services.search.search(uuid4(), SearchQuery(query="x"))
+
+
+async def test_hidden_entries_are_not_found(services: Services, tenant: Tenant, superuser_dsn: str) -> None:
+    shown, expired, soon, old = await write(
+        services, tenant, "harbour one", "harbour two", "harbour three", "harbour four"
+    )
+    await services.entries.change(tenant.id, old, {"superseded_by_id": shown})
+    now = datetime.now(UTC)
+    await services.entries.change(tenant.id, soon, {"expires_at": now + timedelta(hours=1)})
+    await services.entries.change(tenant.id, expired, {"expires_at": now - timedelta(seconds=1)})
+    for mode in ("keyword", "semantic", "hybrid"):
+        query: dict[str, Any] = {"query": "harbour", "mode": mode, "similarity_threshold": 0}
+        result = await services.search.search(tenant.id, SearchQuery(**query))
+        assert set(ids(result)) <= {shown, soon}
+        assert {shown, soon} <= set(ids(result)) or mode == "semantic"
+        wider = await services.search.search(tenant.id, SearchQuery(**query, include_superseded=True))
+        assert expired not in ids(wider)
+        assert old in ids(wider) or mode == "semantic"
+
+
+async def test_nothing_found_suggests_tags_of_the_tenant(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    await write(services, tenant, "Boats", tags=["harbour", "lighthouse"])
+    await write(services, other_tenant, "Other", tags=["harbours-of-others"])
+    query = SearchQuery(query="harbuor", mode="keyword")
+    result = await services.search.search(tenant.id, query)
+    assert len(result) == 0
+    assert result.metadata.suggestions == ["harbour", "lighthouse"]
+
+
+async def test_boosts_lift_by_type_verification_and_access(services: Services, tenant: Tenant) -> None:
+    (fact,) = await write(services, tenant, "harbour harbour")
+    (lesson,) = await write(services, tenant, "harbour rule", entry_type="lesson", is_verified=True)
+    plain = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
+    assert ids(plain) == [fact, lesson]
+    score = {hit.id: hit.score for hit in plain}
+    await services.journal.flush()
+    lifted = await services.search.search(
+        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
+    )
+    assert ids(lifted) == [lesson, fact]
+    assert lifted[0].score == pytest.approx(score[lesson] * 2.0 * 1.5)
+    assert lifted[1].score == pytest.approx(score[fact])
+    await services.journal.flush()
+    seen = await services.search.search(
+        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["access"])
+    )
+    assert seen[0].score > score[seen[0].id]
+    await services.tenants.change_settings(
+        tenant.id, {"type_weights": {"lesson": 0.1}, "verified_boost": 1.0}
+    )
+    lowered = await services.search.search(
+        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
+    )
+    assert ids(lowered) == [fact, lesson]
+
+
+async def test_settings_of_the_tenant_apply_where_the_search_is_silent(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "harbour")
+    await services.tenants.change_settings(
+        tenant.id,
+        {"weights": {"semantic": 0.2, "keyword": 0.8}, "similarity_threshold": 0.99, "max_limit": 20},
+    )
+    result = await services.search.search(tenant.id, SearchQuery(query="harbour", explain=True))
+    assert result[0].score == pytest.approx(0.2 / 61 + 0.8 / 61)
+    assert result.debug_info is not None
+    assert result.debug_info["similarity_threshold"] == 0.99
+    chosen = await services.search.search(
+        tenant.id, SearchQuery(query="harbour", weights=Weights(1, 0), similarity_threshold=0)
+    )
+    assert chosen[0].score == pytest.approx(1 / 61)
+    with pytest.raises(InvalidInput, match="limit: must be between 1 and 20 in this tenant"):
+        await services.search.search(tenant.id, SearchQuery(query="harbour", limit=21))
+
+
+async def test_score_fusion_ranks_by_cosine_and_words(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    d = failing_provider.direction
+    failing_provider.vectors = {
+        "near": d(1, 0.1),
+        "harbour far": d(0, 1),
+        "harbour close": d(1, 0.5),
+        "harbour": d(1),
+    }
+    near, far, close = await write(services, tenant, "near", "harbour far", "harbour close")
+    result = await services.search.search(
+        tenant.id,
+        SearchQuery(query="harbour", fusion="score", weights=Weights(0.6, 0.4), similarity_threshold=0.5),
+    )
+    found = {hit.id: hit.score for hit in result}
+    assert ids(result) == [close, near, far]
+    assert found[near] == pytest.approx(0.6 * d(1, 0.1)[0], abs=1e-3)
+    assert found[far] == pytest.approx(0.4, abs=1e-3)
+
+
+async def test_pages_neither_repeat_nor_skip_while_the_tenant_changes(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.down = True
+    written = await write(
+        services, tenant, *(f"harbour {'filler ' * n}" for n in range(25)), language="english"
+    )
+    first = await services.search.search(tenant.id, SearchQuery(query="harbour", limit=10))
+    assert first.metadata.total == 25
+    seen, cursor = list(ids(first)), first.metadata.next_cursor
+    await write(services, tenant, "harbour harbour harbour")
+    await services.entries.delete(tenant.id, written[24])
+    failing_provider.down = False
+    pages = 1
+    while cursor is not None:
+        page = await services.search.search(tenant.id, SearchQuery(query="harbour", limit=10, cursor=cursor))
+        assert page.metadata.search_id == first.metadata.search_id
+        assert page.metadata.total == 25
+        assert page.metadata.fallback_mode is True
+        seen += ids(page)
+        cursor = page.metadata.next_cursor
+        pages += 1
+    assert pages == 3
+    assert len(seen) == len(set(seen)) == 24
+    assert set(seen) == set(written[:24])
+
+
+async def test_cursor_belongs_to_its_tenant_and_expires(
+    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    for owner in (tenant, other_tenant):
+        await write(services, owner, "harbour 1", "harbour 2")
+    query = SearchQuery(query="harbour", mode="keyword", limit=1)
+    cursor = (await services.search.search(tenant.id, query)).metadata.next_cursor
+    continued = SearchQuery(query="harbour", mode="keyword", limit=1, cursor=cursor)
+    with pytest.raises(CursorExpired):
+        await services.search.search(other_tenant.id, continued)
+    assert len(await services.search.search(tenant.id, continued)) == 1
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute("delete from searches")
+    with pytest.raises(CursorExpired):
+        await services.search.search(tenant.id, continued)
+    for cursor in ("", "x", "ä", "\ud800", "\x00", "A" * 26, "A" * 28):
+        with pytest.raises(InvalidInput, match="cursor: "):
+            await services.search.search(tenant.id, SearchQuery(query="harbour", cursor=cursor))
+
+
+async def test_receipt_holds_ranks_and_the_query_only_where_the_tenant_keeps_it(
+    services: Services, tenant: Tenant
+) -> None:
+    (entry,) = await write(services, tenant, "harbour")
+    for keep in (False, True):
+        await services.tenants.change_settings(tenant.id, {"keep_query_text": keep})
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour"), subject="anna")
+        await services.journal.flush()
+        receipt = await services.administration.receipt(tenant.id, result.metadata.search_id)
+        assert receipt["subject"] == "anna"
+        assert receipt["ranking"][0]["id"] == str(entry)
+        assert (receipt.get("query") == "harbour") is keep
+
+
+async def test_statistics_count_searches_and_fallbacks(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    await write(services, tenant, "harbour")
+    for down in (False, True, True, False):
+        failing_provider.down = down
+        await services.search.search(tenant.id, SearchQuery(query="harbour"))
+    await services.journal.flush()
+    stats = await services.administration.stats(tenant.id)
+    assert (stats["searches_24h"], stats["fallback_rate_24h"]) == (4, 0.5)
+    assert stats["entries_by_type"] == {"fact": 1}
+    assert stats["model"] == {"provider": "mock", "name": "text-hash", "dimensions": 16}
