@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+from app.db.jobs import Job
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -105,14 +106,18 @@ async def fetch_text(session: TenantSession, asset_id: UUID) -> Row | None:
     return await session.fetch_row(SQL["extracted_text"], tenant_id=session.tenant_id, id=asset_id)
 
 
-async def set_progress(session: TenantSession, asset_id: UUID, generation: int, progress: float) -> bool:
-    """Say how far the work has come; False when the asset is gone or has a newer version."""
+async def set_progress(
+    session: TenantSession, job: Job, asset_id: UUID, generation: int, progress: float
+) -> bool:
+    """Say how far the work has come; False when the asset is gone or has a newer version, or the claim is lost."""
     touched = await session.execute(
         SQL["set_progress"],
         tenant_id=session.tenant_id,
         id=asset_id,
         generation=generation,
         progress=progress,
+        job_id=job.id,
+        fence=job.fence,
     )
     return touched > 0
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -150,6 +153,16 @@ async def indexed(
     # Relaxed order: the index may hand out a nearer passage a little late.
     ranked = sorted(nearest.values(), key=lambda row: (-row["similarity"], row["entry_id"]))
     return [row for row in ranked if 1 - row["similarity"] <= max_distance][:wanted], enough
+
+
+async def first_vectors(
+    session: TenantSession, space: VectorSpace, ids: Sequence[UUID]
+) -> dict[UUID, NDArray[np.float32]]:
+    """The vector of each entry's first passage, where it has one; of length 1, as stored."""
+    rows = await session.fetch(
+        SQL["first_vectors"].literal(model_id=space.model_id), tenant_id=session.tenant_id, ids=list(ids)
+    )
+    return {row["entry_id"]: row["embedding"].to_numpy().astype(np.float32) for row in rows}
 
 
 async def hydrate(

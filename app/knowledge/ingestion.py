@@ -171,7 +171,7 @@ class Ingestion:
     async def _report(self, job: Job, asset_id: UUID, generation: int, progress: float) -> None:
         """Show how far the work has come. Raises ClaimLost when there is no point in going on."""
         async with self._database.tenant_session(job.tenant_id) as session:
-            if not await db.set_progress(session, asset_id, generation, progress):
+            if not await db.set_progress(session, job, asset_id, generation, progress):
                 raise ClaimLost
 
 

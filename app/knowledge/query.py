@@ -84,6 +84,7 @@ class SearchQuery:
     ef_search: int | None = None
     query_embedding: Sequence[float] | None = None
     explain: bool = False
+    diversity: float = 0.0
     cursor: str | None = None
     max_limit: int = field(default=MAX_LIMIT, repr=False)
 
@@ -141,6 +142,7 @@ class SearchQuery:
             "must be a JSON object of finite numbers, without NUL characters, 64 KiB at most",
         )
         check("boost", all(b in get_args(Boost) for b in self.boost), "must be of type, access, verified")
+        check("diversity", _absent_or_between(self.diversity, 0, 1), "must be between 0 and 1")
         check("fusion", self.fusion is None or self.fusion in get_args(Fusion), "must be rrf or score")
         check("rrf_k", 1 <= self.rrf_k <= 1000, "must be between 1 and 1000")
         check(

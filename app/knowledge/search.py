@@ -16,6 +16,7 @@ from app.db.session import Database, TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable
 from app.knowledge import boosts, explanation
+from app.knowledge.diversity import diversify
 from app.knowledge.fusion import Candidate, LegHit, join_legs, rank, reciprocal_rank_fusion, score_fusion
 from app.knowledge.hydration import hydrate
 from app.knowledge.journal import SearchJournal, read_cursor, write_cursor
@@ -102,6 +103,8 @@ class KnowledgeSearchService:
         if plan.query.boost and candidates:
             await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
         ranking = rank(candidates)
+        if plan.query.diversity > 0:
+            ranking = await diversify(session, plan.tenant, ranking, plan.query.diversity, plan.wanted)
         legs.seconds["fusion"] = time.perf_counter() - started
         return ranking
 

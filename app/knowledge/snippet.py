@@ -87,7 +87,7 @@ def _cut(content: str, start: int) -> str:
     """At most 240 characters around `start`, cut between words, with white space folded."""
     begin = max(0, start - 40)
     if begin > 0:
-        space = content.rfind(" ", max(0, begin - 20), start)
+        space = content.rfind(" ", max(0, begin - 15), begin + 1)
         begin = space + 1 if space >= 0 else begin
     folded = " ".join(content[begin : begin + 4 * SNIPPET_LENGTH].split())
     prefix = "…" if content[:begin].strip() else ""

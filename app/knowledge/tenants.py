@@ -20,6 +20,7 @@ from app.db.session import Database
 from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, InvalidInput, TenantNotFound
 from app.knowledge.tenant_settings import TenantSettings
+from app.knowledge.text import is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -127,7 +128,7 @@ class TenantDirectory:
         if not SLUG.fullmatch(slug):
             raise InvalidInput.of("slug", "must be 1 to 63 of a-z, 0-9 and -, and not begin with -")
         name = name if name is not None else slug
-        if not 1 <= len(name.strip()) <= 200 or "\x00" in name:
+        if not 1 <= len(name.strip()) <= 200 or not is_storable(name):
             raise InvalidInput.of("name", "must have 1 to 200 characters")
         tenant_id = new_id()
         try:

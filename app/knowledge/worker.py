@@ -135,6 +135,9 @@ class Worker:
             await asyncio.shield(self._release(job, 0.0, counts=False))
             raise
         except (ClaimLost, TenantNotFound):
+            # A newer version has a job of its own; where another worker took this one over, nothing is removed.
+            async with self._database.tenant_session(job.tenant_id) as session:
+                await queue.complete_job(session, job)
             return "given up: overtaken"
         except (UnreadableDocument, UnsupportedMediaType, InvalidInput) as error:
             await self._ingestion.fail(job, str(error))

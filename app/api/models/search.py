@@ -74,6 +74,9 @@ class SearchRequest(BaseModel):
         None, min_length=1, max_length=4000, description="A vector to use in place of the query's own."
     )
     explain: Annotated[bool, Field(strict=True)] = False
+    diversity: Annotated[Number, Field(ge=0, le=1)] = Field(
+        0.0, description="Above 0, hits that resemble better ones are put back (maximal marginal relevance)."
+    )
     cursor: str | None = Field(None, max_length=200, description="The `next_cursor` of an earlier answer.")
 
     def to_query(self, default_limit: int, max_limit: int) -> SearchQuery:

@@ -37,8 +37,11 @@ select name, media_type, original, generation, tags, roles, metadata from assets
 select extracted_text from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: set_progress
+-- Only by whoever holds the job: a worker given up for dead must not call a finished asset unfinished.
 update assets set status = 'processing', progress = :progress
- where tenant_id = :tenant_id and id = :id and generation = :generation;
+ where tenant_id = :tenant_id and id = :id and generation = :generation
+   and exists (select from jobs j where j.tenant_id = :tenant_id and j.id = :job_id and j.fence = :fence
+                  and j.state = 'running');
 
 -- name: finish
 update assets set status = 'indexed', error = null, progress = 1, title = :title, extracted_text = :text,

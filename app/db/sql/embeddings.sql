@@ -7,7 +7,7 @@ on conflict do nothing;
 delete from embeddings where tenant_id = :tenant_id and entry_id = any (:ids::uuid[]);
 
 -- name: copy_known
--- Vectors of a text that the tenant has embedded before are copied, not made again.
+-- Vectors of a text that the tenant has embedded before are copied, not made again. Locks as in `store`.
 with wanted as (
   select p.entry_id, p.model_id, e.text_hash
     from pending_embeddings p join entries e on e.tenant_id = p.tenant_id and e.id = p.entry_id
@@ -19,9 +19,15 @@ with wanted as (
       select k.entry_id from embeddings k
        where k.tenant_id = :tenant_id and k.text_hash = w.text_hash and k.model_id = w.model_id
        limit 1) source
+), state as materialized (
+  select v.index_state <> 'none' as in_index
+    from (select count(*) from known) locked cross join vector_statistics v
+   where v.tenant_id = :tenant_id and v.model_id = :model_id
+     for no key update of v
 ), copied as (
   insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
-  select :tenant_id, n.entry_id, :model_id, k.passage, k.text_hash, k.char_start, k.char_end, k.in_index, k.embedding
+  select :tenant_id, n.entry_id, :model_id, k.passage, k.text_hash, k.char_start, k.char_end,
+         coalesce((select in_index from state), false), k.embedding
     from known n join embeddings k on k.tenant_id = :tenant_id and k.entry_id = n.source_id and k.model_id = :model_id
   on conflict do nothing
 )

@@ -73,6 +73,10 @@ select n.entry_id, e.updated_at, 1 - n.distance as similarity
     where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
    offset 0) e;
 
+-- name: first_vectors
+select entry_id, embedding from embeddings
+ where tenant_id = :tenant_id and model_id = {model_id} and passage = 0 and entry_id = any (:ids::uuid[]);
+
 -- name: hydrate
 -- The hits themselves, with what the snippet needs: the query's lexemes in the entry's language, and the
 -- passage nearest to the query's vector.
