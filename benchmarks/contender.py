@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from app.bootstrap import DatabaseAddresses
 from app.composition import Services
 from app.embeddings.provider import Vector
+from app.errors import KnowledgeError
 from app.settings import Settings
 from benchmarks.dataset import Dataset
 
@@ -23,6 +24,10 @@ Workload = Literal["cached", "distinct"]
 
 class Absent(Exception):
     """A contender that cannot take part here; the text says what it needs."""
+
+
+class BenchmarkFailed(KnowledgeError):
+    """A contender that should have answered did not; the text says how."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,10 @@ class Database:
     ) -> None:
         """Times are in seconds. `engine` lets a host application lend its own engine."""
         self._lent = engine is not None
+        # First come, first served: the pool itself lets a caller that returns a connection take it again before
+        # one that waits, and with many callers some would wait for seconds.
+        self._turns = asyncio.Semaphore(pool_size)
+        self._pool_timeout = pool_timeout
         self._statement_timeout = f"{int(statement_timeout * 1000)}ms"
         self.engine = engine or create_async_engine(
             sqlalchemy_url(dsn),
@@ -161,6 +165,19 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(self, begin: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        try:
+            async with asyncio.timeout(self._pool_timeout):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise DatabaseUnavailable from None
+        try:
+            async with self._open_transaction(begin) as connection:
+                yield connection
+        finally:
+            self._turns.release()
+
+    @asynccontextmanager
+    async def _open_transaction(self, begin: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         try:
             pooled = await self.engine.connect()
         except AWAY as error:

@@ -17,7 +17,7 @@ import psutil
 
 from app.auth.principal import Role
 from app.cli.tokens import make_token
-from benchmarks.contender import Contender, Question, Race
+from benchmarks.contender import BenchmarkFailed, Contender, Question, Race
 from benchmarks.place import KEPT, ROOT
 
 START_SECONDS = 60
@@ -56,21 +56,28 @@ class Client:
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def post(self, value: object) -> bytes:
-        """Send one request; returns the body. Raises RuntimeError unless the answer is 200."""
-        reader, writer = (
-            self._idle.pop() if self._idle else await asyncio.open_connection(self._host, self._port)
-        )
+        """Send one request; returns the body. Raises BenchmarkFailed unless the answer is 200."""
+        reader, writer = await self._connect()
         body = orjson.dumps(value)
         writer.write(self._head + str(len(body)).encode() + b"\r\n\r\n" + body)
         head = await reader.readuntil(b"\r\n\r\n")
         _, _, rest = head.lower().partition(b"content-length:")
         answer = await reader.readexactly(int(rest.split(b"\r\n", 1)[0]))
         if not head.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(
+            raise BenchmarkFailed(
                 f"the service answered {head.splitlines()[0].decode()}: {answer[:500].decode()}"
             )
         self._idle.append((reader, writer))
         return answer
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A kept connection that the service has not closed meanwhile, else a new one."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof():
+                return reader, writer
+            writer.close()
+        return await asyncio.open_connection(self._host, self._port)
 
     def close(self) -> None:
         """Close all connections."""
@@ -102,7 +109,7 @@ async def _await_ready(process: Process, port: int) -> None:
     async with asyncio.timeout(START_SECONDS):
         while True:
             if process.returncode is not None:
-                raise RuntimeError(f"the service did not start; {KEPT / 'service.log'} says why")
+                raise BenchmarkFailed(f"the service did not start; {KEPT / 'service.log'} says why")
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
