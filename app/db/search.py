@@ -182,3 +182,22 @@ async def hydrate(
         vector=vector,
         filter=entry_filter.as_row(),
     )
+
+
+async def fetch_verdict(
+    session: TenantSession,
+    space: VectorSpace,
+    entry_id: UUID,
+    query: str,
+    vector: Any | None,
+    entry_filter: EntryFilter,
+) -> Row | None:
+    """How one entry stands to a search: each part of the filter, shared words, cosine; None for no such entry."""
+    return await session.fetch_row(
+        SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        tenant_id=session.tenant_id,
+        id=entry_id,
+        query=query,
+        vector=vector,
+        filter=entry_filter.as_row(),
+    )

@@ -26,6 +26,7 @@ from app.knowledge.results import Hit, SearchMetadata, SearchResult
 from app.knowledge.semantic_leg import search_vectors, session_setup
 from app.knowledge.suggestions import suggest
 from app.knowledge.tenants import TenantDirectory
+from app.knowledge.why_not import WhyNot, judge
 
 log = logging.getLogger("app.knowledge.search")
 
@@ -60,8 +61,7 @@ class KnowledgeSearchService:
         if query.cursor is not None:
             return await self._continue(plan, query.cursor, started)
         search_id = new_id()
-        legs = Legs()
-        await self._words_and_embedding(plan, legs)
+        legs = await self._words_and_embedding(plan)
         log.debug("search %s: query embedded, keyword leg done", search_id)
         setup = session_setup(query.ef_search)
         async with self._database.tenant_session(tenant_id, setup=setup) as session:
@@ -76,12 +76,29 @@ class KnowledgeSearchService:
         _log_search(plan, result)
         return result
 
-    async def _words_and_embedding(self, plan: Plan, legs: Legs) -> None:
+    async def why_not(self, tenant_id: UUID, entry_id: UUID, query: SearchQuery) -> WhyNot:
+        """Why an entry is not among a search's results: the filter, the legs, the threshold or the cut.
+
+        An id that another tenant owns gets the same answer as one that nobody has. Raises as `search` does.
+        """
+        plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
+        legs = await self._words_and_embedding(plan)
+        async with self._database.tenant_session(tenant_id, setup=session_setup(query.ef_search)) as session:
+            if legs.vector is not None:
+                await self._semantic_leg(session, plan, legs)
+            ranking = await self._fuse(session, plan, legs)
+            verdict = await db.fetch_verdict(
+                session, plan.tenant.space, entry_id, query.query, legs.vector, query.entry_filter
+            )
+        return judge(entry_id, plan, legs, ranking, verdict)
+
+    async def _words_and_embedding(self, plan: Plan) -> Legs:
         """Run the keyword leg while the provider embeds the query; no connection waits for the provider."""
         query = plan.query
+        legs = Legs()
         if query.mode == "keyword":
             await self._keyword_leg(plan, legs)
-            return
+            return legs
         embedding = asyncio.create_task(self._embed(plan, legs))
         try:
             if query.mode == "hybrid":
@@ -91,6 +108,7 @@ class KnowledgeSearchService:
             embedding.cancel()
         if legs.vector is None and legs.keyword is None:
             await self._keyword_leg(plan, legs)
+        return legs
 
     async def _fuse(self, session: TenantSession, plan: Plan, legs: Legs) -> list[Candidate]:
         started = time.perf_counter()

@@ -27,6 +27,11 @@ UNKNOWN = str(uuid4())
 # Each endpoint: who may call it, a request, and what those who may are answered.
 TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "POST /knowledge/search": (READ, {"json": {"query": "word"}}, 200),
+    "POST /knowledge/search/why-not": (
+        READ,
+        {"json": {"entry_id": UNKNOWN, "request": {"query": "word"}}},
+        200,
+    ),
     "POST /knowledge/entries": (WRITE, {"json": {"content": "the entry"}}, 200),
     "POST /knowledge/entries/bulk": (WRITE, {"json": {"entries": [{"content": "the entry"}]}}, 200),
     "GET /knowledge/entries": (READ, {}, 200),

@@ -22,7 +22,7 @@ from app.knowledge.semantic_leg import session_setup
 from tests.db.cluster import MODEL, Connection, TestDatabase, connected, new_database
 from tests.knowledge.provider import FailingProvider
 
-ENTRIES = 4_000
+ENTRIES = 2_000
 FILL = f"""
 select setseed(0.5);
 insert into entries (tenant_id, id, entry_type, content, tags, language, content_hash, text_hash)

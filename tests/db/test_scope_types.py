@@ -25,7 +25,6 @@ async def read(database: Database, tenant_id: UUID) -> None:
 """
 
 
-@pytest.mark.slow
 def test_unscoped_query_is_a_type_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PROJECT)
     for name, source in (("scoped", SCOPED), ("unscoped", UNSCOPED)):

@@ -120,7 +120,7 @@ async def test_mixed_tenants_on_few_connections_never_see_each_other(seeded: See
         await asyncio.gather(*(watch(n) for n in range(start, start + 20)))
     assert foreign == []
     assert finished + cancelled == 500
-    assert cancelled > 20
+    assert cancelled > 5
     for _ in range(3):
         assert not await leftover(pool)
 

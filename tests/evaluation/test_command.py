@@ -91,6 +91,14 @@ def test_eval_refuses_an_unknown_mode(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "'fuzzy' is none of hybrid, keyword, semantic, hybrid-rrf" in capsys.readouterr().err
 
 
+def test_bench_outside_a_checkout_says_where_the_program_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.cli.evaluation.CHECKOUT", tmp_path)
+    assert main(["bench"]) == 1
+    assert "part of the source tree" in capsys.readouterr().err
+
+
 def test_modes_choose_variants_in_the_order_of_the_report() -> None:
     assert [v.label for v in choose_variants("hybrid, keyword")] == ["keyword", "hybrid rrf", "hybrid score"]
     assert [v.label for v in choose_variants("hybrid-score")] == ["hybrid score"]

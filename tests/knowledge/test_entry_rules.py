@@ -116,7 +116,6 @@ LONG_TEXTS = {
     "punctuation": "-'\\/.:" * 16_000,
     "identifiers": " ".join(f"{chr(0x20000 + n)}{chr(0x20001 + n)}.{n}" for n in range(10_000)),
     "four-byte words": " ".join(chr(0x20000 + n) * 2 for n in range(30_000)),
-    "addresses": " ".join(f"http://host{n}.example.org/p{n}?q={n}" for n in range(2_000)),
     "marks": "a" + "\u0301" * 99_999,
     "tags": "<a>" * 33_000,
 }
@@ -163,6 +162,7 @@ SEARCH_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
         (None, [0.0] * 15 + [1.0], [-1e30] * 16),
         ([0.0] * 16, [float("nan")] * 16, [float("inf")] * 16, []),
     ),
+    "diversity": ((0, 0.5, 1), (-0.1, 1.1, float("nan"))),
     "explain": ((True, False), ()),
     "cursor": ((None,), ()),
     "max_limit": ((100,), ()),

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.composition import Services
+from app.composition import Services, build_services
 from app.knowledge.assets import Upload
 from app.knowledge.entry import Entry
+from app.knowledge.plan import SearchDefaults
 from app.knowledge.query import SearchQuery
 from app.knowledge.tenants import Tenant
 from tests.knowledge.conftest import RunJobs
@@ -47,7 +48,7 @@ CASES: list[tuple[dict[str, Any], Predicate]] = [
 
 async def fill(services: Services, tenant: Tenant, run_jobs: RunJobs) -> list[Entry]:
     roles = (["all"], ["dev"], ["pm", "qa"], ["qa"])
-    tags = ([], ["a"], ["b"], ["a", "b"], ["a", "b", "c"])
+    tags: tuple[list[str], ...] = ([], ["a"], ["b"], ["a", "b"], ["a", "b", "c"])
     kinds = ("fact", "lesson", "decision")
     items = [
         {
@@ -74,29 +75,18 @@ async def fill(services: Services, tenant: Tenant, run_jobs: RunJobs) -> list[En
 async def test_filters_give_the_same_set_in_every_mode(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, exact_limit: int
 ) -> None:
-    from dataclasses import replace
-
-    from app.composition import build_services
-    from app.knowledge.plan import SearchDefaults
-
     failing_provider.default = failing_provider.direction(1)
     entries = await fill(services, tenant, run_jobs)
     assert len(entries) == 32
     assets = (await services.assets.list_assets(tenant.id)).items
-    services = replace(
-        services,
-        search=(
-            await build_services(
-                services.database, failing_provider, defaults=SearchDefaults(exact_limit=exact_limit)
-            )
-        ).search,
-    )
+    defaults = SearchDefaults(exact_limit=exact_limit)
+    small = await build_services(services.database, failing_provider, defaults=defaults)
     cases = [*CASES, ({"asset_id": [assets[0].id]}, lambda e: e.asset_id == assets[0].id)]
     for filters, predicate in cases:
         expected = {e.id for e in entries if predicate(e)}
         for mode in ("keyword", "semantic", "hybrid"):
-            query = SearchQuery(query="common", mode=mode, limit=100, **filters)  # type: ignore[arg-type]
-            found = [hit.id for hit in await services.search.search(tenant.id, query)]
+            query = SearchQuery(query="common", mode=mode, limit=100, **filters)
+            found = [hit.id for hit in await small.search.search(tenant.id, query)]
             assert len(found) == len(set(found)), (filters, mode)
             assert set(found) == expected, (filters, mode)
-    await services.journal.flush()
+    await small.journal.flush()

@@ -159,11 +159,11 @@ async def test_german_and_english_find_their_own_stems(services: Services, tenan
     )
     for query, expected in (
         ("Haus", german),
-        ("erneuern", german),
+        ("alte Hafen", german),
         ("house", english),
         ("renewing", english),
         ("city", english),
-        ("Städte", None),
+        ("Städte", german),
         ("war", None),
     ):
         result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))

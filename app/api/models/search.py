@@ -87,6 +87,31 @@ class SearchRequest(BaseModel):
         return SearchQuery(**{**values, "weights": weights, "limit": limit, "max_limit": max_limit})
 
 
+class WhyNotRequest(BaseModel):
+    """An entry, and the search that it is missing from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    entry_id: UUID
+    request: SearchRequest
+
+
+class ReasonModel(BaseModel):
+    """One thing that kept the entry out."""
+
+    stage: str = Field(examples=["semantic"])
+    detail: str = Field(examples=["similarity 0.2104 is below the threshold 0.3000"])
+
+
+class WhyNotResponse(BaseModel):
+    """Whether the entry is on the page, its rank among the candidates, and what lost it."""
+
+    entry_id: UUID
+    in_results: bool
+    rank: int | None
+    reasons: list[ReasonModel]
+
+
 class HitModel(BaseModel):
     """A ranked entry and how the search came to it."""
 

@@ -1,0 +1,79 @@
+"""Why an entry is not among the results of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.db.session import Row
+from app.knowledge.fusion import Candidate
+from app.knowledge.plan import Legs, Plan
+
+FILTERS = (
+    "role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that kept the entry out: at which `stage`, and in which way."""
+
+    stage: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Whether the entry is on the page, its rank among the candidates (None: it is none), and what lost it."""
+
+    entry_id: UUID
+    in_results: bool
+    rank: int | None
+    reasons: Sequence[Reason]
+
+
+def judge(
+    entry_id: UUID, plan: Plan, legs: Legs, ranking: Sequence[Candidate], verdict: Row | None
+) -> WhyNot:
+    """Put together what the search and the entry itself say."""
+    rank = next((place for place, c in enumerate(ranking, 1) if c.entry_id == entry_id), None)
+    if rank is not None and rank <= plan.query.limit:
+        return WhyNot(entry_id, True, rank, [])
+    if rank is not None:
+        detail = f"ranked {rank} of {len(ranking)} candidates; the page ends at {plan.query.limit}"
+        return WhyNot(entry_id, False, rank, [Reason("cut", detail)])
+    if verdict is None:
+        return WhyNot(entry_id, False, None, [Reason("entry", "there is no entry with this id")])
+    reasons: list[Reason] = []
+    if not verdict["unexpired"]:
+        reasons.append(Reason("filter", "expired"))
+    if not verdict["current"]:
+        reasons.append(Reason("filter", "superseded by another entry; see include_superseded"))
+    reasons += [Reason("filter", f"{name} does not match") for name in FILTERS if not verdict[name]]
+    if not reasons:
+        reasons = [_semantic_reason(plan, legs, verdict), _keyword_reason(legs, verdict)]
+    return WhyNot(entry_id, False, None, reasons)
+
+
+def _semantic_reason(plan: Plan, legs: Legs, verdict: Row) -> Reason:
+    if legs.failure is not None:
+        return Reason("semantic", "the embedding provider was unavailable: words alone were searched")
+    if legs.semantic is None:
+        return Reason("semantic", f"not searched in mode {plan.query.mode}")
+    if not verdict["embedded"]:
+        return Reason("semantic", "the entry has no vector of the tenant's model yet")
+    cosine = verdict["cosine"]
+    if cosine < plan.threshold:
+        return Reason("semantic", f"similarity {cosine:.4f} is below the threshold {plan.threshold:.4f}")
+    last = legs.semantic.hits[-1].value if legs.semantic.hits else 0.0
+    detail = f"similarity {cosine:.4f}; {len(legs.semantic.hits)} entries down to {last:.4f} were nearer"
+    return Reason("semantic", detail)
+
+
+def _keyword_reason(legs: Legs, verdict: Row) -> Reason:
+    if legs.keyword is None:
+        return Reason("keyword", "not searched in mode semantic")
+    if not verdict["shares_words"]:
+        return Reason("keyword", "shares no word with the query")
+    return Reason("keyword", f"{len(legs.keyword)} entries match the query's words better")

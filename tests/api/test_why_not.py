@@ -1,0 +1,91 @@
+"""Why an entry is not among the results."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.api.callers import Caller
+from tests.api.expectations import expect_fields
+from tests.knowledge.provider import FailingProvider
+
+
+async def ask(caller: Caller, entry_id: str, **request: Any) -> dict[str, Any]:
+    answer = await caller.post("/knowledge/search/why-not", {"entry_id": entry_id, "request": request})
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def stages(answer: dict[str, Any]) -> list[str]:
+    return [reason["stage"] for reason in answer["reasons"]]
+
+
+async def test_an_entry_on_the_page_has_its_rank_and_no_reason(admin: Caller) -> None:
+    entry = await admin.add("The harbour opens at six")
+    answer = await ask(admin, entry["id"], query="harbour", mode="keyword")
+    assert (answer["in_results"], answer["rank"], answer["reasons"]) == (True, 1, [])
+
+
+async def test_an_entry_past_the_page_is_lost_by_the_cut(admin: Caller) -> None:
+    await admin.add("harbour harbour harbour")
+    entry = await admin.add("The harbour opens at six in the morning, all year round")
+    answer = await ask(admin, entry["id"], query="harbour", mode="keyword", limit=1)
+    assert (answer["in_results"], answer["rank"], stages(answer)) == (False, 2, ["cut"])
+
+
+@pytest.mark.parametrize(
+    ("request_filter", "named"),
+    [
+        ({"tags": ["crane"]}, "tags"),
+        ({"role": "qa"}, "role"),
+        ({"entry_type": "lesson"}, "entry_type"),
+        ({"min_confidence": 0.9}, "min_confidence"),
+        ({"scope": "project"}, "scope"),
+        ({"source": "asset"}, "source"),
+        ({"asset_id": [str(uuid4())]}, "asset_id"),
+        ({"metadata": {"a": 1}}, "metadata"),
+    ],
+)
+async def test_the_filter_that_lost_an_entry_is_named(
+    admin: Caller, request_filter: dict[str, Any], named: str
+) -> None:
+    entry = await admin.add("The harbour opens at six", roles=["dev"], confidence=0.5)
+    answer = await ask(admin, entry["id"], query="harbour", **request_filter)
+    assert [(r["stage"], r["detail"]) for r in answer["reasons"]] == [("filter", f"{named} does not match")]
+
+
+async def test_superseded_and_expired_entries_say_so(admin: Caller) -> None:
+    newer = await admin.add("The harbour opens at seven")
+    old = await admin.add("The harbour opens at six", superseded_by_id=newer["id"])
+    gone = await admin.add("The harbour opens at five", expires_at="2020-01-01T00:00:00Z")
+    assert "superseded" in (await ask(admin, old["id"], query="harbour"))["reasons"][0]["detail"]
+    assert (await ask(admin, gone["id"], query="harbour"))["reasons"][0]["detail"] == "expired"
+
+
+async def test_each_leg_says_why_it_passed_an_entry_over(admin: Caller, provider: FailingProvider) -> None:
+    entry = await admin.add("The harbour opens at six")
+    answer = await ask(admin, entry["id"], query="quarterly budget", similarity_threshold=0.99)
+    assert stages(answer) == ["semantic", "keyword"]
+    assert "below the threshold" in answer["reasons"][0]["detail"]
+    assert answer["reasons"][1]["detail"] == "shares no word with the query"
+    provider.down = True
+    answer = await ask(admin, entry["id"], query="another quarterly budget")
+    assert "unavailable" in answer["reasons"][0]["detail"]
+
+
+async def test_another_tenants_entry_and_an_unknown_one_get_the_same_answer(
+    admin: Caller, stranger: Caller
+) -> None:
+    entry = await stranger.add("The harbour opens at six")
+    foreign = await ask(admin, entry["id"], query="harbour")
+    unknown = await ask(admin, str(uuid4()), query="harbour")
+    assert {**foreign, "entry_id": None} == {**unknown, "entry_id": None}
+    assert stages(foreign) == ["entry"]
+
+
+async def test_the_request_is_checked_as_a_search_is(reader: Caller) -> None:
+    body = {"entry_id": str(uuid4()), "request": {"query": "word", "limit": 51}}
+    expect_fields(await reader.post("/knowledge/search/why-not", body), "limit")

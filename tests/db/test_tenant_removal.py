@@ -1,0 +1,42 @@
+"""Deleting a tenant takes every row of it, and no row of another."""
+
+from __future__ import annotations
+
+from app.db.session import Database
+from app.db.tenants import delete_tenant
+from app.embedded import EmbeddedAddress
+from tests.db.cluster import connected, new_database
+from tests.db.conftest import Seeded
+
+
+async def test_deleted_tenant_leaves_no_row_in_any_table(
+    cluster: EmbeddedAddress, seeded_template: Seeded
+) -> None:
+    async with (
+        new_database(cluster, template=seeded_template.database.name) as made,
+        connected(made.superuser_dsn) as superuser,
+    ):
+
+        async def counts() -> dict[str, dict[str, int]]:
+            return {
+                table: {
+                    str(row["tenant_id"]): row["n"]
+                    for row in await superuser.fetch(
+                        f"select tenant_id, count(*) as n from {table} group by 1"
+                    )
+                }
+                for table in seeded_template.tables
+            }
+
+        before = await counts()
+        database = Database(made.service_dsn)
+        async with database.platform_session() as session:
+            assert await delete_tenant(session, seeded_template.first, "test")
+            assert not await delete_tenant(session, seeded_template.first, "test")
+        await database.close()
+        kept = str(seeded_template.second)
+        assert await counts() == {table: {kept: rows[kept]} for table, rows in before.items()}
+        audit = await superuser.fetch(
+            "select action, subject_tenant from platform_audit order by id desc limit 1"
+        )
+        assert [tuple(row) for row in audit] == [("tenant.delete", seeded_template.first)]

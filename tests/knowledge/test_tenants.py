@@ -1,0 +1,109 @@
+"""Making, finding, setting up and deleting tenants."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.composition import Services
+from app.errors import Conflict, InvalidInput, TenantNotFound
+from app.knowledge.query import Weights
+from app.knowledge.tenant_settings import TYPE_WEIGHTS, TenantSettings
+from app.knowledge.tenants import Tenant
+
+
+async def test_created_tenant_is_listed_and_found(services: Services, tenant: Tenant) -> None:
+    other = await services.tenants.create("acme-2", actor="test")
+    assert [t.slug for t in await services.tenants.list_tenants()] == ["first", "acme-2"]
+    assert other.name == "acme-2"
+    assert await services.tenants.find("first") == tenant
+    context = await services.tenants.context(tenant.id)
+    assert (context.slug, context.passages, context.indexed) == ("first", 0, False)
+    assert context.model == services.provider.model
+
+
+async def test_slug_is_taken_once(services: Services, tenant: Tenant) -> None:
+    with pytest.raises(Conflict, match="first"):
+        await services.tenants.create("first", actor="test")
+
+
+async def test_names_out_of_range_are_refused(services: Services) -> None:
+    for slug in ("", "-a", "A", "a b", "a" * 64, "ä", "a\n", "a\x00"):
+        with pytest.raises(InvalidInput, match="slug: "):
+            await services.tenants.create(slug, actor="test")
+    for name in ("", "  ", "x" * 201, "a\x00", "a\ud800"):
+        with pytest.raises(InvalidInput, match="name: "):
+            await services.tenants.create("fine", name, actor="test")
+    assert await services.tenants.list_tenants() == []
+
+
+async def test_unknown_tenants_are_not_found(services: Services) -> None:
+    for act in (
+        services.tenants.context(uuid4()),
+        services.tenants.find("nobody"),
+        services.tenants.delete(uuid4(), actor="test"),
+        services.tenants.change_settings(uuid4(), {}),
+    ):
+        with pytest.raises(TenantNotFound):
+            await act
+
+
+async def test_deleted_tenant_is_gone_at_once(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    for owner in (tenant, other_tenant):
+        await services.entries.create(owner.id, {"content": "harbour"})
+    await services.tenants.delete(tenant.id, actor="test")
+    with pytest.raises(TenantNotFound):
+        await services.tenants.context(tenant.id)
+    assert (await services.administration.stats(other_tenant.id))["entries"] == 1
+    again = await services.tenants.create("first", actor="test")
+    assert (await services.administration.stats(again.id))["entries"] == 0
+
+
+async def test_settings_are_merged_reset_and_audited(services: Services, tenant: Tenant) -> None:
+    change = services.administration.change_settings
+    await change(tenant.id, {"fusion": "score", "max_limit": 20}, actor="anna")
+    settings = await change(
+        tenant.id, {"weights": {"semantic": 0.5, "keyword": 0.5}, "max_limit": None}, actor="anna"
+    )
+    assert (settings.fusion, settings.max_limit, settings.weights) == ("score", None, Weights(0.5, 0.5))
+    assert await services.administration.settings(tenant.id) == settings
+    page = await services.administration.audit(tenant.id)
+    assert [r.action for r in page.items] == ["settings.update"] * 2
+
+
+SETTINGS: dict[str, tuple[list[Any], list[Any]]] = {
+    "weights": ([{"semantic": 1, "keyword": 0}], [{"semantic": 1}, {"semantic": 1, "keyword": 1}, 7, "x", {}]),
+    "type_weights": ([{}, {"fact": 0, "lesson": 100}], [{"x": 1}, {"fact": -1}, {"fact": "1"}, {"fact": True}, 7]),
+    "similarity_threshold": ([0, 1, 0.5], [-0.1, 1.1, float("nan"), True, "1"]),
+    "fusion": (["rrf", "score"], ["x", 1, ["rrf"]]),
+    "verified_boost": ([0, 100], [-1, 101, float("inf"), False]),
+    "keep_query_text": ([True, False], [0, "true"]),
+    "default_limit": ([1, 100], [0, 101, 1.5, True, "1"]),
+    "max_limit": ([1, 100], [0, 101, 1.5, True, "1"]),
+}  # fmt: skip
+
+
+def test_every_setting_is_in_the_table() -> None:
+    assert set(SETTINGS) == set(TenantSettings.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_setting_allows_its_range_and_refuses_the_rest(name: str) -> None:
+    allowed, refused = SETTINGS[name]
+    for value in allowed:
+        TenantSettings.from_mapping({name: value})
+    for value in refused:
+        with pytest.raises(InvalidInput) as caught:
+            TenantSettings.from_mapping({name: value})
+        assert {e.field for e in caught.value.errors} == {name}, value
+
+
+def test_unknown_settings_are_named_and_type_weights_extend_the_defaults() -> None:
+    with pytest.raises(InvalidInput, match="nothing: unknown"):
+        TenantSettings.from_mapping({"nothing": 1})
+    settings = TenantSettings.from_mapping({"type_weights": {"lesson": 3}})
+    assert settings.type_weights == {**TYPE_WEIGHTS, "lesson": 3.0}
