@@ -93,6 +93,7 @@ grant usage on schema queue to kb_app;
 DOWN = """
 drop schema queue cascade;
 drop table jobs;
+revoke usage on schema public from kb_queue;
 """
 
 

@@ -15,9 +15,10 @@ from app.db import entries as db
 from app.db import records
 from app.db.identifiers import new_id
 from app.db.session import Database, Row, TenantSession
-from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
+from app.errors import Conflict, EntryNotFound, FieldError, InvalidInput, PreconditionFailed
+from app.knowledge.drafts import Draft, check_references, find_unresolved
 from app.knowledge.embedding import EntryEmbedder
-from app.knowledge.entry import DEFAULTS, Entry, check_draft, content_hash, detect, new_entry_values
+from app.knowledge.entry import DEFAULTS, Entry, check_draft, detect, new_entry_values
 from app.knowledge.jobs import JobQueue
 from app.knowledge.paging import Page, page_of
 
@@ -36,20 +37,6 @@ class BulkResult:
     id: UUID | None
     status: Outcome
     error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """One entry of a write: its place in the request and its checked, given fields."""
-
-    index: int
-    given: Mapping[str, Any]
-
-    @property
-    def key(self) -> tuple[str | None, bytes]:
-        """What makes it the same as another: external_id, else the hash of the content."""
-        external_id = self.given.get("external_id")
-        return (external_id, b"" if external_id else content_hash(self.given["content"]))
 
 
 class EntryService:
@@ -72,8 +59,11 @@ class EntryService:
         if "content" not in draft.given:
             new_entry_values(draft.given)
         async with self._database.tenant_session(tenant_id) as session:
-            await _check_references(session, [draft])
+            await check_references(session, draft)
             (result,) = await self._write(session, [draft], actor, delay=EMBEDDING_WAIT + 1)
+            if result.error is not None:
+                field, _, message = result.error.partition(": ")
+                raise InvalidInput.of(field, message)
         assert result.id is not None
         if result.status != "unchanged":
             await self._embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
@@ -98,8 +88,8 @@ class EntryService:
             except InvalidInput as error:
                 results[index] = BulkResult(index, None, "failed", str(error))
         async with self._database.tenant_session(tenant_id) as session:
-            for draft, problem in await _unresolved(session, drafts):
-                results[draft.index] = BulkResult(draft.index, None, "failed", problem)
+            for draft, problem in await find_unresolved(session, drafts):
+                results[draft.index] = _failed(draft, None, problem)
             drafts = [d for d in drafts if d.index not in results]
             # Repeats within one request are written in turn, each seeing the one before.
             while drafts:
@@ -170,7 +160,7 @@ class EntryService:
                     raise EntryNotFound("there is no entry with this id")
                 if if_version is not None and row["version"] != if_version:
                     raise PreconditionFailed("the entry has changed since it was read")
-                await _check_references(session, [Draft(0, given)], entry_id)
+                await check_references(session, Draft(0, given), entry_id)
                 if row["asset_id"] is not None and given.keys() & {
                     "content",
                     "title",
@@ -223,6 +213,10 @@ class EntryService:
             results += [BulkResult(new[i].index, i, "created") for i in added]
             existing = await db.lock_entries(session, sorted(set(same.values())))
             known = [(d, existing[same[p]]) for p, d in enumerate(remaining) if same.get(p) in existing]
+            for draft, row in list(known):
+                if (error := draft.self_reference(row["id"])) is not None:
+                    results.append(_failed(draft, row["id"], error))
+                    known.remove((draft, row))
             changed = await self._apply(session, [(row, d.given) for d, row in known])
             results += [
                 BulkResult(d.index, row["id"], "updated" if row["id"] in changed else "unchanged")
@@ -235,7 +229,7 @@ class EntryService:
                 break
         else:
             raise Conflict("the entry is being written by others; try again")
-        touched = [r.id for r in results if r.id is not None and r.status != "unchanged"]
+        touched = [r.id for r in results if r.id is not None and r.status in ("created", "updated")]
         if touched:
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=delay)
             counts = {s: sum(r.status == s for r in results) for s in ("created", "updated")}
@@ -267,37 +261,5 @@ class EntryService:
         return {u["id"] for u in updates}
 
 
-async def _unresolved(
-    session: TenantSession, drafts: Sequence[Draft], entry_id: UUID | None = None
-) -> list[tuple[Draft, str]]:
-    """Drafts that refer to entries which do not exist in the tenant, or to themselves, with what is wrong."""
-
-    def references(draft: Draft) -> list[tuple[str, UUID]]:
-        single = [
-            (n, draft.given[n]) for n in ("parent_id", "superseded_by_id") if draft.given.get(n) is not None
-        ]
-        return single + [("source_ids", i) for i in draft.given.get("source_ids") or ()]
-
-    wanted = {i for draft in drafts for _, i in references(draft)}
-    if not wanted:
-        return []
-    missing = await db.find_missing(session, sorted(wanted))
-    found: list[tuple[Draft, str]] = []
-    for draft in drafts:
-        for name, reference in references(draft):
-            if reference in missing:
-                found.append((draft, f"{name}: there is no entry with this id"))
-                break
-            if reference == entry_id:
-                found.append((draft, f"{name}: must be another entry"))
-                break
-    return found
-
-
-async def _check_references(
-    session: TenantSession, drafts: Sequence[Draft], entry_id: UUID | None = None
-) -> None:
-    """Raises InvalidInput that names the field of the first reference that does not resolve."""
-    for _, problem in await _unresolved(session, drafts, entry_id):
-        field, _, message = problem.partition(": ")
-        raise InvalidInput.of(field, message)
+def _failed(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:
+    return BulkResult(draft.index, entry_id, "failed", f"{error.field}: {error.message}")

@@ -275,3 +275,13 @@ async def test_entry_acknowledged_without_its_vector_says_so(
     failing_provider.down = True
     entry, _ = await services.entries.create(tenant.id, {"content": "waiting"})
     assert entry.embedding_status == "pending"
+
+
+async def test_repeating_an_entry_as_its_own_parent_is_refused(services: Services, tenant: Tenant) -> None:
+    values = {"content": "The harbour opens at six", "external_id": "H1"}
+    entry, _ = await services.entries.create(tenant.id, values)
+    with pytest.raises(InvalidInput, match="parent_id: must be another entry"):
+        await services.entries.create(tenant.id, {**values, "parent_id": entry.id})
+    (result,) = await services.entries.create_many(tenant.id, [{**values, "source_ids": [entry.id]}])
+    assert (result.status, result.error) == ("failed", "source_ids: must be another entry")
+    assert (await services.entries.get(tenant.id, entry.id)).parent_id is None

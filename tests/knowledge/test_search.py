@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from app.composition import Services
-from app.errors import CursorExpired, InvalidInput, TenantNotFound
+from app.errors import InvalidInput, TenantNotFound
 from app.knowledge.query import SearchQuery, Weights
-from app.knowledge.results import SearchResult
 from app.knowledge.tenants import Tenant
-from tests.db.cluster import connected
 from tests.knowledge.provider import FailingProvider
-
-
-async def write(services: Services, tenant: Tenant, *contents: str, **values: Any) -> list[UUID]:
-    """Entries of these contents, in order."""
-    return [
-        (await services.entries.create(tenant.id, {"content": content, **values}))[0].id
-        for content in contents
-    ]
-
-
-def ids(result: SearchResult) -> Sequence[UUID]:
-    return [hit.id for hit in result]
+from tests.knowledge.writing import ids, write
 
 
 async def test_hybrid_search_fuses_both_legs_by_their_ranks(
@@ -150,80 +136,6 @@ async def test_each_search_logs_one_line_without_the_query(
     assert not any("secretword" in repr(record.__dict__) for record in caplog.records)
 
 
-async def test_german_and_english_find_their_own_stems(services: Services, tenant: Tenant) -> None:
-    german, english = await write(
-        services,
-        tenant,
-        "Die alten Häuser am Hafen werden im nächsten Jahr von der Stadt erneuert.",
-        "The old houses near the harbour are being renewed by the city next year.",
-    )
-    for query, expected in (
-        ("Haus", german),
-        ("alte Hafen", german),
-        ("house", english),
-        ("renewing", english),
-        ("city", english),
-        ("Städte", german),
-        ("war", None),
-    ):
-        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
-        assert ids(result) == ([expected] if expected else []), query
-
-
-async def test_a_stop_word_of_one_language_is_a_word_of_another(services: Services, tenant: Tenant) -> None:
-    english, _german = await write(
-        services,
-        tenant,
-        "The long war between the two cities ended with a treaty about the river.",
-        "Der Vertrag war lange zwischen den beiden Städten umstritten und wurde nie unterschrieben.",
-    )
-    result = await services.search.search(tenant.id, SearchQuery(query="war", mode="keyword"))
-    assert ids(result) == [english]
-
-
-async def test_identifiers_are_found_whole_and_by_their_parts(services: Services, tenant: Tenant) -> None:
-    whole, part = await write(
-        services, tenant, "Settings are read from vercel.json at start.", "The json module parses text."
-    )
-    result = await services.search.search(tenant.id, SearchQuery(query="vercel.json", mode="keyword"))
-    assert ids(result) == [whole, part]
-
-
-async def test_match_in_the_title_alone_suffices_and_weighs_more(services: Services, tenant: Tenant) -> None:
-    filler = "Many words about something else, going on for a while."
-    body, title = (
-        await write(services, tenant, f"{filler} Harbour."),
-        await write(services, tenant, f"{filler} Boats.", title="Harbour"),
-    )
-    result = await services.search.search(tenant.id, SearchQuery(query="harbours", mode="keyword"))
-    assert ids(result) == [*title, *body]
-    assert result[0].matched_terms == ("harbours",)
-
-
-async def test_rarer_words_and_shorter_entries_rank_higher(services: Services, tenant: Tenant) -> None:
-    await write(services, tenant, *(f"common number{n}" for n in range(10)))
-    rare, common, long = await write(
-        services, tenant, "rare thing", "common thing", "rare " + "padding words here " * 30
-    )
-    result = await services.search.search(
-        tenant.id, SearchQuery(query="rare common", mode="keyword", limit=3)
-    )
-    assert ids(result)[0] == rare
-    positions = ids(await services.search.search(tenant.id, SearchQuery(query="rare", mode="keyword")))
-    assert positions == [rare, long]
-    assert common not in positions
-
-
-async def test_word_scores_do_not_depend_on_the_other_tenants(
-    services: Services, tenant: Tenant, other_tenant: Tenant
-) -> None:
-    await write(services, tenant, "harbour lights", "boats")
-    before = (await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword")))[0]
-    await write(services, other_tenant, *(f"harbour {n}" for n in range(20)))
-    after = (await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword")))[0]
-    assert after.keyword_score == before.keyword_score
-
-
 async def test_search_never_shows_another_tenants_entries(
     services: Services, tenant: Tenant, other_tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
@@ -335,78 +247,3 @@ async def test_score_fusion_ranks_by_cosine_and_words(
     assert ids(result) == [close, near, far]
     assert found[near] == pytest.approx(0.6 * d(1, 0.1)[0], abs=1e-3)
     assert found[far] == pytest.approx(0.4, abs=1e-3)
-
-
-async def test_pages_neither_repeat_nor_skip_while_the_tenant_changes(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider
-) -> None:
-    failing_provider.down = True
-    written = await write(
-        services, tenant, *(f"harbour {'filler ' * n}" for n in range(25)), language="english"
-    )
-    first = await services.search.search(tenant.id, SearchQuery(query="harbour", limit=10))
-    assert first.metadata.total == 25
-    seen, cursor = list(ids(first)), first.metadata.next_cursor
-    await write(services, tenant, "harbour harbour harbour")
-    await services.entries.delete(tenant.id, written[24])
-    failing_provider.down = False
-    pages = 1
-    while cursor is not None:
-        page = await services.search.search(tenant.id, SearchQuery(query="harbour", limit=10, cursor=cursor))
-        assert page.metadata.search_id == first.metadata.search_id
-        assert page.metadata.total == 25
-        assert page.metadata.fallback_mode is True
-        seen += ids(page)
-        cursor = page.metadata.next_cursor
-        pages += 1
-    assert pages == 3
-    assert len(seen) == len(set(seen)) == 24
-    assert set(seen) == set(written[:24])
-
-
-async def test_cursor_belongs_to_its_tenant_and_expires(
-    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
-) -> None:
-    for owner in (tenant, other_tenant):
-        await write(services, owner, "harbour 1", "harbour 2")
-    query = SearchQuery(query="harbour", mode="keyword", limit=1)
-    cursor = (await services.search.search(tenant.id, query)).metadata.next_cursor
-    continued = SearchQuery(query="harbour", mode="keyword", limit=1, cursor=cursor)
-    with pytest.raises(CursorExpired):
-        await services.search.search(other_tenant.id, continued)
-    assert len(await services.search.search(tenant.id, continued)) == 1
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("delete from searches")
-    with pytest.raises(CursorExpired):
-        await services.search.search(tenant.id, continued)
-    for cursor in ("", "x", "ä", "\ud800", "\x00", "A" * 26, "A" * 28):
-        with pytest.raises(InvalidInput, match="cursor: "):
-            await services.search.search(tenant.id, SearchQuery(query="harbour", cursor=cursor))
-
-
-async def test_receipt_holds_ranks_and_the_query_only_where_the_tenant_keeps_it(
-    services: Services, tenant: Tenant
-) -> None:
-    (entry,) = await write(services, tenant, "harbour")
-    for keep in (False, True):
-        await services.tenants.change_settings(tenant.id, {"keep_query_text": keep})
-        result = await services.search.search(tenant.id, SearchQuery(query="harbour"), subject="anna")
-        await services.journal.flush()
-        receipt = await services.administration.receipt(tenant.id, result.metadata.search_id)
-        assert receipt["subject"] == "anna"
-        assert receipt["ranking"][0]["id"] == str(entry)
-        assert (receipt.get("query") == "harbour") is keep
-
-
-async def test_statistics_count_searches_and_fallbacks(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider
-) -> None:
-    await write(services, tenant, "harbour")
-    for down in (False, True, True, False):
-        failing_provider.down = down
-        await services.search.search(tenant.id, SearchQuery(query="harbour"))
-    await services.journal.flush()
-    stats = await services.administration.stats(tenant.id)
-    assert (stats["searches_24h"], stats["fallback_rate_24h"]) == (4, 0.5)
-    assert stats["entries_by_type"] == {"fact": 1}
-    assert stats["model"] == {"provider": "mock", "name": "text-hash", "dimensions": 16}

@@ -1,0 +1,23 @@
+"""Entries for searches to find, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from app.composition import Services
+from app.knowledge.results import SearchResult
+from app.knowledge.tenants import Tenant
+
+
+async def write(services: Services, tenant: Tenant, *contents: str, **values: Any) -> list[UUID]:
+    """Entries of these contents, in order."""
+    return [
+        (await services.entries.create(tenant.id, {"content": content, **values}))[0].id
+        for content in contents
+    ]
+
+
+def ids(result: SearchResult) -> Sequence[UUID]:
+    return [hit.id for hit in result]
