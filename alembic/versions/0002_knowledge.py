@@ -37,12 +37,20 @@ TEXT_LEXEMES = by_language(
     "pg_catalog.to_tsvector({config}, pg_catalog.translate(content, '/-_.:@#', '       '))"
 )
 
+TEXT_PHRASE = by_language(
+    "pg_catalog.phraseto_tsquery({config}, pg_catalog.translate(content, '/-_.:@#', '       '))"
+)
+
 UP = f"""
 -- How text becomes lexemes, for entries and queries alike. Punctuation inside words is opened up so that the
 -- parts of "vercel.json" or "KNOW-004" are found, and identifiers are kept whole beside their parts.
 create function text_lexemes(language text, content text) returns tsvector
 language sql immutable parallel safe
 return {TEXT_LEXEMES};
+
+create function text_phrase(language text, content text) returns tsquery
+language sql immutable parallel safe
+return {TEXT_PHRASE};
 
 create function identifier_lexemes(content text) returns tsvector
 language sql immutable parallel safe
@@ -184,7 +192,7 @@ comment on column corpus_statistics.changes is 'entries written or removed since
 
 create table lexeme_statistics (
   tenant_id uuid not null references tenants on delete cascade,
-  lexeme text not null,
+  lexeme text collate "C" not null,
   entries integer not null,
   primary key (tenant_id, lexeme)
 );
@@ -246,15 +254,18 @@ create trigger count_deleted after delete on embeddings
   referencing old table as removed for each statement execute function count_passages();
 
 revoke all on function count_entries(), count_passages() from public;
-revoke all on function text_lexemes(text, text), identifier_lexemes(text), entry_lexemes(text, text, text) from public;
-grant execute on function text_lexemes(text, text), identifier_lexemes(text), entry_lexemes(text, text, text) to kb_app;
+revoke all on function text_lexemes(text, text), text_phrase(text, text), identifier_lexemes(text),
+  entry_lexemes(text, text, text) from public;
+grant execute on function text_lexemes(text, text), text_phrase(text, text), identifier_lexemes(text),
+  entry_lexemes(text, text, text) to kb_app;
 {isolate_tables("assets", "entries", "embeddings", "pending_embeddings", "corpus_statistics", "lexeme_statistics", "vector_statistics")}
 """
 
 DOWN = """
 drop table vector_statistics, lexeme_statistics, corpus_statistics, pending_embeddings, embeddings, entries, assets;
 drop function count_entries(), count_passages();
-drop function entry_lexemes(text, text, text), identifier_lexemes(text), text_lexemes(text, text);
+drop function entry_lexemes(text, text, text), identifier_lexemes(text), text_phrase(text, text),
+  text_lexemes(text, text);
 """
 
 

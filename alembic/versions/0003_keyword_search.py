@@ -70,12 +70,16 @@ end $$;
 -- p_budget postings; the p_pool of them whose lexemes weigh most are then scored by all lexemes of the query.
 --
 -- p_lexemes, p_languages and p_frequencies go together: a lexeme counts in entries of its language only.
--- A null frequency is counted here, up to p_budget. `best` is the score of an entry that covers the query:
+-- A null frequency is counted here, up to p_budget. p_weights lowers what a lexeme is worth (null: 1). p_phrases are
+-- whole queries of their own, in p_phrase_languages; an entry that matches one gains as from a word that occurs
+-- twice. `unknown` holds the lexemes that no entry has. `best` is the score of an entry that covers the query:
 -- each of its lexemes twice in an entry of mean length.
 create function keyword.search(
   p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint, p_mean_length double precision,
-  p_filter entry_filter, p_limit integer, p_budget integer, p_pool integer)
-returns table (entry_id uuid, updated_at timestamptz, score double precision, candidates bigint, best double precision)
+  p_filter entry_filter, p_limit integer, p_budget integer, p_pool integer,
+  p_weights double precision[] default null, p_phrases text[] default null, p_phrase_languages text[] default null)
+returns table (entry_id uuid, updated_at timestamptz, score double precision, candidates bigint, best double precision,
+               unknown text[])
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
 as $$
@@ -85,6 +89,7 @@ declare
   occurrences constant double precision[] := (
     select array_agg((s.total - 1.0 / (2 * s.n * s.n)) / 1.64493406685 order by s.n)
       from (select n, sum(1.0 / (n * n)) over (order by n) as total from generate_series(1, 64) n) s);
+  languages constant text[] := p_languages || coalesce(p_phrase_languages, '{}');
   queries tsquery[];
   frequencies bigint[];
   weights double precision[];
@@ -99,17 +104,23 @@ begin
                select count(*) from (
                  select from entries e where e.tenant_id = tenant and e.lexemes @@ q.query limit p_budget) counted
              )) as frequency
-        from unnest(p_lexemes, p_frequencies) with ordinality t (lexeme, frequency, position)
+        from (
+          select l.lexeme, l.frequency, l.position, null as phrase
+            from unnest(p_lexemes, p_frequencies) with ordinality l (lexeme, frequency, position)
+          union all
+          select null, null, cardinality(p_lexemes) + p.position, p.phrase
+            from unnest(p_phrases) with ordinality p (phrase, position)) t
        cross join lateral (
-         select ('''' || replace(replace(t.lexeme, '\\', '\\\\'), '''', '''''') || '''')::tsquery as query) q
+         select coalesce(t.phrase, '''' || replace(replace(t.lexeme, '\\', '\\\\'), '''', '''''') || '''')::tsquery as query) q
     ) w;
-  select array_agg(ln(1 + (greatest(p_entries, f.frequency) - f.frequency + 0.5) / (f.frequency + 0.5)) order by f.position)
+  select array_agg(coalesce(f.weight, 1) * ln(1 + (greatest(p_entries, f.frequency) - f.frequency + 0.5)
+                                                  / (f.frequency + 0.5)) order by f.position)
     into weights
-    from unnest(frequencies) with ordinality f (frequency, position);
+    from unnest(frequencies, p_weights) with ordinality f (frequency, weight, position);
   return query
     with words as materialized (
       select query, language, weight, frequency
-        from unnest(queries, p_languages, weights, frequencies) w (query, language, weight, frequency)
+        from unnest(queries, languages, weights, frequencies) w (query, language, weight, frequency)
     ), rarest as materialized (
       select r.query
         from (select u.query, row_number() over rarity as place, sum(u.frequency) over rarity as postings
@@ -143,13 +154,17 @@ begin
           select sum(w.weight * 2.2 * o.tf / (o.tf + f.length_norm))
             from words w
            cross join lateral (
-             select width_bucket(ts_rank('{1,1,1,1}', f.lexemes, w.query)::double precision, occurrences) as tf) o
+             select case when numnode(w.query) > 1 then 2 * (f.lexemes @@ w.query)::integer
+                         else width_bucket(ts_rank('{1,1,1,1}', f.lexemes, w.query)::double precision, occurrences)
+                    end as tf) o
            where w.language = f.language and o.tf > 0) as score
         from found f
     )
     select s.id, s.updated_at, s.score, s.candidates,
            (select max(l.weight) * 2.2 * 2 / (2 + 1.2)
-              from (select sum(w.weight) as weight from words w group by w.language) l)
+              from (select sum(w.weight) as weight from words w group by w.language) l),
+           (select coalesce(array_agg(distinct u.lexeme), '{}')
+              from unnest(p_lexemes, frequencies) u (lexeme, frequency) where u.frequency = 0 and u.lexeme is not null)
       from scored s
      order by s.score desc, s.updated_at desc, s.id
      limit p_limit;
@@ -203,7 +218,8 @@ end $$;
 
 revoke all on all functions in schema keyword from public;
 grant execute on function
-  keyword.search(text[], text[], integer[], bigint, double precision, entry_filter, integer, integer, integer),
+  keyword.search(text[], text[], integer[], bigint, double precision, entry_filter, integer, integer, integer,
+                 double precision[], text[], text[]),
   keyword.filtered_ids(entry_filter, integer),
   keyword.tag_overlaps(text[], uuid, integer) to kb_app;
 reset role;

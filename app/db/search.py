@@ -60,19 +60,59 @@ class VectorSpace:
     dimensions: int
 
 
+@dataclass(frozen=True, slots=True)
+class KeywordQuery:
+    """What the keyword leg looks for.
+
+    Attributes:
+        text: the query as asked.
+        phrases: parts of it that were quoted.
+        corrections: lexemes to look for beside its own, in place of words that no entry has.
+        whole: look for the identifiers in the text only, not for words that are parts of them.
+    """
+
+    text: str
+    phrases: tuple[str, ...] = ()
+    corrections: tuple[str, ...] = ()
+    whole: bool = False
+
+
+CORRECTION_WEIGHT = 0.7
+"""What a corrected word is worth beside one that was spelt as the entries spell it."""
+
+
 async def keyword_leg(
-    session: TenantSession, query: str, entry_filter: EntryFilter, limit: int, budget: int, pool: int
+    session: TenantSession, query: KeywordQuery, entry_filter: EntryFilter, limit: int, budget: int, pool: int
 ) -> Sequence[Row]:
-    """Best entries by BM25: rows of entry_id, updated_at, score, candidates (in all), best (a full match's score)."""
+    """Best entries by BM25: rows of entry_id, updated_at, score, candidates (in all), best (a full match's score)
+    and unknown (lexemes of the query that no entry has)."""
     return await session.fetch(
         SQL["keyword_leg"],
         tenant_id=session.tenant_id,
-        query=query,
+        query=query.text,
+        words="" if query.whole else query.text,
+        phrases=list(query.phrases),
+        corrections=list(query.corrections),
+        correction_weight=CORRECTION_WEIGHT,
         filter=entry_filter.as_row(),
         limit=limit,
         budget=budget,
         pool=pool,
     )
+
+
+async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[str] | None) -> dict[str, str]:
+    """For lexemes of the query that no entry has, the tenant's lexeme that is spelt most like each.
+
+    `unknown` narrows the lexemes to look at; None looks at all of the query's.
+    """
+    rows = await session.fetch(
+        SQL["similar_lexemes"],
+        tenant_id=session.tenant_id,
+        query=text,
+        unknown=None if unknown is None else list(unknown),
+    )
+    return {row["misspelt"]: row["correction"] for row in rows}
 
 
 async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit: int) -> list[UUID]:

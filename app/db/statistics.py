@@ -7,8 +7,9 @@ from app.db.statements import load_statements
 
 SQL = load_statements("statistics")
 
-FREQUENT = 20
-"""Entries from which on a lexeme's document frequency is kept; rarer ones are cheaper to count than to keep."""
+FREQUENT = 2
+"""Entries from which on a lexeme's document frequency is kept: a word in one entry is cheap to count, and the others
+are the vocabulary against which misspelt words are held."""
 
 
 async def refresh_lexemes(session: TenantSession) -> None:

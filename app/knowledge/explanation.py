@@ -7,6 +7,7 @@ from typing import Any
 
 from app.knowledge.fusion import Candidate
 from app.knowledge.plan import Legs, Plan
+from app.knowledge.query import quoted_phrases
 
 
 def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]:
@@ -36,6 +37,8 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
                 "strategy": "rarest_words_first",
                 "candidates": len(legs.keyword),
                 "matches": legs.keyword_matches,
+                "phrases": quoted_phrases(query.query),
+                "corrections": legs.corrections,
                 "best_score": legs.keyword[0].value if legs.keyword else 0.0,
                 "full_match_score": legs.best_keyword_score,
             },

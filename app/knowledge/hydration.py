@@ -18,24 +18,28 @@ async def hydrate(
     session: TenantSession,
     tenant: TenantContext,
     query: SearchQuery,
+    words: str,
     page: Sequence[Candidate],
     vector: Vector | None,
 ) -> list[Hit]:
-    """The page's entries in its order; one that went away or was hidden since the ranking is left out."""
+    """The page's entries in its order; one that went away or was hidden since the ranking is left out.
+
+    `words` are what snippets show: the query, with what misspelt words of it were taken for.
+    """
     if not page:
         return []
     ids = [c.entry_id for c in page]
-    rows = await db.hydrate(session, tenant.space, ids, query.query, vector, query.entry_filter)
+    rows = await db.hydrate(session, tenant.space, ids, words, vector, query.entry_filter)
     by_id = {c.entry_id: c for c in page}
-    return [_hit(row, by_id[row["id"]], query.query) for row in rows]
+    return [_hit(row, by_id[row["id"]], words) for row in rows]
 
 
-def _hit(row: Row, candidate: Candidate, query: str) -> Hit:
+def _hit(row: Row, candidate: Candidate, words: str) -> Hit:
     passage = None
     if row["char_start"] is not None and candidate.similarity is not None:
         passage = (row["char_start"], row["char_end"])
     snippet = make_snippet(
-        row["title"], row["content"], row["language"], query, row["query_lexemes"], passage
+        row["title"], row["content"], row["language"], words, row["query_lexemes"], passage
     )
     return Hit(
         id=row["id"],

@@ -49,6 +49,7 @@ class Legs:
     keyword: Sequence[LegHit] | None = None
     keyword_matches: int = 0
     best_keyword_score: float = 0.0
+    corrections: dict[str, str] = field(default_factory=dict)
     vector: Vector | None = None
     failure: EmbeddingUnavailable | None = None
     seconds: dict[str, float] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -26,6 +27,22 @@ EntryType = Literal["fact", "summary", "template", "decision", "lesson", "temp_n
 MAX_QUERY_LENGTH = 10_000
 MAX_LIMIT = 100
 MAX_TAGS = 100
+
+
+QUOTED = re.compile(r'"([^"]{3,300})"|„([^“”]{3,300})[“”]|“([^“”]{3,300})”')
+MAX_PHRASES = 5
+IDENTIFIER = re.compile(r"[^\W_]+(?:[-._/:][^\W_]+)+")
+
+
+def is_identifier(query: str) -> bool:
+    """Whether the whole query is one identifier, such as KNOW-004, vercel.json or ERR_CONN_RESET."""
+    return IDENTIFIER.fullmatch(query) is not None and any(c.isdigit() or c in "_." for c in query)
+
+
+def quoted_phrases(query: str) -> tuple[str, ...]:
+    """The parts of a query that stand in double quotes, at most five: entries with exactly these words gain."""
+    found = ((first or second or third).strip() for first, second, third in QUOTED.findall(query))
+    return tuple(dict.fromkeys(phrase for phrase in found if phrase))[:MAX_PHRASES]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 import numpy as np
 
 from app.db import search as db
 from app.db.identifiers import new_id
-from app.db.session import Database, TenantSession
+from app.db.search import KeywordQuery
+from app.db.session import Database, Row, TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable
 from app.knowledge import boosts, explanation
@@ -21,7 +23,7 @@ from app.knowledge.fusion import Candidate, LegHit, join_legs, rank, reciprocal_
 from app.knowledge.hydration import hydrate
 from app.knowledge.journal import SearchJournal, read_cursor, write_cursor
 from app.knowledge.plan import KEYWORD_POOL, Legs, Plan, SearchDefaults, make_plan
-from app.knowledge.query import SearchQuery
+from app.knowledge.query import SearchQuery, is_identifier, quoted_phrases
 from app.knowledge.results import Hit, SearchMetadata, SearchResult
 from app.knowledge.semantic_leg import search_vectors, session_setup
 from app.knowledge.suggestions import suggest
@@ -69,7 +71,8 @@ class KnowledgeSearchService:
                 await self._semantic_leg(session, plan, legs)
             ranking = await self._fuse(session, plan, legs)
             log.debug("search %s: %d candidates ranked", search_id, len(ranking))
-            hits = await hydrate(session, plan.tenant, query, ranking[: query.limit], legs.vector)
+            words = " ".join((query.query, *legs.corrections.values()))
+            hits = await hydrate(session, plan.tenant, query, words, ranking[: query.limit], legs.vector)
             suggestions = [] if hits else await suggest(session, query.query)
         result = self._answer(plan, search_id, ranking, hits, suggestions, legs, started)
         self._journal.record(plan, result, ranking, subject)
@@ -115,7 +118,7 @@ class KnowledgeSearchService:
         candidates = join_legs(legs.semantic.hits if legs.semantic else (), legs.keyword or ())
         if plan.fusion == "score":
             await self._complete_cosines(session, plan, legs, candidates)
-            score_fusion(candidates, plan.weights)
+            score_fusion(candidates, plan.weights, legs.best_keyword_score)
         else:
             reciprocal_rank_fusion(candidates, plan.weights, plan.query.rrf_k)
         if plan.query.boost and candidates:
@@ -158,19 +161,29 @@ class KnowledgeSearchService:
 
     async def _keyword_leg(self, plan: Plan, legs: Legs) -> None:
         started = time.perf_counter()
+        query = KeywordQuery(plan.query.query, quoted_phrases(plan.query.query))
         async with self._database.tenant_session(plan.tenant.tenant_id) as session:
-            rows = await db.keyword_leg(
-                session,
-                plan.query.query,
-                plan.query.entry_filter,
-                plan.wanted,
-                self._defaults.keyword_budget,
-                max(KEYWORD_POOL, 2 * plan.wanted),
-            )
+            rows: Sequence[Row] = []
+            if is_identifier(query.text):
+                # Entries that have it whole; those with a part of it only where there are none.
+                rows = await self._match_words(session, plan, replace(query, whole=True))
+            if not rows:
+                rows = await self._match_words(session, plan, query)
+            if not rows or 2 * len(rows[0]["unknown"]) >= len(query.text.split()):
+                # Half of the words or more are in no entry: they may be misspelt.
+                unknown = rows[0]["unknown"] if rows else None
+                legs.corrections = await db.similar_lexemes(session, query.text, unknown)
+                if legs.corrections:
+                    corrected = replace(query, corrections=tuple(legs.corrections.values()))
+                    rows = await self._match_words(session, plan, corrected)
         legs.keyword = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
         if rows:
             legs.keyword_matches, legs.best_keyword_score = rows[0]["candidates"], rows[0]["best"]
         legs.seconds["keyword"] = time.perf_counter() - started
+
+    async def _match_words(self, session: TenantSession, plan: Plan, query: KeywordQuery) -> Sequence[Row]:
+        budget, pool = self._defaults.keyword_budget, max(KEYWORD_POOL, 2 * plan.wanted)
+        return await db.keyword_leg(session, query, plan.query.entry_filter, plan.wanted, budget, pool)
 
     async def _complete_cosines(
         self, session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]
@@ -239,7 +252,8 @@ class KnowledgeSearchService:
         pinned = await self._journal.pinned(plan.tenant.tenant_id, search_id)
         end = offset + plan.query.limit
         async with self._database.tenant_session(plan.tenant.tenant_id) as session:
-            hits = await hydrate(session, plan.tenant, plan.query, pinned.candidates[offset:end], None)
+            page = pinned.candidates[offset:end]
+            hits = await hydrate(session, plan.tenant, plan.query, plan.query.query, page, None)
         total = len(pinned.candidates)
         metadata = SearchMetadata(
             search_id=search_id,

@@ -39,6 +39,9 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         "budget": defaults.keyword_budget,
         "pool": max(KEYWORD_POOL, 2 * plan.wanted),
         "limit": plan.wanted,
+        "phrases": [],
+        "corrections": [],
+        "correction_weight": 1.0,
     }
 
     async with asyncpg.create_pool(
@@ -46,7 +49,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     ) as pool:
 
         async def search(question: Question) -> int:
-            given = {**fixed, "query": question.text, "vector": question.vector}
+            given = {**fixed, "query": question.text, "words": question.text, "vector": question.vector}
             async with pool.acquire() as connection:
                 await connection.execute(begin + end)
                 words = await _fetch(connection, SQL["keyword_leg"], given)

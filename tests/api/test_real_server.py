@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from app.auth.principal import Role
+from app.auth.tokens import TokenVerifier
 from app.composition import Services
+from app.main import create_app
+from app.settings import Settings
 from tests.api.callers import SECRET, Caller, make_token
 from tests.api.expectations import expect_problem
 from tests.api.serving import serve, start_service
@@ -23,9 +25,9 @@ HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\
 
 
 @pytest.fixture(scope="module")
-async def address(app: FastAPI) -> AsyncIterator[str]:
-    """Where the application listens."""
-    async with serve(app) as url:
+async def address(settings: Settings, api_services: Services, verifier: TokenVerifier) -> AsyncIterator[str]:
+    """Where an application of its own listens: it is shut down, which the shared one must not be."""
+    async with serve(create_app(settings, api_services, verifier)) as url:
         yield url
 
 

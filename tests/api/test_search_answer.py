@@ -191,7 +191,8 @@ async def test_explain_lets_every_score_be_recomputed(
         assert debug["weights"] == settings["weights"]
         assert (debug["fusion"], debug["rrf_k"], debug["similarity_threshold"]) == (fusion, 10, 0.0)
         assert [entry["id"] for entry in debug["hits"]] == [hit["id"] for hit in found["results"]]
-        best = debug["legs"]["keyword"]["best_score"]
+        words = debug["legs"]["keyword"]
+        scale = (words["best_score"] * max(words["best_score"], words["full_match_score"])) ** 0.5
         for place, (entry, hit) in enumerate(zip(debug["hits"], found["results"], strict=True), 1):
             assert entry["rank"] == place
             if fusion == "rrf":
@@ -200,7 +201,7 @@ async def test_explain_lets_every_score_be_recomputed(
             else:
                 assert entry["cosine"] is not None
                 semantic = 0.4 * max(entry["cosine"], 0)
-                keyword = 0.6 * (hit["keyword_score"] or 0) / best
+                keyword = 0.6 * (hit["keyword_score"] or 0) / scale
             score = semantic + keyword
             assert set(entry["boosts"]) == {"type", "verified", "access"}
             for factor in entry["boosts"].values():

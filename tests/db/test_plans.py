@@ -115,6 +115,10 @@ async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled)
                 "limit": 30,
                 "budget": KEYWORD_BUDGET,
                 "pool": KEYWORD_POOL,
+                "words": "rare7 shared3",
+                "phrases": [],
+                "corrections": [],
+                "correction_weight": 1.0,
             }[name]
             for name in SQL["keyword_leg"].parameters
         ],

@@ -78,30 +78,38 @@ def test_joined_legs_count_ranks_from_one_and_name_each_entry_once() -> None:
     assert joined[entry(1)].keyword_score is None
 
 
-def test_scores_are_cosine_and_share_of_the_best_word_score() -> None:
+def test_scores_are_cosine_and_share_of_the_words() -> None:
     both, words, meaning = candidate(1), candidate(2), candidate(3)
     both.similarity, both.keyword_score = 0.8, 5.0
     words.keyword_score, words.cosine = 10.0, 0.2
     meaning.similarity = 0.6
-    score_fusion([both, words, meaning], Weights(0.6, 0.4))
-    assert both.score == pytest.approx(0.6 * 0.8 + 0.4 * 0.5)
-    assert words.score == pytest.approx(0.6 * 0.2 + 0.4)
+    # A full match would score 40: sqrt(10 * 40) = 20.
+    score_fusion([both, words, meaning], Weights(0.6, 0.4), 40.0)
+    assert both.score == pytest.approx(0.6 * 0.8 + 0.4 * 0.25)
+    assert words.score == pytest.approx(0.6 * 0.2 + 0.4 * 0.5)
     assert meaning.score == pytest.approx(0.36)
+
+
+def test_score_fusion_never_gives_words_more_than_their_weight() -> None:
+    beyond = candidate(1)
+    beyond.keyword_score = 12.0
+    score_fusion([beyond], Weights(0.6, 0.4), 10.0)
+    assert beyond.score == pytest.approx(0.4)
 
 
 def test_score_fusion_counts_a_negative_cosine_as_nothing() -> None:
     opposite = candidate(1)
     opposite.keyword_score, opposite.cosine = 2.0, -0.5
-    score_fusion([opposite], Weights(0.5, 0.5))
+    score_fusion([opposite], Weights(0.5, 0.5), 2.0)
     assert opposite.score == 0.5
 
 
 def test_score_fusion_of_nothing_found_by_words_has_no_division() -> None:
     one = candidate(1)
     one.similarity = 0.5
-    score_fusion([one], Weights(0.5, 0.5))
+    score_fusion([one], Weights(0.5, 0.5), 0.0)
     assert one.score == 0.25
-    score_fusion([], Weights())
+    score_fusion([], Weights(), 0.0)
 
 
 def test_boosts_multiply_and_are_kept_by_name() -> None:

@@ -239,11 +239,14 @@ async def test_score_fusion_ranks_by_cosine_and_words(
         "harbour": d(1),
     }
     near, far, close = await write(services, tenant, "near", "harbour far", "harbour close")
-    result = await services.search.search(
-        tenant.id,
-        SearchQuery(query="harbour", fusion="score", weights=Weights(0.6, 0.4), similarity_threshold=0.5),
+    query = SearchQuery(
+        query="harbour", fusion="score", weights=Weights(0.6, 0.4), similarity_threshold=0.5, explain=True
     )
+    result = await services.search.search(tenant.id, query)
     found = {hit.id: hit.score for hit in result}
     assert ids(result) == [close, near, far]
     assert found[near] == pytest.approx(0.6 * d(1, 0.1)[0], abs=1e-3)
-    assert found[far] == pytest.approx(0.4, abs=1e-3)
+    assert result.debug_info is not None
+    words = result.debug_info["legs"]["keyword"]
+    covered = (words["best_score"] / words["full_match_score"]) ** 0.5
+    assert found[far] == pytest.approx(0.4 * covered, abs=1e-3)

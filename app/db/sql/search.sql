@@ -6,21 +6,63 @@ with corpus as (
          (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length
     from corpus_statistics where tenant_id = :tenant_id
 ), words as (
-  select l.language, w.lexeme, s.entries as frequency
+  select l.language, w.lexeme, w.weight, s.entries as frequency
     from corpus_statistics l
    cross join lateral (
-     select u.lexeme
-       from unnest(text_lexemes(l.language, :query) || identifier_lexemes(:query)) u
-      order by u.positions[1] nulls first limit 200) w
+     (select u.lexeme, 1.0::double precision as weight
+        from unnest(text_lexemes(l.language, :words) || identifier_lexemes(:query)) u
+       order by u.positions[1] nulls first limit 200)
+     union all
+     select c, :correction_weight::double precision from unnest(:corrections::text[]) c) w
     left join lexeme_statistics s on s.tenant_id = :tenant_id and s.lexeme = w.lexeme
    where l.tenant_id = :tenant_id and l.entries > 0
+), phrases as (
+  select l.language, q.phrase
+    from corpus_statistics l
+   cross join unnest(:phrases::text[]) p
+   cross join lateral (select text_phrase(l.language, p) as phrase) q
+   where l.tenant_id = :tenant_id and l.entries > 0 and numnode(q.phrase) > 1
 )
-select k.entry_id, k.updated_at, k.score, k.candidates, k.best
+select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown
   from corpus
  cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
-                    array_agg(frequency) as frequencies from words) w
+                    array_agg(frequency) as frequencies, array_agg(weight) as weights from words) w
+ cross join (select array_agg(phrase::text) as phrases, array_agg(language) as languages from phrases) p
  cross join lateral keyword.search(w.lexemes, w.languages, w.frequencies, corpus.entries,
-                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget, :pool) k;
+                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget, :pool,
+                                   w.weights, p.phrases, p.languages) k;
+
+-- name: similar_lexemes
+-- For each word of the query that no entry has, the tenant's word that is spelt most like it. The vocabulary is that
+-- of lexeme_statistics, and for a small tenant, which may have none yet, that of its entries.
+with stock as (
+  select coalesce(sum(entries), 0) as entries from corpus_statistics where tenant_id = :tenant_id
+), vocabulary as materialized (
+  select s.word as lexeme, s.ndoc as entries
+    from stock, ts_stat(case when stock.entries < 1000
+      then format('select lexemes from public.entries where tenant_id = %L', :tenant_id::uuid)
+      else 'select null::tsvector where false' end) s
+), words as (
+  select distinct u.lexeme collate "C" as lexeme
+    from corpus_statistics l cross join lateral unnest(text_lexemes(l.language, :query)) u
+   where l.tenant_id = :tenant_id and l.entries > 0 and length(u.lexeme) between 4 and 40 and u.lexeme !~ '[0-9]'
+   limit 20
+)
+select w.lexeme as misspelt, near.lexeme as correction
+  from words w
+ cross join lateral (
+   select v.lexeme, similarity(v.lexeme, w.lexeme) as likeness, v.entries
+     from (select lexeme, entries from vocabulary
+           union all
+           -- First letters are seldom wrong, and the range keeps the search short.
+           select lexeme, entries from lexeme_statistics
+            where tenant_id = :tenant_id and lexeme >= left(w.lexeme, 1) and lexeme < left(w.lexeme, 1) || chr(1114111)
+          ) v
+    where similarity(v.lexeme, w.lexeme) >= 0.4 and abs(length(v.lexeme) - length(w.lexeme)) <= 2
+    order by likeness desc, v.entries desc, v.lexeme limit 1) near
+ where near.lexeme <> w.lexeme
+   and not exists (select from lexeme_statistics k where k.tenant_id = :tenant_id and k.lexeme = w.lexeme)
+   and (:unknown::text[] is null or w.lexeme = any (:unknown::text[]));
 
 -- name: filtered_ids
 select keyword.filtered_ids(:filter, :limit);
