@@ -77,7 +77,7 @@ async def test_frequencies_of_words_are_counted_anew_after_growth(
 ) -> None:
     for start in (0, 1_000):
         items = [
-            {"content": f"everywhere half{n % 2} rare{n % 500}", "language": "simple"}
+            {"content": f"everywhere half{n % 2} rare{n % 500} only{n}", "language": "simple"}
             for n in range(start, start + 1_000)
         ]
         for n, item in enumerate(items, start):
@@ -93,5 +93,6 @@ async def test_frequencies_of_words_are_counted_anew_after_growth(
         "everywhere": 2_000,
         "half0": 1_000,
         "half1": 1_000,
+        **{f"rare{n}": 4 for n in range(500)},
     }
     assert changes == 0
