@@ -81,22 +81,23 @@ def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
     )
 
 
-def _caller(request: Request) -> Caller:
+# Coroutines, since FastAPI would run plain functions in a thread each.
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.state.caller
     return caller
 
 
-def _principal(request: Request) -> Principal:
+async def _principal(request: Request) -> Principal:
     principal: Principal = request.state.principal
     return principal
 
 
-def _services(request: Request) -> Services:
+async def _services(request: Request) -> Services:
     parts: Parts = request.app.state.parts
     return parts.services
 
 
-def _settings(request: Request) -> Settings:
+async def _settings(request: Request) -> Settings:
     parts: Parts = request.app.state.parts
     return parts.settings
 

@@ -8,8 +8,9 @@ from app.db.catalog import connect
 from app.embeddings.provider import EmbeddingModel
 
 M = 16
-EF_CONSTRUCTION = 64
-"""HNSW build parameters; pgvector's defaults."""
+EF_CONSTRUCTION = 128
+"""HNSW build parameters. pgvector's default of 64 for the second finds 0.94 of the ten nearest of 100,000 passages
+with `hnsw.ef_search` 100, 128 finds 0.99, for twice the time of building."""
 
 
 async def register_model(admin_dsn: str, model: EmbeddingModel) -> tuple[int, bool]:

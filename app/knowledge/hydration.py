@@ -10,7 +10,7 @@ from app.embeddings.provider import Vector
 from app.knowledge.fusion import Candidate
 from app.knowledge.query import SearchQuery
 from app.knowledge.results import Hit
-from app.knowledge.snippet import make_snippet
+from app.knowledge.snippet import SnippetMaker
 from app.knowledge.tenants import TenantContext
 
 
@@ -31,15 +31,16 @@ async def hydrate(
     ids = [c.entry_id for c in page]
     rows = await db.hydrate(session, tenant.space, ids, words, vector, query.entry_filter)
     by_id = {c.entry_id: c for c in page}
-    return [_hit(row, by_id[row["id"]], words) for row in rows]
+    snippets = SnippetMaker(words)
+    return [_hit(row, by_id[row["id"]], snippets) for row in rows]
 
 
-def _hit(row: Row, candidate: Candidate, words: str) -> Hit:
+def _hit(row: Row, candidate: Candidate, snippets: SnippetMaker) -> Hit:
     passage = None
     if row["char_start"] is not None and candidate.similarity is not None:
         passage = (row["char_start"], row["char_end"])
-    snippet = make_snippet(
-        row["title"], row["content"], row["language"], words, row["query_lexemes"], passage
+    snippet = snippets.make(
+        row["title"], row["content"], row["language"], row["query_lexemes"] or (), passage
     )
     return Hit(
         id=row["id"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ log = logging.getLogger("app.knowledge.journal")
 
 QUEUE_LENGTH = 10_000
 BATCH = 500
+LINGER = 0.25
+"""Seconds that a record may wait for others, so that many are written in one statement."""
+
 SETUP = "set local synchronous_commit=off;"
 
 
@@ -90,6 +94,7 @@ class SearchJournal:
         self._queue: deque[tuple[UUID, SearchRecord, list[UUID]]] = deque()
         self._queue_length = queue_length
         self._writer: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
         self.dropped = 0
         self.written = 0
 
@@ -155,6 +160,7 @@ class SearchJournal:
 
     async def flush(self) -> None:
         """Wait until everything queued so far is written."""
+        self._wanted.set()
         while self._writer is not None and not self._writer.done():
             await asyncio.shield(self._writer)
 
@@ -166,7 +172,9 @@ class SearchJournal:
             log.warning("search records lost at shutdown", extra={"records": len(self._queue)})
 
     async def _write(self) -> None:
-        await asyncio.sleep(0.02)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wanted.wait(), LINGER)
+        self._wanted.clear()
         while self._queue:
             batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
             by_tenant: dict[UUID, list[tuple[SearchRecord, list[UUID]]]] = defaultdict(list)

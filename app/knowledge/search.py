@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from uuid import UUID
-
-import numpy as np
 
 from app.db import search as db
 from app.db.identifiers import new_id
-from app.db.search import KeywordQuery
-from app.db.session import Database, Row, TenantSession
+from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import EmbeddingUnavailable
-from app.knowledge import boosts, explanation
-from app.knowledge.diversity import diversify
-from app.knowledge.fusion import Candidate, LegHit, join_legs, rank, reciprocal_rank_fusion, score_fusion
+from app.knowledge import explanation
+from app.knowledge.fusion import Candidate
 from app.knowledge.hydration import hydrate
 from app.knowledge.journal import SearchJournal, read_cursor, write_cursor
-from app.knowledge.plan import KEYWORD_POOL, Legs, Plan, SearchDefaults, make_plan
-from app.knowledge.query import SearchQuery, is_identifier, quoted_phrases
+from app.knowledge.plan import Legs, Plan, SearchDefaults, make_plan
+from app.knowledge.query import SearchQuery
+from app.knowledge.ranking import Ranker
 from app.knowledge.results import Hit, SearchMetadata, SearchResult
-from app.knowledge.semantic_leg import search_vectors, session_setup
 from app.knowledge.suggestions import suggest
 from app.knowledge.tenants import TenantDirectory
 from app.knowledge.why_not import WhyNot, judge
@@ -46,10 +39,10 @@ class KnowledgeSearchService:
     ) -> None:
         """`providers` are keyed by the number of the embedding model that they make vectors for."""
         self._database = database
-        self._providers = providers
         self._tenants = tenants
         self._journal = journal
         self._defaults = defaults or SearchDefaults()
+        self._ranker = Ranker(database, providers, self._defaults)
 
     async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service") -> SearchResult:
         """The best entries of the tenant for the query.
@@ -63,17 +56,13 @@ class KnowledgeSearchService:
         if query.cursor is not None:
             return await self._continue(plan, query.cursor, started)
         search_id = new_id()
-        legs = await self._words_and_embedding(plan)
-        log.debug("search %s: query embedded, keyword leg done", search_id)
-        setup = session_setup(query.ef_search)
-        async with self._database.tenant_session(tenant_id, setup=setup) as session:
-            if legs.vector is not None:
-                await self._semantic_leg(session, plan, legs)
-            ranking = await self._fuse(session, plan, legs)
+        async with self._ranker.run(plan) as ranked:
+            legs, ranking = ranked.legs, ranked.candidates
             log.debug("search %s: %d candidates ranked", search_id, len(ranking))
             words = " ".join((query.query, *legs.corrections.values()))
-            hits = await hydrate(session, plan.tenant, query, words, ranking[: query.limit], legs.vector)
-            suggestions = [] if hits else await suggest(session, query.query)
+            page = ranking[: query.limit]
+            hits = await hydrate(ranked.session, plan.tenant, query, words, page, legs.vector)
+            suggestions = [] if hits else await suggest(ranked.session, query.query)
         result = self._answer(plan, search_id, ranking, hits, suggestions, legs, started)
         self._journal.record(plan, result, ranking, subject)
         _log_search(plan, result)
@@ -85,131 +74,12 @@ class KnowledgeSearchService:
         An id that another tenant owns gets the same answer as one that nobody has. Raises as `search` does.
         """
         plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
-        legs = await self._words_and_embedding(plan)
-        async with self._database.tenant_session(tenant_id, setup=session_setup(query.ef_search)) as session:
-            if legs.vector is not None:
-                await self._semantic_leg(session, plan, legs)
-            ranking = await self._fuse(session, plan, legs)
+        async with self._ranker.run(plan) as ranked:
+            legs, ranking = ranked.legs, ranked.candidates
             verdict = await db.fetch_verdict(
-                session, plan.tenant.space, entry_id, query.query, legs.vector, query.entry_filter
+                ranked.session, plan.tenant.space, entry_id, query.query, legs.vector, query.entry_filter
             )
         return judge(entry_id, plan, legs, ranking, verdict)
-
-    async def _words_and_embedding(self, plan: Plan) -> Legs:
-        """Run the keyword leg while the provider embeds the query; no connection waits for the provider."""
-        query = plan.query
-        legs = Legs()
-        if query.mode == "keyword":
-            await self._keyword_leg(plan, legs)
-            return legs
-        embedding = asyncio.create_task(self._embed(plan, legs))
-        try:
-            if query.mode == "hybrid":
-                await self._keyword_leg(plan, legs)
-            await embedding
-        finally:
-            embedding.cancel()
-        if legs.vector is None and legs.keyword is None:
-            await self._keyword_leg(plan, legs)
-        return legs
-
-    async def _fuse(self, session: TenantSession, plan: Plan, legs: Legs) -> list[Candidate]:
-        started = time.perf_counter()
-        candidates = join_legs(legs.semantic.hits if legs.semantic else (), legs.keyword or ())
-        if plan.fusion == "score":
-            await self._complete_cosines(session, plan, legs, candidates)
-            score_fusion(candidates, plan.weights, legs.best_keyword_score)
-        else:
-            reciprocal_rank_fusion(candidates, plan.weights, plan.query.rrf_k)
-        if plan.query.boost and candidates:
-            await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
-        ranking = rank(candidates)
-        if plan.query.diversity > 0:
-            ranking = await diversify(session, plan.tenant, ranking, plan.query.diversity, plan.wanted)
-        legs.seconds["fusion"] = time.perf_counter() - started
-        return ranking
-
-    async def _embed(self, plan: Plan, legs: Legs) -> None:
-        given = plan.query.query_embedding
-        if given is not None:
-            # The largest component first, so that the norm of extreme numbers neither overflows nor vanishes.
-            vector = np.asarray(given, dtype=np.float64)
-            vector = vector / np.abs(vector).max()
-            legs.vector = (vector / np.linalg.norm(vector)).astype(np.float32)
-            return
-        started = time.perf_counter()
-        provider = self._providers.get(plan.tenant.space.model_id)
-        try:
-            if provider is None:
-                raise EmbeddingUnavailable(
-                    plan.tenant.model.provider, "no provider for the tenant's model", attempts=0
-                )
-            legs.vector = await provider.embed_query(plan.query.query)
-        except EmbeddingUnavailable as error:
-            legs.failure = error
-            log.warning(
-                "%s unavailable, using keyword-only fallback",
-                error.provider,
-                extra={
-                    "attempts": error.attempts,
-                    "reason": error.reason,
-                    "tenant_id": str(plan.tenant.tenant_id),
-                },
-            )
-        finally:
-            legs.seconds["embedding"] = time.perf_counter() - started
-
-    async def _keyword_leg(self, plan: Plan, legs: Legs) -> None:
-        started = time.perf_counter()
-        query = KeywordQuery(plan.query.query, quoted_phrases(plan.query.query))
-        async with self._database.tenant_session(plan.tenant.tenant_id) as session:
-            rows: Sequence[Row] = []
-            if is_identifier(query.text):
-                # Entries that have it whole; those with a part of it only where there are none.
-                rows = await self._match_words(session, plan, replace(query, whole=True))
-            if not rows:
-                rows = await self._match_words(session, plan, query)
-            if not rows or 2 * len(rows[0]["unknown"]) >= len(query.text.split()):
-                # Half of the words or more are in no entry: they may be misspelt.
-                unknown = rows[0]["unknown"] if rows else None
-                legs.corrections = await db.similar_lexemes(session, query.text, unknown)
-                if legs.corrections:
-                    corrected = replace(query, corrections=tuple(legs.corrections.values()))
-                    rows = await self._match_words(session, plan, corrected)
-        legs.keyword = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
-        if rows:
-            legs.keyword_matches, legs.best_keyword_score = rows[0]["candidates"], rows[0]["best"]
-        legs.seconds["keyword"] = time.perf_counter() - started
-
-    async def _match_words(self, session: TenantSession, plan: Plan, query: KeywordQuery) -> Sequence[Row]:
-        budget, pool = self._defaults.keyword_budget, max(KEYWORD_POOL, 2 * plan.wanted)
-        return await db.keyword_leg(session, query, plan.query.entry_filter, plan.wanted, budget, pool)
-
-    async def _complete_cosines(
-        self, session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]
-    ) -> None:
-        """Compare the entries that only words found with the query as well."""
-        missing = [c.entry_id for c in candidates if c.similarity is None]
-        if legs.vector is None or plan.query.mode != "hybrid" or not missing:
-            return
-        rows = await db.exact_ids(session, plan.tenant.space, legs.vector, 2.0, missing, len(missing))
-        cosines = {row["entry_id"]: row["similarity"] for row in rows}
-        for candidate in candidates:
-            candidate.cosine = cosines.get(candidate.entry_id)
-
-    async def _semantic_leg(self, session: TenantSession, plan: Plan, legs: Legs) -> None:
-        assert legs.vector is not None
-        started = time.perf_counter()
-        legs.semantic = await search_vectors(
-            session,
-            plan.tenant,
-            legs.vector,
-            plan.query.entry_filter,
-            plan.threshold,
-            plan.wanted,
-            self._defaults.exact_limit,
-        )
-        legs.seconds["semantic"] = time.perf_counter() - started
 
     def _answer(
         self,

@@ -16,7 +16,9 @@ from app.knowledge.tenants import TenantContext
 EXACT_LIMIT = 10_000
 """Candidate passages up to which comparing them all is faster than the index, and always complete."""
 
-EF_SEARCH = 100
+EF_SEARCH = 150
+"""Candidates that the index keeps while it searches; 100 misses the aim of 0.99 of the ten nearest on some texts."""
+
 Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from Stemmer import Stemmer
@@ -26,37 +26,82 @@ class Snippet:
     matched_terms: tuple[str, ...]
 
 
-def make_snippet(
-    title: str | None,
-    content: str,
-    language: str,
-    query: str,
-    lexemes: Collection[str],
-    passage: tuple[int, int] | None,
-) -> Snippet:
-    """Choose the window of `content` with most of the query's words; without any, the start of `passage`.
+class SnippetMaker:
+    """Makes the snippets of one search; what it learns of a word serves all of its hits."""
 
-    `lexemes` are the query's, as Postgres stemmed them for `language`; `passage` is the stretch of the content
-    nearest in meaning (None when only words found the entry).
-    """
-    stem = _stemmer(language)
-    wanted = set(lexemes)
-    terms: dict[str, str] = {}
-    for word in PART.findall(query):
-        key = stem(word.lower())
-        if key in wanted:
-            terms.setdefault(key, word.lower())
-    positions: list[tuple[int, int, str]] = []
-    found: set[str] = set()
-    for match in PART.finditer(content):
-        key = stem(match[0].lower())
-        if key in terms:
-            positions.append((match.start(), match.end(), key))
-            found.add(key)
-    found.update(key for key in (stem(w.lower()) for w in PART.findall(title or "")) if key in terms)
-    matched = tuple(word for key, word in terms.items() if key in found)
-    start = _best_start(positions, passage)
-    return Snippet(_cut(content, start), matched)
+    def __init__(self, query: str) -> None:
+        self._words = [word.lower() for word in PART.findall(query)]
+        self._languages: dict[str, _Vocabulary] = {}
+
+    def make(
+        self,
+        title: str | None,
+        content: str,
+        language: str,
+        lexemes: Collection[str],
+        passage: tuple[int, int] | None,
+    ) -> Snippet:
+        """Choose the window of `content` with most of the query's words; without any, the start of `passage`.
+
+        `lexemes` are the query's, as Postgres stemmed them for `language`; `passage` is the stretch of the content
+        nearest in meaning (None when only words found the entry).
+        """
+        vocabulary = self._languages.get(language)
+        if vocabulary is None:
+            vocabulary = self._languages[language] = _Vocabulary(self._words, language, lexemes)
+        if not vocabulary.terms:
+            return Snippet(_cut(content, passage[0] if passage else 0), ())
+        positions = vocabulary.find(content)
+        found = {key for _, _, key in positions}
+        if title:
+            found.update(key for _, _, key in vocabulary.find(title))
+        matched = tuple(word for key, word in vocabulary.terms.items() if key in found)
+        return Snippet(_cut(content, _best_start(positions, passage)), matched)
+
+
+class _Vocabulary:
+    """The words of texts in one language, and which of them are words of the query."""
+
+    def __init__(self, words: Sequence[str], language: str, lexemes: Collection[str]) -> None:
+        self._stem = _stemmer(language)
+        wanted = frozenset(lexemes)
+        self.terms: dict[str, str] = {}
+        for word, key in zip(words, self._stem(words), strict=True):
+            if key in wanted:
+                self.terms.setdefault(key, word)
+        self._seen: set[str] = set()
+        self._keys: dict[str, str] = {}
+
+    def find(self, text: str) -> list[tuple[int, int, str]]:
+        """Start, end and stem of each word of the text that is one of the query's, in order."""
+        lowered = text.lower()
+        if len(lowered) != len(text):
+            # A few letters, such as İ, have two small ones: only those that keep their place are made small.
+            lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+        words = set(PART.findall(lowered))
+        new = list(words - self._seen)
+        self._seen.update(new)
+        self._keys.update(
+            (word, key) for word, key in zip(new, self._stem(new), strict=True) if key in self.terms
+        )
+        positions = [
+            (start, start + len(word), key)
+            for word in words & self._keys.keys()
+            for key in (self._keys[word],)
+            for start in _occurrences(lowered, word)
+        ]
+        positions.sort()
+        return positions
+
+
+def _occurrences(text: str, word: str) -> Iterator[int]:
+    """Where the word stands as a whole word; `isalnum` is what PART takes for a part of a word."""
+    start = text.find(word)
+    while start >= 0:
+        end = start + len(word)
+        if not (start and text[start - 1].isalnum()) and not (end < len(text) and text[end].isalnum()):
+            yield start
+        start = text.find(word, end)
 
 
 def _best_start(positions: list[tuple[int, int, str]], passage: tuple[int, int] | None) -> int:
@@ -100,12 +145,12 @@ def _cut(content: str, start: int) -> str:
     return prefix + (piece[:space] if space > room // 2 else piece) + "…"
 
 
-def _stemmer(language: str) -> Callable[[str], str]:
+def _stemmer(language: str) -> Callable[[Sequence[str]], list[str]]:
     name = SNOWBALL.get(language)
     if name is None:
-        return str
+        return list
     known: dict[str, Stemmer] = _stemmers.__dict__.setdefault("known", {})
     if name not in known:
         known[name] = Stemmer(name)
-    stem: Callable[[str], str] = known[name].stemWord
+    stem: Callable[[Sequence[str]], list[str]] = known[name].stemWords
     return stem

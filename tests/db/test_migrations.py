@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from alembic.script import ScriptDirectory
@@ -48,6 +50,10 @@ select 'policy ' || polrelid::regclass || ' ' || polname from pg_policy
 union all
 select 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid)
   from pg_constraint where connamespace in (select oid from ours) and contype in ('c', 'f', 'u', 'p')
+union all
+select 'body of ' || p.oid::regprocedure || ' ' || md5(pg_get_functiondef(p.oid))
+  from pg_proc p join ours n on n.oid = p.pronamespace
+ where p.prokind = 'f' and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
 union all
 select 'extension ' || extname from pg_extension
 order by 1"""
@@ -183,3 +189,40 @@ async def test_model_registration_that_was_interrupted_is_completed(bare_cluster
             assert await owner.fetchval(
                 "select indisvalid from pg_index where indexrelid = 'embeddings_hnsw_1'::regclass"
             )
+
+
+async def test_entries_from_before_lose_the_signs_in_their_words(bare_cluster: EmbeddedAddress) -> None:
+    words = "select tsvector_to_array(lexemes) as words from entries order by tenant_id, content"
+    stamps = "select updated_at, version, xmin::text as written from entries order by id"
+    texts = ((None, "harbour"), ("On “quotas”", "plain"), (None, "„words“ – here"))
+    async with (
+        managed_database(bare_cluster, "signs") as database,
+        connected(database.superuser_dsn) as superuser,
+    ):
+        await migrate(database.admin_dsn, "0006")
+        await register_model(database.admin_dsn, MODEL)
+        for slug in ("first", "second"):
+            tenant = uuid4()
+            await superuser.execute(
+                "insert into tenants (id, slug, name, model_id) values ($1, $2, $2, 1)", tenant, slug
+            )
+            for title, content in texts:
+                await superuser.execute(
+                    "insert into entries (tenant_id, id, entry_type, title, content, language, content_hash, text_hash)"
+                    " values ($1, gen_random_uuid(), 'fact', $2, $3, 'english', $4, $4)",
+                    *(tenant, title, content, sha256(content.encode()).digest()),
+                )
+        before, old = await superuser.fetch(words), await superuser.fetch(stamps)
+        assert any("„words“" in row["words"] for row in before)
+        await migrate(database.admin_dsn, "0007")
+        new = await superuser.fetch(stamps)
+        assert [set(row["words"]) for row in await superuser.fetch(words)] == 2 * [
+            {"harbour"}, {"plain", "quota"}, {"word"},
+        ]  # fmt: skip
+        # Only the entries that need it are written again, and none counts as changed by its author.
+        assert sum(a["written"] != b["written"] for a, b in zip(old, new, strict=True)) == 4
+        assert [row[:2] for row in old] == [row[:2] for row in new]
+        counted = await superuser.fetch("select entries, characters from corpus_statistics")
+        assert [tuple(row) for row in counted] == 2 * [(3, 48)]
+        await migrate(database.admin_dsn, "0006", down=True)
+        assert await superuser.fetch(words) == before

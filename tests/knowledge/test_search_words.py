@@ -49,6 +49,34 @@ async def test_identifiers_are_found_whole_else_by_their_parts(services: Service
     assert set(ids(result)) == {whole, part}
 
 
+async def test_typographic_signs_are_no_part_of_a_word(services: Services, tenant: Tenant) -> None:
+    contents = (
+        "„Methodisten“ nannten sich die Studenten in Oxford.",
+        "The route’s order is “first match wins”…",
+        "Timeouts – 30\u00a0seconds each – are counted per attempt.",
+        "• Backups cost 5€ a month",
+        "検索（全文）は、速い。",
+    )
+    entries = await write(services, tenant, *contents)
+    for query, place in (
+        ("Methodisten", 0),
+        ("routes", 1),
+        ("first", 1),
+        ('"match wins"', 1),
+        ("seconds", 2),
+        ("month backups", 3),
+        ("5", 3),
+        ("全文", 4),
+    ):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result) == [entries[place]], query
+    # The other way round: the signs are in the query alone.
+    plain = await write(services, tenant, "A quota is a limit on tokens.")
+    for query in ("“quota”", "the quota…", "limit\u00a0on\u00a0tokens", "quota – why"):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result) == plain, query
+
+
 async def test_match_in_the_title_alone_suffices_and_weighs_more(services: Services, tenant: Tenant) -> None:
     filler = "Many words about something else, going on for a while."
     body, title = (

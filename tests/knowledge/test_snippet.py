@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from app.knowledge.snippet import Snippet, make_snippet
+from app.knowledge.snippet import Snippet, SnippetMaker
 
 FILLER = "Plain words without meaning follow one another. " * 20
 
 
 def snippet(content: str, query: str, lexemes: list[str], **given: object) -> Snippet:
     values = {"title": None, "language": "english", "passage": None} | given
-    return make_snippet(content=content, query=query, lexemes=lexemes, **values)  # type: ignore[arg-type]
+    return SnippetMaker(query).make(content=content, lexemes=lexemes, **values)  # type: ignore[arg-type]
 
 
 def test_short_content_is_shown_whole_with_white_space_folded() -> None:
@@ -64,3 +64,27 @@ def test_text_is_plain_and_never_too_long(content: str) -> None:
         assert len(shown) <= 240
         assert "\n" not in shown
         assert shown.strip("…").strip() in " ".join(content.split())
+
+
+def test_letters_with_two_small_ones_do_not_move_the_window() -> None:
+    content = "İ" * 300 + " " + FILLER + "The boat enters the harbour. " + FILLER
+    shown = snippet(content, "boat harbour", ["boat", "harbour"])
+    assert "The boat enters the harbour." in shown.text
+
+
+def test_only_whole_words_count() -> None:
+    content = "boathouse steamboat " + FILLER + "ERR_BOAT-7 " + FILLER
+    shown = snippet(content, "boat", ["boat"])
+    assert "ERR_BOAT-7" in shown.text
+
+
+def test_one_maker_serves_hits_of_different_languages() -> None:
+    maker = SnippetMaker("boats Boote")
+    english = maker.make(None, "Two boats.", "english", ["boat"], None)
+    german = maker.make(None, "Zwei Boote.", "german", ["boot"], None)
+    again = maker.make(None, "A boat.", "english", ["boat"], None)
+    assert [english.matched_terms, german.matched_terms, again.matched_terms] == [
+        ("boats",),
+        ("boote",),
+        ("boats",),
+    ]

@@ -122,13 +122,16 @@ select entry_id, embedding from embeddings
 -- name: hydrate
 -- The hits themselves, with what the snippet needs: the query's lexemes in the entry's language, and the
 -- passage nearest to the query's vector.
+with lexemes as materialized (
+  select language, tsvector_to_array(text_lexemes(language, :query)) as query_lexemes
+    from corpus_statistics where tenant_id = :tenant_id and entries > 0
+)
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
        e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.metadata, e.language,
-       e.created_at, e.updated_at,
-       tsvector_to_array(text_lexemes(e.language, :query)) as query_lexemes,
-       nearest.char_start, nearest.char_end
+       e.created_at, e.updated_at, lexemes.query_lexemes, nearest.char_start, nearest.char_end
   from unnest(:ids::uuid[]) with ordinality wanted (id, place)
   join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+  left join lexemes on lexemes.language = e.language
   left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
   left join lateral (
     select p.char_start, p.char_end from embeddings p

@@ -1,0 +1,179 @@
+"""Running both legs of a search, and ranking what they bring."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app.db import search as db
+from app.db.search import KeywordQuery
+from app.db.session import Database, Row, TenantSession
+from app.embeddings.provider import EmbeddingProvider
+from app.errors import EmbeddingUnavailable
+from app.knowledge import boosts
+from app.knowledge.diversity import diversify
+from app.knowledge.fusion import Candidate, LegHit, join_legs, rank, reciprocal_rank_fusion, score_fusion
+from app.knowledge.plan import KEYWORD_POOL, Legs, Plan, SearchDefaults
+from app.knowledge.query import is_identifier, quoted_phrases
+from app.knowledge.semantic_leg import search_vectors, session_setup
+
+log = logging.getLogger("app.knowledge.search")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What a search found, best first, and the transaction in which its hits can still be read."""
+
+    session: TenantSession
+    legs: Legs
+    candidates: Sequence[Candidate]
+
+
+class Ranker:
+    """Runs the legs of a search over one database."""
+
+    def __init__(
+        self, database: Database, providers: Mapping[int, EmbeddingProvider], defaults: SearchDefaults
+    ) -> None:
+        """`providers` are keyed by the number of the embedding model that they make vectors for."""
+        self._database = database
+        self._providers = providers
+        self._defaults = defaults
+
+    @contextlib.asynccontextmanager
+    async def run(self, plan: Plan) -> AsyncIterator[Ranked]:
+        """Run both legs and fuse them; without a vector the words alone.
+
+        The keyword leg runs while the provider embeds the query. Where the embedding is there when that leg is
+        done, its transaction goes on; otherwise it ends, since no connection waits for a provider.
+        Raises DatabaseUnavailable.
+        """
+        legs = Legs()
+        embedding = asyncio.create_task(self._embed(plan, legs))
+        try:
+            if plan.query.mode != "semantic":
+                async with self._open(plan) as session:
+                    await self._keyword_leg(session, plan, legs)
+                    if embedding.done():
+                        yield await self._finish(session, plan, legs)
+                        return
+            await embedding
+        finally:
+            embedding.cancel()
+        async with self._open(plan) as session:
+            yield await self._finish(session, plan, legs)
+
+    def _open(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[TenantSession]:
+        return self._database.tenant_session(plan.tenant.tenant_id, setup=session_setup(plan.query.ef_search))
+
+    async def _finish(self, session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
+        if legs.vector is not None:
+            await self._semantic_leg(session, plan, legs)
+        elif legs.keyword is None:
+            await self._keyword_leg(session, plan, legs)
+        return Ranked(session, legs, await self._fuse(session, plan, legs))
+
+    async def _embed(self, plan: Plan, legs: Legs) -> None:
+        if plan.query.mode == "keyword":
+            return
+        given = plan.query.query_embedding
+        if given is not None:
+            # The largest component first, so that the norm of extreme numbers neither overflows nor vanishes.
+            vector = np.asarray(given, dtype=np.float64)
+            vector = vector / np.abs(vector).max()
+            legs.vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+            return
+        started = time.perf_counter()
+        provider = self._providers.get(plan.tenant.space.model_id)
+        try:
+            if provider is None:
+                raise EmbeddingUnavailable(
+                    plan.tenant.model.provider, "no provider for the tenant's model", attempts=0
+                )
+            legs.vector = await provider.embed_query(plan.query.query)
+        except EmbeddingUnavailable as error:
+            legs.failure = error
+            log.warning(
+                "%s unavailable, using keyword-only fallback",
+                error.provider,
+                extra={
+                    "attempts": error.attempts,
+                    "reason": error.reason,
+                    "tenant_id": str(plan.tenant.tenant_id),
+                },
+            )
+        finally:
+            legs.seconds["embedding"] = time.perf_counter() - started
+
+    async def _keyword_leg(self, session: TenantSession, plan: Plan, legs: Legs) -> None:
+        started = time.perf_counter()
+        query = KeywordQuery(plan.query.query, quoted_phrases(plan.query.query))
+        rows: Sequence[Row] = []
+        if is_identifier(query.text):
+            # Entries that have it whole; those with a part of it only where there are none.
+            rows = await self._match_words(session, plan, replace(query, whole=True))
+        if not rows:
+            rows = await self._match_words(session, plan, query)
+        if not rows or 2 * len(rows[0]["unknown"]) >= len(query.text.split()):
+            # Half of the words or more are in no entry: they may be misspelt.
+            unknown = rows[0]["unknown"] if rows else None
+            legs.corrections = await db.similar_lexemes(session, query.text, unknown)
+            if legs.corrections:
+                corrected = replace(query, corrections=tuple(legs.corrections.values()))
+                rows = await self._match_words(session, plan, corrected)
+        legs.keyword = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
+        if rows:
+            legs.keyword_matches, legs.best_keyword_score = rows[0]["candidates"], rows[0]["best"]
+        legs.seconds["keyword"] = time.perf_counter() - started
+
+    async def _match_words(self, session: TenantSession, plan: Plan, query: KeywordQuery) -> Sequence[Row]:
+        budget, pool = self._defaults.keyword_budget, max(KEYWORD_POOL, 2 * plan.wanted)
+        return await db.keyword_leg(session, query, plan.query.entry_filter, plan.wanted, budget, pool)
+
+    async def _semantic_leg(self, session: TenantSession, plan: Plan, legs: Legs) -> None:
+        assert legs.vector is not None
+        started = time.perf_counter()
+        legs.semantic = await search_vectors(
+            session,
+            plan.tenant,
+            legs.vector,
+            plan.query.entry_filter,
+            plan.threshold,
+            plan.wanted,
+            self._defaults.exact_limit,
+        )
+        legs.seconds["semantic"] = time.perf_counter() - started
+
+    async def _fuse(self, session: TenantSession, plan: Plan, legs: Legs) -> list[Candidate]:
+        started = time.perf_counter()
+        candidates = join_legs(legs.semantic.hits if legs.semantic else (), legs.keyword or ())
+        if plan.fusion == "score":
+            await self._complete_cosines(session, plan, legs, candidates)
+            score_fusion(candidates, plan.weights, legs.best_keyword_score)
+        else:
+            reciprocal_rank_fusion(candidates, plan.weights, plan.query.rrf_k)
+        if plan.query.boost and candidates:
+            await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
+        ranking = rank(candidates)
+        if plan.query.diversity > 0:
+            ranking = await diversify(session, plan.tenant, ranking, plan.query.diversity, plan.wanted)
+        legs.seconds["fusion"] = time.perf_counter() - started
+        return ranking
+
+    async def _complete_cosines(
+        self, session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]
+    ) -> None:
+        """Compare the entries that only words found with the query as well."""
+        missing = [c.entry_id for c in candidates if c.similarity is None]
+        if legs.vector is None or plan.query.mode != "hybrid" or not missing:
+            return
+        rows = await db.exact_ids(session, plan.tenant.space, legs.vector, 2.0, missing, len(missing))
+        cosines = {row["entry_id"]: row["similarity"] for row in rows}
+        for candidate in candidates:
+            candidate.cosine = cosines.get(candidate.entry_id)
