@@ -34,7 +34,12 @@ async def upload_asset(
     request: Request,
     caller: CurrentCaller,
     services: CurrentServices,
-    file: Annotated[UploadFile, File(description="Text, Markdown, HTML, PDF or DOCX.")],
+    file: Annotated[
+        UploadFile,
+        File(
+            description="Text, Markdown, HTML, PDF, DOCX, PPTX, XLSX, CSV, JSON, source code, or a ZIP of these."
+        ),
+    ],
     external_id: Annotated[
         str | None, Form(description="The same id with other bytes is a new version.")
     ] = None,

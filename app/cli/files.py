@@ -68,7 +68,8 @@ def ingest(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take files in and wait until they can be found: text, Markdown, HTML, PDF and DOCX.
+    """Take files in and wait until they can be found: text, Markdown, HTML, PDF, DOCX, PPTX,
+    XLSX, CSV, JSON, source code, and ZIP archives of these.
 
     A file is known by its path: run it again and unchanged files are left alone, changed ones replaced. After
     Ctrl-C the same command goes on where it stopped. Hidden files are skipped. The status is 1 if a file failed.

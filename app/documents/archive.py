@@ -1,7 +1,8 @@
-"""ZIP containers, opened with the means to refuse one that unpacks to far more than it is."""
+"""ZIP containers: their names at little cost, and reading that refuses what unpacks to far more than it is."""
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,42 @@ _MAX_MEMBERS = 10_000
 # Deflate reaches 1,030; real documents stay below 100, apart from small ones.
 _MAX_RATIO = 250
 _RATIO_FROM = 16 << 20
+# APPNOTE.TXT 6.3.10, 4.3.7, 4.3.12 and 4.3.16: signatures, lengths and offsets of the records.
+_LOCAL, _LOCAL_SIZE, _LOCAL_NAME = b"PK\x03\x04", 30, 26
+_ENTRY, _ENTRY_SIZE, _ENTRY_NAME = b"PK\x01\x02", 46, 28
+_END, _END_SIZE, _END_DIRECTORY = b"PK\x05\x06", 22, 12
+_LONGEST_COMMENT = 65_535
+
+
+def is_archive(data: bytes) -> bool:
+    """Whether a file begins as a ZIP file does, an empty one included."""
+    return data.startswith((_LOCAL, _END))
+
+
+def list_names(data: bytes) -> frozenset[str]:
+    """Names of the first 10,000 members; of one cut short, those that are left. Cheap for a hostile file too."""
+    end = data.rfind(_END, max(0, len(data) - _END_SIZE - _LONGEST_COMMENT))
+    names: list[str] = []
+    if 0 <= end <= len(data) - _END_SIZE:
+        size, position = struct.unpack_from("<II", data, end + _END_DIRECTORY)
+        directory_end = min(position + size, len(data))
+        while data.startswith(_ENTRY, position) and position + _ENTRY_SIZE <= directory_end:
+            lengths = struct.unpack_from("<HHH", data, position + _ENTRY_NAME)
+            names.append(_name(data, position + _ENTRY_SIZE, lengths[0]))
+            position += _ENTRY_SIZE + sum(lengths)
+            if len(names) >= _MAX_MEMBERS:
+                break
+    position = 0 if not names else -1
+    while position >= 0 and len(names) < _MAX_MEMBERS:
+        if position + _LOCAL_SIZE <= len(data):
+            (length,) = struct.unpack_from("<H", data, position + _LOCAL_NAME)
+            names.append(_name(data, position + _LOCAL_SIZE, length))
+        position = data.find(_LOCAL, position + 1)
+    return frozenset(names)
+
+
+def _name(data: bytes, start: int, length: int) -> str:
+    return data[start : start + length].decode("utf-8", errors="replace")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits
+from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan
 from app.documents.text import clean_text, collapse_spaces
 from app.errors import UnreadableDocument
 
@@ -18,6 +18,7 @@ class TextBuilder:
         self._length = 0
         self._headings: list[HeadingSpan] = []
         self._pages: list[PageSpan] = []
+        self._parts_within: list[PartSpan] = []
 
     def add(self, block: str, gap: str = "\n\n") -> int | None:
         """Append a block after `gap`; gives the offset at which it begins, None if it is blank."""
@@ -44,6 +45,17 @@ class TextBuilder:
         self._pages.append(span)
         return span
 
+    def add_part(self, path: str, document: ParsedDocument) -> None:
+        """Append a document of its own under a heading with its path; its page numbers are not kept."""
+        first = self._length
+        self.add_heading(path, 1)
+        self._append("\n\n")
+        start = self._length
+        self._append(document.text)
+        for heading in document.headings:
+            self.mark_heading(start + heading.start, heading.title, heading.level + 1)
+        self._parts_within.append(PartSpan(first, self._length, document.format))
+
     def mark_heading(self, start: int, title: str, level: int) -> None:
         """Say that a heading begins at an offset already written."""
         self._headings.append(HeadingSpan(start, level, title[:MAX_TITLE]))
@@ -55,7 +67,13 @@ class TextBuilder:
         title = collapse_spaces(title or "")[:MAX_TITLE] or None
         headings = tuple(sorted(self._headings, key=lambda heading: heading.start))
         return ParsedDocument(
-            format_name, "".join(self._parts), tuple(self._pages), headings, title, total_pages
+            format_name,
+            "".join(self._parts),
+            tuple(self._pages),
+            headings,
+            title,
+            total_pages,
+            tuple(self._parts_within),
         )
 
     def _append(self, text: str) -> None:

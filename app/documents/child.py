@@ -90,6 +90,7 @@ def _describe(document: ParsedDocument) -> tuple[dict[str, Any], bytes]:
         "headings": [(heading.start, heading.level, heading.title) for heading in document.headings],
         "title": document.title,
         "total_pages": document.total_pages,
+        "parts": [(part.start, part.end, part.format) for part in document.parts],
     }
     return answer, document.text.encode("utf-8")
 

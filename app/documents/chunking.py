@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from app.documents.parsed import HeadingSpan, ParsedDocument
+from app.documents.parsed import HeadingSpan, ParsedDocument, PartSpan
 
 TokenCounter = Callable[[str], int]
 
@@ -27,6 +28,11 @@ _CACHED_PIECES = 50_000
 _CHARACTERS_A_TOKEN = 12
 # A line's end inside a sentence, as in mails and PDF files: long line, no stop, and a word follows.
 _WRAPPED = re.compile(r"^(?![#|>])(\S.{38,}[^\s.!?:|])\n(?=[^\W\d_]|[(\"'„“»])", re.M)
+# Formats whose lines are meant as they are.
+_LINE_FORMATS = frozenset({"code", "csv", "json", "jsonl", "xlsx"})
+# Characters below which a page shares a chunk with the next one: a title, a full-page picture's caption.
+_MIN_PAGE = 200
+_SENTENCE_ENDS = ".!?:;…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,8 @@ class Chunk:
 
     Attributes:
         index: from 0, in the order of the text.
-        page: on which it begins, None for formats without pages.
+        page, page_end: on which it begins and ends, None for formats without pages. A chunk goes over a page's
+            end only where a sentence does, or where the page has little text.
         heading: the headings that it stands under, topmost first, as in `Install > Linux`.
     """
 
@@ -44,6 +51,7 @@ class Chunk:
     char_start: int
     char_end: int
     page: int | None
+    page_end: int | None
     heading: str | None
 
 
@@ -60,12 +68,9 @@ def split(
     Neighbouring chunks share up to `overlap_tokens`. Takes some 2 s of computing for a million characters,
     most of it in `count_tokens`: call it in a thread.
     """
-    markdown = document.format == "markdown"
-    starts = sorted(
-        {heading.start for heading in document.headings} | {page.start for page in document.pages}
-    )
-    spans = _split_spans(document.text, count_tokens, max_tokens, overlap_tokens, markdown, starts)
     heading_starts = [heading.start for heading in document.headings]
+    sections = document.parts or tuple(_list_sections(document))
+    spans = _split_spans(document.text, count_tokens, max_tokens, overlap_tokens, sections, heading_starts)
     paths = _build_paths(document.headings)
     chunks = []
     for index, (start, end) in enumerate(spans):
@@ -77,6 +82,7 @@ def split(
                 char_start=start,
                 char_end=end,
                 page=document.page_at(start),
+                page_end=document.page_at(end - 1),
                 heading=paths[above] if above >= 0 else None,
             )
         )
@@ -88,7 +94,24 @@ def split_text(text: str, count_tokens: TokenCounter, max_tokens: int) -> list[t
     if text.strip() and count_tokens(text) <= max_tokens:
         start = len(text) - len(text.lstrip())
         return [(start, len(text.rstrip()))]
-    return [(span.start, span.end) for span in _split_spans(text, count_tokens, max_tokens, 0, False, ())]
+    whole = [PartSpan(0, len(text), "text")]
+    return [(span.start, span.end) for span in _split_spans(text, count_tokens, max_tokens, 0, whole, ())]
+
+
+def _list_sections(document: ParsedDocument) -> Iterator[PartSpan]:
+    """Cut where pages end, so that a chunk's page can be cited; no cut for other documents."""
+    start = 0
+    for _, page in pairwise(document.pages):
+        if page.start - start >= _MIN_PAGE and not _runs_on(document.text, page.start):
+            yield PartSpan(start, page.start, document.format)
+            start = page.start
+    yield PartSpan(start, len(document.text), document.format)
+
+
+def _runs_on(text: str, page_start: int) -> bool:
+    """Whether a sentence goes on over the page's end."""
+    before = text[max(0, page_start - 20) : page_start].rstrip()
+    return text[page_start : page_start + 1].islower() and not before.endswith(tuple(_SENTENCE_ENDS))
 
 
 def _split_spans(
@@ -96,24 +119,40 @@ def _split_spans(
     count_tokens: TokenCounter,
     max_tokens: int,
     overlap_tokens: int,
-    markdown: bool,
+    sections: Sequence[PartSpan],
     starts: Sequence[int],
 ) -> Iterator[_Span]:
     if max_tokens < 1 or not 0 <= overlap_tokens < max_tokens:
         raise ValueError("max_tokens must be positive and overlap_tokens smaller than it")
-    make = MarkdownSplitter.from_callback if markdown else TextSplitter.from_callback
     estimate = _build_estimate(count_tokens, max_tokens)
-    quick = make(estimate, max_tokens, overlap_tokens)
-    # Same length, so offsets hold; only the splitter sees it.
-    unwrapped = _WRAPPED.sub(r"\1 ", text)
-    for window in _cut_windows(text, starts):
-        for offset, piece in quick.chunk_indices(unwrapped[window.start : window.end]):
-            start = window.start + offset
-            span = _Span(start, start + len(piece))
-            if count_tokens(text[span.start : span.end]) <= max_tokens:
-                yield span
-            else:
-                yield from _halve(text, span, count_tokens, max_tokens)
+    prose = TextSplitter.from_callback(estimate, max_tokens, overlap_tokens)
+    marked = MarkdownSplitter.from_callback(estimate, max_tokens, overlap_tokens)
+    for section in sections:
+        quick = marked if section.format == "markdown" else prose
+        for window in _cut_windows(text, section, starts):
+            shown = text[window.start : window.end]
+            if section.format not in _LINE_FORMATS:
+                # Same length, so offsets hold; only the splitter sees it.
+                shown = _WRAPPED.sub(r"\1 ", shown)
+            pieces = quick.chunk_indices(shown)
+            spans = (_Span(window.start + at, window.start + at + len(piece)) for at, piece in pieces)
+            yield from _order(part for span in spans for part in _fit(text, span, count_tokens, max_tokens))
+
+
+def _order(spans: Iterable[_Span]) -> Iterator[_Span]:
+    """Sort by start and leave out what another span holds: a piece that was halved can lie within the next."""
+    end = -1
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if span.end > end:
+            yield span
+            end = span.end
+
+
+def _fit(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) -> Iterator[_Span]:
+    if count_tokens(text[span.start : span.end]) <= max_tokens:
+        yield span
+    else:
+        yield from _halve(text, span, count_tokens, max_tokens)
 
 
 def _halve(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) -> Iterator[_Span]:
@@ -149,10 +188,10 @@ def _build_estimate(count_tokens: TokenCounter, max_tokens: int) -> TokenCounter
     return estimate
 
 
-def _cut_windows(text: str, starts: Sequence[int]) -> Iterator[_Span]:
-    """Cut before the last heading or page that fits, else at the widest gap in the second half."""
-    position = 0
-    while len(text) - position > _WINDOW:
+def _cut_windows(text: str, section: PartSpan, starts: Sequence[int]) -> Iterator[_Span]:
+    """Cut before the last heading that fits, else at the widest gap in the second half."""
+    position = section.start
+    while section.end - position > _WINDOW:
         earliest, latest = position + _WINDOW // 2, position + _WINDOW
         index = bisect_right(starts, latest) - 1
         if index >= 0 and starts[index] > earliest:
@@ -162,7 +201,7 @@ def _cut_windows(text: str, starts: Sequence[int]) -> Iterator[_Span]:
             end = next((cut for cut in cuts if cut > earliest), latest)
         yield _Span(position, end)
         position = end
-    yield _Span(position, len(text))
+    yield _Span(position, section.end)
 
 
 def _build_paths(headings: Sequence[HeadingSpan]) -> list[str]:

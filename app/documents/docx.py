@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
-from collections.abc import Iterator
 from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
-from app.documents.archive import open_archive, read_member
+from app.documents.archive import open_archive
 from app.documents.builder import TextBuilder
-from app.documents.markup import build_tree
+from app.documents.ooxml import OfficePackage, find_children, local_name
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.errors import UnreadableDocument
 
@@ -21,7 +19,6 @@ _HEADING_STYLE = re.compile(r"heading (\d)$")
 # Moved-away text, and the second copy of a text box for old programs.
 _SKIPPED = frozenset({"moveFrom", "Fallback", "sectPr"})
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
@@ -34,54 +31,30 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
         main = next((name for name in names if _MAIN_PART.fullmatch(name)), None)
         if main is None:
             raise UnreadableDocument("the DOCX file is damaged: it has no main text")
-        styles = _read_heading_styles(_parse_part(archive, "word/styles.xml", limits))
+        package = OfficePackage(archive, "DOCX", limits)
+        styles = _read_heading_styles(package.read_part("word/styles.xml"))
         builder = TextBuilder(limits)
         reader = _BodyReader(builder, styles)
         for part in (main, "word/footnotes.xml", "word/endnotes.xml"):
-            root = _parse_part(archive, part, limits)
+            root = package.read_part(part)
             if root is not None:
                 reader.read(root)
-        properties = _parse_part(archive, "docProps/core.xml", limits)
-    title = properties.findtext(_TITLE) if properties is not None else None
+        title = package.read_title()
     return builder.finish("docx", title=title or reader.title)
-
-
-def _parse_part(archive: zipfile.ZipFile, name: str, limits: ParseLimits) -> Any:
-    content = read_member(archive, name, limits)
-    if content is None:
-        return None
-    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-        raise UnreadableDocument("the DOCX file declares XML entities, which Word never does; it is not read")
-    parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True)
-    return build_tree(content, parser, "the DOCX file is damaged: its XML cannot be read")
-
-
-def _local(element: Any) -> str:
-    tag = element.tag
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def _value(element: Any) -> str:
     return next((str(value) for key, value in element.attrib.items() if key.endswith("}val")), "")
 
 
-def _children(element: Any, *path: str) -> Iterator[Any]:
-    if not path:
-        yield element
-        return
-    for child in element:
-        if _local(child) == path[0]:
-            yield from _children(child, *path[1:])
-
-
 def _read_heading_styles(root: Any) -> dict[str, int]:
     """Style id to heading level (the `Title` style counts as 0), inherited through `basedOn`."""
     levels: dict[str, int] = {}
     parents: dict[str, str] = {}
-    for style in _children(root, "style") if root is not None else ():
+    for style in find_children(root, "style") if root is not None else ():
         key = next((str(value) for name, value in style.attrib.items() if name.endswith("}styleId")), "")
-        name = next((_value(item).lower() for item in _children(style, "name")), "")
-        outline = next((_value(item) for item in _children(style, "pPr", "outlineLvl")), "")
+        name = next((_value(item).lower() for item in find_children(style, "name")), "")
+        outline = next((_value(item) for item in find_children(style, "pPr", "outlineLvl")), "")
         heading = _HEADING_STYLE.match(name)
         if name == "title":
             levels[key] = 0
@@ -89,7 +62,7 @@ def _read_heading_styles(root: Any) -> dict[str, int]:
             levels[key] = int(heading.group(1))
         elif outline.isdecimal() and int(outline) < 9:
             levels[key] = int(outline) + 1
-        parents[key] = next((_value(item) for item in _children(style, "basedOn")), "")
+        parents[key] = next((_value(item) for item in find_children(style, "basedOn")), "")
     for key in parents:
         ancestor, seen = key, {key}
         while ancestor not in levels and parents.get(ancestor) and parents[ancestor] not in seen:
@@ -121,7 +94,7 @@ class _BodyReader:
     def read(self, root: Any) -> None:
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
-            name = _local(element)
+            name = local_name(element)
             if event == "start":
                 if name in _SKIPPED:
                     walk.skip_subtree()
@@ -141,7 +114,7 @@ class _BodyReader:
             paragraph = self._paragraphs[-1]
             if name == "t":
                 paragraph.text.append(element.text or "")
-            elif name in _BREAKS and _local(element.getparent()) == "r":
+            elif name in _BREAKS and local_name(element.getparent()) == "r":
                 paragraph.text.append(_BREAKS[name])
             elif name == "pStyle":
                 paragraph.level = self._styles.get(_value(element), paragraph.level)

@@ -15,6 +15,8 @@ _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _NO_PARAGRAPH = re.compile(r" {0,3}(?:[#>|]|[-*+][ \t]|\d{1,9}[.)][ \t])| {4}|\t")
 _MARKS = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M)
+# A longer line is no heading; the patterns' work would grow with the square of its length.
+_MAX_LINE = 1_000
 _TITLE = re.compile(r"^title:[ \t]*(.+)$", re.M)
 
 
@@ -41,6 +43,9 @@ def _find_headings(text: str, start: int) -> Iterator[HeadingSpan]:
     offset = start
     for line in text[start:].split("\n"):
         position, offset = offset, offset + len(line) + 1
+        if len(line) > _MAX_LINE:
+            previous, in_paragraph = None, True
+            continue
         opened = _FENCE.match(line)
         if fence:
             if opened and opened.group(1).startswith(fence) and not opened.group(2).strip():

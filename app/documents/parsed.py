@@ -25,16 +25,26 @@ class HeadingSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class PartSpan:
+    """A file of its own within `text[start:end]`, read as the `DocumentFormat` called `format`."""
+
+    start: int
+    end: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedDocument:
     """A file's normalised text; all offsets are `str` indices into `text`.
 
     Attributes:
         format: name of the `DocumentFormat` it was read as.
         text: NFC, line feeds only, no control characters except tab and line feed.
-        pages: in order, empty for formats without pages.
+        pages: in order, empty for formats without pages; a slide is a page.
         headings: in order of `start`.
         title: the document's own title, when it states one.
         total_pages: None for formats without pages.
+        parts: the members of an archive, in order; empty for other formats.
     """
 
     format: str
@@ -43,6 +53,7 @@ class ParsedDocument:
     headings: tuple[HeadingSpan, ...] = ()
     title: str | None = None
     total_pages: int | None = None
+    parts: tuple[PartSpan, ...] = ()
 
     def page_at(self, offset: int) -> int | None:
         """Number of the page on which `offset` lies, None for formats without pages."""
@@ -52,13 +63,13 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:
-    """What reading one file may cost.
+    """What reading one file may cost; the numbers are ours, ten times what large real documents need.
 
     Attributes:
         seconds: of wall clock, and of processor time.
         memory_bytes: address space of the reading process; 128 MiB is enough for ordinary files.
-        max_pages: of a PDF.
-        max_decompressed_bytes: of a ZIP container such as DOCX.
+        max_pages: of a PDF, or slides of a PPTX; all members of an archive together.
+        max_decompressed_bytes: of a ZIP container: DOCX, PPTX, XLSX, or an archive with all its members.
         max_characters: of extracted text.
     """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import app
 from app.documents.formats import DocumentFormat, detect_format
-from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits
+from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan
 from app.errors import UnreadableDocument
 
 logger = logging.getLogger(__name__)
@@ -133,6 +133,7 @@ def _read_answer(answer: bytes, status: int, kind: DocumentFormat, limits: Parse
         headings=tuple(HeadingSpan(*heading) for heading in fields["headings"]),
         title=fields["title"],
         total_pages=fields["total_pages"],
+        parts=tuple(PartSpan(*part) for part in fields["parts"]),
     )
 
 

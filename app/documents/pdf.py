@@ -24,7 +24,7 @@ _LIGATURES = {
 }
 # PDFium writes the hyphen at a line's end as U+0002 or U+FFFE, and then goes on in the same line.
 _MARKED_BREAK = re.compile("(?<=\\w)[\x02\ufffe](?:\r?\n)?(?=\\w)")
-_LINE_BREAK = re.compile(r"(\w+)[-\u2010\u00ad][ \t]*\n(\w+)")
+_LINE_BREAK = re.compile(r"\b(\w++)[-\u2010\u00ad][ \t]*\n(\w++)")
 _JOINING = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "y", "e", "o", "en", "of"})
 _PROGRAM_TITLE = re.compile(
     r"^(?:untitled|unknown|microsoft \w+ - .*|.*\.(?:docx?|tex|dvi|indd|qxd|pdf|pptx?))$", re.I

@@ -20,7 +20,7 @@ _SPACES = re.compile("[\u00a0\u2007\u202f]")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]"
 )
-_BLANK_LINES = re.compile(r"[ \t]+(?=\n)")
+_BLANK_LINES = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
 
 def clean_text(text: str) -> str:

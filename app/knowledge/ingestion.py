@@ -85,7 +85,7 @@ class Ingestion:
         generation: int = asset["generation"]
         await self._report(job, asset_id, generation, 0.02)
 
-        document = await parse_document(asset["original"], asset["name"], self._limits)
+        document = await parse_document(asset["original"], asset["name"], self._limits, asset["media_type"])
         await self._report(job, asset_id, generation, 0.1)
         capacity = max(16, min(self._chunk_size.tokens, provider.model.max_tokens - TITLE_ROOM))
         overlap = min(self._chunk_size.overlap, capacity // 2)
@@ -177,9 +177,11 @@ class Ingestion:
 
 def _chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str, Any]) -> ChunkRow:
     title = chunk_title(document.title, chunk.heading)
-    place = {"char_start": chunk.char_start, "char_end": chunk.char_end}
+    place: dict[str, int | None] = {"char_start": chunk.char_start, "char_end": chunk.char_end}
     if chunk.page is not None:
         place |= {"page": chunk.page, "total_pages": document.total_pages or chunk.page}
+        if chunk.page_end != chunk.page:
+            place["page_end"] = chunk.page_end
     return ChunkRow(
         id=new_id(),
         index=chunk.index,

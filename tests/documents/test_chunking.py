@@ -8,11 +8,12 @@ from importlib.metadata import files
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from app.documents import markdown
+from app.documents import markdown, source_code
+from app.documents.builder import TextBuilder
 from app.documents.chunking import Chunk, split, split_text
 from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits
 
@@ -44,7 +45,8 @@ def check(document: ParsedDocument, chunks: list[Chunk], count: Callable[[str], 
         assert count(chunk.text) <= most
         covered[chunk.char_start : chunk.char_end] = [True] * len(chunk.text)
     assert all(seen or sign.isspace() for seen, sign in zip(covered, document.text, strict=True))
-    assert chunks == sorted(chunks, key=lambda chunk: chunk.char_start)
+    assert all(early.char_start <= late.char_start for early, late in pairwise(chunks))
+    assert all(early.char_end < late.char_end for early, late in pairwise(chunks))
 
 
 texts = st.text(
@@ -54,6 +56,7 @@ texts = st.text(
 
 
 @settings(max_examples=120, deadline=None)
+@example(text=">>> ", count=count_quarters, most=8, overlap=2, format_name="text", repeat=80)
 @given(
     text=texts,
     count=st.sampled_from([count_words, count_signs, count_quarters, count_framed]),
@@ -111,6 +114,46 @@ def test_chunk_knows_page_and_heading_path() -> None:
     chunks = split(ParsedDocument("pdf", text, pages, headings), count_words, 2)
     assert [chunk.heading for chunk in chunks] == ["A", "A > B", "A > B > C", "A > D"]
     assert [chunk.page for chunk in chunks] == [1, 3, 3, 3]
+
+
+def build_pages(*texts: str) -> ParsedDocument:
+    builder = TextBuilder(ParseLimits())
+    for number, text in enumerate(texts, start=1):
+        builder.add_page(number, text)
+    return builder.finish("pdf", total_pages=len(texts))
+
+
+def test_chunks_end_with_their_pages() -> None:
+    chunks = split(build_pages(*[PROSE * 3] * 3), count_words, 400)
+    assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 1), (2, 2), (3, 3)]
+    assert all(chunk.text == (PROSE * 3).strip() for chunk in chunks)
+
+
+def test_page_with_little_text_shares_a_chunk_that_names_both_pages() -> None:
+    chunks = split(build_pages("A title", PROSE * 3, "", PROSE * 3, "The end"), count_words, 400)
+    assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 2), (4, 4), (5, 5)]
+
+
+def test_sentence_over_a_page_s_end_stays_whole() -> None:
+    chunks = split(build_pages(f"{PROSE * 3}It goes", f"on here. {PROSE * 3}"), count_words, 400)
+    assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 2)]
+    assert "It goes\n\non here." in chunks[0].text
+
+
+@pytest.mark.parametrize("format_name", ["code", "csv", "json", "jsonl", "xlsx"])
+def test_lines_that_are_meant_are_not_joined(format_name: str) -> None:
+    lines = [
+        f"key: value {number} of a line that is long enough to be a wrapped sentence" for number in range(40)
+    ]
+    chunks = split(ParsedDocument(format_name, "\n".join(lines)), count_words, 40)
+    assert all(chunk.text.split("\n") == [line for line in lines if line in chunk.text] for chunk in chunks)
+
+
+def test_code_is_cut_at_blank_lines() -> None:
+    functions = [f"def compute_{n}(value):\n    total = value + {n}\n    return total" for n in range(20)]
+    document = source_code.parse("\n\n\n".join(functions).encode(), ParseLimits())
+    chunks = split(document, count_words, 25)
+    assert all(chunk.text.startswith("def ") and chunk.text.endswith("return total") for chunk in chunks)
 
 
 def test_chunk_before_any_heading_has_none() -> None:

@@ -8,6 +8,7 @@ import pytest
 from app.documents.docx import parse
 from app.documents.parsed import ParseLimits
 from app.errors import UnreadableDocument
+from tests.documents.office import write_zip
 from tests.documents.samples import WORD, paragraph, write_docx, write_raw_docx
 
 LIMITS = ParseLimits()
@@ -79,6 +80,12 @@ def test_docx_with_entities_is_refused() -> None:
     data = write_raw_docx(paragraph("&l9;"), prolog=f'<!DOCTYPE x [<!ENTITY l0 "lol">{layers}]>')
     with pytest.raises(UnreadableDocument, match="XML entities"):
         parse(data, LIMITS)
+
+
+def test_docx_with_entities_in_utf_16_is_refused() -> None:
+    xml = f'<!DOCTYPE x [<!ENTITY e "x">]><w:document xmlns:w="{WORD}"><w:body>{paragraph("&e;")}</w:body></w:document>'
+    with pytest.raises(UnreadableDocument, match="XML entities"):
+        parse(write_zip({"word/document.xml": xml.encode("utf-16")}), LIMITS)
 
 
 def test_docx_nested_deeply_is_refused() -> None:

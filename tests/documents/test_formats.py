@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 
 import pytest
 
-from app.documents.formats import detect_format
+from app.documents.formats import FORMATS, DocumentFormat, detect_format
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
+from tests.documents.office import write_pptx, write_xlsx, write_zip
 from tests.documents.samples import write_docx, write_pdf, write_raw_docx
 
 
@@ -16,7 +18,7 @@ from tests.documents.samples import write_docx, write_pdf, write_raw_docx
         (write_pdf([["x"]]), "notes.txt", "text/plain", "pdf"),
         (b"\n\n%PDF-1.7 and so on", None, None, "pdf"),
         (write_docx(), "a.zip", "application/zip", "docx"),
-        (write_raw_docx("").replace(b"document.xml", b"documen2.xml"), "x.docx", None, None),
+        (write_raw_docx("").replace(b"document.xml", b"documen2.xml"), "x.docx", None, "zip"),
         (b"<!DOCTYPE html><p>x", "a.txt", None, "html"),
         (b'\xef\xbb\xbf <?xml version="1.0"?><!-- c -->\n<html><p>x', None, None, "html"),
         ("<html>ä</html>".encode("utf-16"), None, None, "html"),
@@ -49,6 +51,7 @@ def test_format_is_told_from_the_bytes(
     [
         (b"\x89PNG\r\n\x1a\n\x00\x00", "not read"),
         (bytes(range(256)), "not read"),
+        (b"PK\x05\x06" + bytes(18), "not read"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "old Office"),
         (b"{\\rtf1 text}", "RTF"),
         ("a".encode("utf-16-le") * 9, "not read"),
@@ -57,16 +60,118 @@ def test_format_is_told_from_the_bytes(
 def test_unknown_kind_is_refused_with_what_is_read(data: bytes, hint: str) -> None:
     with pytest.raises(UnsupportedMediaType, match=hint) as refusal:
         detect_format(data, "document.pdf", "application/pdf")
-    for label in ("plain text", "Markdown", "HTML", "PDF", "DOCX"):
+    for label in (
+        "plain text",
+        "Markdown",
+        "HTML",
+        "PDF",
+        "DOCX",
+        "PPTX",
+        "XLSX",
+        "CSV",
+        "JSON",
+        "source code",
+        "ZIP",
+    ):
         assert label in str(refusal.value)
 
 
-def test_other_zip_file_is_refused() -> None:
+def test_zip_of_an_unpacked_word_file_is_no_word_file() -> None:
+    assert detect_format(write_zip({"draft/word/document.xml": "<a/>"}), "a.docx").name == "zip"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (write_docx(), "docx"),
+        (write_pptx(), "pptx"),
+        (write_xlsx(), "xlsx"),
+        (write_zip({"a.txt": "x"}), "zip"),
+    ],
+)
+@pytest.mark.parametrize("cut", [0, 30, 200])
+def test_kind_of_zip_file_is_told_even_when_it_is_cut_short(data: bytes, expected: str, cut: int) -> None:
+    assert detect_format(data[: max(40, len(data) - cut)], "a.txt", "text/plain").name == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "hint"),
+    [
+        ({"mimetype": "application/epub+zip"}, "EPUB is not read"),
+        ({"mimetype": "application/vnd.oasis.opendocument.text"}, "OpenDocument"),
+        ({"xl/workbook.bin": "x"}, "binary Excel"),
+        ({"visio/document.xml": "x"}, "Visio"),
+    ],
+)
+def test_relative_of_a_kind_that_is_read_is_refused_by_name(members: dict[str, str], hint: str) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("a.txt", write_raw_docx("x"))
-    with pytest.raises(UnsupportedMediaType):
-        detect_format(out.getvalue(), "a.docx")
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(UnsupportedMediaType, match=hint):
+        detect_format(out.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("data", "filename", "declared", "expected"),
+    [
+        (b'{"a": [1, 2]}', "a.txt", "text/plain", "json"),
+        (b' [1, {"b": null}] ', None, None, "json"),
+        (b'{"a": "' + b"long " * 4_000, None, None, "json"),
+        (b"[" + b"1, " * 9_000 + b"1]", None, None, "json"),
+        (b"[" * 20_000, None, None, "json"),
+        (b'{"a": ' + b"9" * 5_000 + b"}", None, None, "json"),
+        (b'{"a": 1, // no\n}', "a.json", None, "code"),
+        (b"{name} wrote:", None, None, "text"),
+        (b"[1] Smith, 2020", "refs.txt", None, "text"),
+        (b"[link](x) and **more**", "a.md", None, "markdown"),
+        (b'{"a": 1}\n{"a": 2}\n', None, None, "jsonl"),
+        (b'{"a": 1}\n', "a.jsonl", None, "jsonl"),
+        (b'{"a": "' + b"x" * 9_000 + b'"}\n{"a": 2}', "a.json", None, "jsonl"),
+        (b"a,b\n1,2\n", "a.csv", None, "csv"),
+        (b"a\tb\n1\t2\n", "a", "text/tab-separated-values", "csv"),
+        (b"a,b,c\n1,2,3\n4,5,6\n", None, None, "csv"),
+        (b"One, two.\nThree, four.\nFive, six.\n", None, None, "text"),
+        (b"a,b,c\n1,2,3\n4,5,6\n", "a.txt", None, "text"),
+        (b"# comment\n- item\n", "a.py", None, "code"),
+        (b"x = 1", "a", "text/x-python", "code"),
+        (b"FROM x", "Dockerfile", None, "code"),
+        (b"#!/bin/sh\n# Title\n- x", None, None, "code"),
+        (b"<?xml version='1.0'?><a>text</a>", None, None, "code"),
+        (b"<html>", "a.py", None, "html"),
+    ],
+)
+def test_kinds_of_text_are_told_apart(
+    data: bytes, filename: str | None, declared: str | None, expected: str
+) -> None:
+    assert detect_format(data, filename, declared).name == expected
+
+
+@pytest.mark.parametrize("item", FORMATS, ids=lambda item: item.name)
+def test_stored_media_type_leads_to_the_same_format(item: DocumentFormat) -> None:
+    data = {
+        "pdf": write_pdf([["x"]]),
+        "docx": write_docx(),
+        "pptx": write_pptx(),
+        "xlsx": write_xlsx(),
+        "zip": write_zip({"a.txt": "x"}),
+        "html": b"<p>x",
+        "json": b"{}",
+        "jsonl": b"{}",
+    }.get(item.name, b"plain words")
+    assert detect_format(data, "no-extension", item.media_type).name == item.name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"<!---->" * 1_100 + b"x", b"](" * 4_000, b"<" * 8_000, b"{" * 8_000, b'"' * 8_000, b",|;\t" * 2_000],
+)
+def test_recognition_of_odd_text_takes_no_time(data: bytes) -> None:
+    before = time.process_time()
+    for hint in (None, "a.html", "a.md", "a.csv", "a.json"):
+        detect_format(data, hint)
+    # Backtracking would take longer than the universe is old; this leaves room for a busy machine.
+    assert time.process_time() - before < 5
 
 
 def test_empty_file_is_invalid_input() -> None:

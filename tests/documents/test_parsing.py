@@ -18,9 +18,10 @@ import psutil
 import pytest
 
 from app.documents import child
-from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.parsed import ParsedDocument, ParseLimits, PartSpan
 from app.documents.parsing import parse_document
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
+from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
 from tests.documents.samples import (
     paragraph,
     write_docx,
@@ -62,6 +63,13 @@ async def _no_process_stays() -> AsyncIterator[None]:
         (b"<html><h1>A</h1><p>b", "a.html", "A\n\nb"),
         (write_pdf([["one"], ["two"]]), "a.pdf", "one\n\ntwo"),
         (write_raw_docx(paragraph("word")), "a.docx", "word"),
+        (write_raw_pptx([text_box("one"), text_box("two")]), "a.pptx", "one\n\ntwo"),
+        (write_raw_xlsx(f'<row r="1">{text_cell("A1", "word")}</row>'), "a.xlsx", "One\nword"),
+        (b"name,age\nAda,36", "a.csv", "name: Ada | age: 36"),
+        (b'{"a": {"b": 1}}', "a.json", "a.b: 1"),
+        (b'{"a": 1}\n{"a": 2}', "a.jsonl", "a: 1\n\na: 2"),
+        (b"def f():\n    pass\n", "a.py", "def f():\n    pass"),
+        (write_zip({"x/a.txt": "word"}), "a.zip", "x/a.txt\n\nword"),
     ],
 )
 async def test_each_format_is_read_in_the_confined_process(data: bytes, filename: str, text: str) -> None:
@@ -74,6 +82,11 @@ async def test_pages_headings_and_title_cross_the_process_border() -> None:
     assert (document.title, document.total_pages, document.format) == ("Guide", 2, "pdf")
     assert [(page.number, page.start, page.end) for page in document.pages] == [(1, 0, 5), (2, 7, 12)]
     assert [(heading.start, heading.title) for heading in document.headings] == [(7, "Setup")]
+
+
+async def test_parts_cross_the_process_border() -> None:
+    document = await parse_document(write_zip({"a.md": "# A", "b.csv": "x,y\n1,2"}))
+    assert document.parts == (PartSpan(0, 9, "markdown"), PartSpan(9, 30, "csv"))
 
 
 async def test_large_file_crosses_the_process_border() -> None:

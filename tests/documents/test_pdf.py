@@ -36,6 +36,12 @@ def test_pdf_word_with_its_own_hyphen_keeps_it() -> None:
     assert mend_hyphenation("infor-\nmation") == "information"
 
 
+def test_pdf_hyphenation_takes_time_in_proportion_to_the_text() -> None:
+    # Otherwise the square of it, which is more than a test suite's patience.
+    assert mend_hyphenation("a" * 1_000_000 + "-\nb") == "a" * 1_000_000 + "b"
+    assert mend_hyphenation("a" * 1_000_000) == "a" * 1_000_000
+
+
 def test_pdf_outline_gives_headings() -> None:
     data = write_pdf_with(
         [["Intro  text"], ["before", "Linux setup", "body"]],

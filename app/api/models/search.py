@@ -131,7 +131,8 @@ class HitModel(BaseModel):
     asset_name: str | None
     chunk_index: int | None
     metadata: dict[str, Any] = Field(
-        description="For a chunk also char_start and char_end in the asset's text, page and total_pages.",
+        description="For a chunk also char_start and char_end in the asset's text; page and total_pages where"
+        " it has pages or slides; page_end where it runs on to a later page.",
         examples=[{"char_start": 0, "char_end": 812, "page": 3, "total_pages": 12}],
     )
     created_at: datetime

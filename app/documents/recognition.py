@@ -1,0 +1,181 @@
+"""How each kind of file is told from its first bytes; a name or a declared type decides only between texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from app.documents.delimited import find_delimiter
+
+_HTML_START = re.compile(
+    r"(?>\s+|<!--(?>(?:(?!-->).)*)-->|<\?xml[^>]{0,500}>)*+<(?:!doctype\s+html|html)\b", re.I | re.S
+)
+_HTML_TAG = re.compile(r"<(?:!--|!doctype|[a-z][a-z0-9]{0,30}[\s/>])", re.I)
+_MARKDOWN_HEADING = re.compile(r"^#{1,6} \S", re.M)
+_MARKDOWN_OTHER = re.compile(r"^(?:```|~~~|[-*] \S|> \S)|\]\([^)\s]{1,500}\)|\*\*\S", re.M)
+_CODE_START = re.compile(r"\s*(?:#!\s*/|<\?xml\s|<\?php\b)")
+_JSON_START = re.compile(r"\s*[\[{]")
+_NEXT_LINE = re.compile(r"[ \t\r]*\n\s*[\[{]")
+# Where the beginning of a file cuts a value in two: an escape, a word, or a number.
+_CUT_VALUE = 8
+_DECODER = json.JSONDecoder()
+
+_HTML_HINTS = frozenset({".html", ".htm", ".xhtml", "text/html", "application/xhtml+xml"})
+_MARKDOWN_HINTS = frozenset({".md", ".markdown", ".mdown", ".mkd", "text/markdown", "text/x-markdown"})
+_TABLE_HINTS = frozenset({".csv", ".tsv", ".tab", "text/csv", "text/tab-separated-values"})
+_LINES_HINTS = frozenset({".jsonl", ".ndjson", "application/x-ndjson", "application/jsonl"})
+_CODE_EXTENSIONS = (
+    ".adb .ads .asm .astro .awk .bash .bat .c .cc .cfg .cjs .clj .cljs .cmake .cmd .cob .coffee .conf .cpp .cr "
+    ".cs .css .cu .cue .cxx .d .dart .diff .dockerfile .edn .el .elm .env .erl .ex .exs .f .f90 .fish .fs .fsx "
+    ".gd .go .gradle .graphql .groovy .h .hcl .hh .hpp .hrl .hs .hx .ini .ino .java .jl .js .json .json5 .jsonc "
+    ".jsx .kt .kts .less .lisp .lua .m .mjs .mk .ml .mli .mm .nim .nix .pas .patch .php .pl .plist .pm .pro "
+    ".properties .proto .ps1 .psm1 .py .pyi .r .rb .rkt .rs .s .sass .sbt .scala .scm .scss .sh .sol .sql .styl "
+    ".sv .svelte .svg .swift .tcl .tex .tf .thrift .toml .ts .tsx .v .vb .vhd .vim .vue .wsdl .xml .xsd .xsl "
+    ".xslt .yaml .yml .zig .zsh"
+)
+_CODE_TYPES = (
+    "application/javascript application/sql application/toml application/x-httpd-php application/x-sh "
+    "application/xml application/yaml text/css text/javascript text/xml"
+)
+_CODE_HINTS = frozenset(_CODE_EXTENSIONS.split()) | frozenset(_CODE_TYPES.split())
+_CODE_NAMES = frozenset(
+    {"dockerfile", "makefile", "gnumakefile", "jenkinsfile", "rakefile", "gemfile", "vagrantfile"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What recognition looks at.
+
+    Attributes:
+        head: the first 8 KiB.
+        text: the decoded head, None when the bytes are not text.
+        whole: whether the head is all of the file.
+        second_line: whether a line longer than the head ends, and the next begins, as JSON values do.
+        members: names of the members of a ZIP file, else None.
+        name: the file's name in lower case, "" if it has none.
+        hints: the name's extension and the declared media type, in lower case; the bytes come first.
+    """
+
+    head: bytes
+    text: str | None
+    whole: bool
+    second_line: bool
+    members: frozenset[str] | None
+    name: str
+    hints: frozenset[str]
+
+    def is_hinted(self, hints: frozenset[str]) -> bool:
+        """Whether name or declared type is one of these."""
+        return not self.hints.isdisjoint(hints)
+
+    def says_nothing(self) -> bool:
+        """Whether neither name nor declared type tells one kind of text from another."""
+        return not any(hint.startswith((".", "text/")) for hint in self.hints)
+
+
+def is_pdf(sample: Sample) -> bool:
+    """Readers accept the signature anywhere in the first kilobyte."""
+    return b"%PDF-" in sample.head[:1024]
+
+
+def is_docx(sample: Sample) -> bool:
+    """A ZIP file with Word's main part (some programs number it)."""
+    return any(re.fullmatch(r"word/document\d*\.xml", name) for name in sample.members or ())
+
+
+def is_pptx(sample: Sample) -> bool:
+    """A ZIP file with PowerPoint's list of slides."""
+    return "ppt/presentation.xml" in (sample.members or ())
+
+
+def is_xlsx(sample: Sample) -> bool:
+    """A ZIP file with Excel's list of sheets."""
+    return "xl/workbook.xml" in (sample.members or ())
+
+
+def is_zip(sample: Sample) -> bool:
+    """Any other ZIP file that holds something."""
+    return bool(sample.members)
+
+
+def is_html(sample: Sample) -> bool:
+    """Begins as HTML does, or says that it is HTML and has tags."""
+    if sample.text is None:
+        return False
+    if _HTML_START.match(sample.text):
+        return True
+    return sample.is_hinted(_HTML_HINTS) and _HTML_TAG.search(sample.text) is not None
+
+
+def is_json_lines(sample: Sample) -> bool:
+    """Begins with several JSON values on lines of their own, or with one and says that it is JSON Lines."""
+    if sample.text is None or not _JSON_START.match(sample.text):
+        return False
+    if sample.second_line or sample.is_hinted(_LINES_HINTS):
+        return True
+    end = _find_json_end(sample)
+    return end is not None and _NEXT_LINE.match(sample.text, end) is not None
+
+
+def is_json(sample: Sample) -> bool:
+    """An object or array from beginning to end, as far as one can see."""
+    if sample.text is None or not _JSON_START.match(sample.text):
+        return False
+    end = _find_json_end(sample)
+    return end is not None and not sample.text[end:].strip()
+
+
+def is_table(sample: Sample) -> bool:
+    """Says that it is CSV or TSV, or says nothing and has the same three or more columns in every line."""
+    if sample.text is None:
+        return False
+    if sample.is_hinted(_TABLE_HINTS):
+        return True
+    if not sample.says_nothing() or sample.text.count("\n") < 3:
+        return False
+    delimiter, width, share = find_delimiter(sample.text)
+    return share == 1 and width >= (2 if delimiter == "\t" else 3)
+
+
+def is_code(sample: Sample) -> bool:
+    """Has the name or the declared type of source code, or begins as a script or XML does."""
+    if sample.text is None:
+        return False
+    if sample.is_hinted(_CODE_HINTS) or sample.name in _CODE_NAMES:
+        return True
+    if any(hint.startswith("text/x-") for hint in sample.hints - _MARKDOWN_HINTS - {"text/x-log"}):
+        return True
+    return sample.says_nothing() and _CODE_START.match(sample.text) is not None
+
+
+def is_markdown(sample: Sample) -> bool:
+    """Says that it is Markdown, or says nothing and has headings together with other marks."""
+    if sample.text is None:
+        return False
+    if sample.is_hinted(_MARKDOWN_HINTS):
+        return True
+    if not sample.says_nothing():
+        return False
+    return bool(_MARKDOWN_HEADING.search(sample.text) and _MARKDOWN_OTHER.search(sample.text))
+
+
+def is_text(sample: Sample) -> bool:
+    """Any text at all; the last resort."""
+    return sample.text is not None
+
+
+def _find_json_end(sample: Sample) -> int | None:
+    """Where the first JSON value of the sample's text ends, its length if it goes on; None for other text."""
+    text = sample.text or ""
+    start = len(text) - len(text.lstrip())
+    try:
+        return _DECODER.raw_decode(text, start)[1]
+    except RecursionError:
+        return len(text)
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(text) - _CUT_VALUE or error.msg.startswith("Unterminated string")
+        return len(text) if cut and not sample.whole else None
+    except ValueError:  # a number of more digits than Python converts
+        return len(text)

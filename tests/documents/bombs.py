@@ -1,0 +1,90 @@
+"""Files that grow, loop or lie when they are read."""
+
+from __future__ import annotations
+
+import zlib
+
+from tests.documents.office import write_zip
+
+
+def write_pdf_object(body: bytes, pages: bytes = b"[3 0 R]", count: int = 1) -> bytes:
+    """A PDF whose only page draws what `body`, the objects from number 4 on, defines as 4 and 5."""
+    return (
+        b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n"
+        b"2 0 obj\n<< /Type /Pages /Kids "
+        + pages
+        + b" /Count %d >>\nendobj\n" % count
+        + b"3 0 obj\n<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /XObject << /X 5 0 R >> /Font << /F << /Type /Font /Subtype /Type1 "
+        b"/BaseFont /Helvetica >> >> >> >>\nendobj\n" + body + b"trailer\n<< /Root 1 0 R >>\n%%EOF\n"
+    )
+
+
+def write_stream(number: int, content: bytes, extra: bytes = b"") -> bytes:
+    """A PDF stream object."""
+    return b"%d 0 obj\n<< /Length %d %s >>\nstream\n%s\nendstream\nendobj\n" % (
+        number,
+        len(content),
+        extra,
+        content,
+    )
+
+
+def write_lying_zip(data: bytes) -> bytes:
+    """The same ZIP file, each member claiming in the directory to unpack to 100 bytes."""
+    lying = bytearray(data)
+    position = lying.find(b"PK\x01\x02")
+    while position >= 0:
+        lying[position + 24 : position + 28] = (100).to_bytes(4, "little")
+        position = lying.find(b"PK\x01\x02", position + 1)
+    return bytes(lying)
+
+
+def nest_zip(levels: int) -> bytes:
+    """A ZIP file in a ZIP file, and so on."""
+    data = b"the innermost"
+    name = "a.txt"
+    for level in range(levels):
+        data, name = write_zip({name: data}), f"{level}.zip"
+    return data
+
+
+def write_flate_bomb() -> bytes:
+    """A PDF page whose content is 160 MiB, packed twice."""
+    once = zlib.compress(b"q Q " * (40 << 20), 9)
+    return write_pdf_object(write_stream(4, zlib.compress(once, 9), b"/Filter [/FlateDecode /FlateDecode]"))
+
+
+def write_text_bomb() -> bytes:
+    """A PDF page with 800,000 pieces of text."""
+    shown = b"BT /F 1 Tf " + b"(xxxxxxxxxxxxxxxx) Tj " * 800_000 + b"ET"
+    return write_pdf_object(write_stream(4, zlib.compress(shown, 9), b"/Filter /FlateDecode"))
+
+
+def write_heavy_pages() -> bytes:
+    """A hundred times the same page, which draws nothing at length."""
+    content = write_stream(4, zlib.compress(b"q Q " * 3_000_000, 9), b"/Filter /FlateDecode")
+    return write_pdf_object(content, pages=b"[" + b"3 0 R " * 100 + b"]", count=100)
+
+
+def write_form_fan() -> bytes:
+    """Ten layers of forms, each drawing the one below ten times."""
+    forms = [write_stream(4, b"/X Do " * 10)]
+    for number in range(5, 15):
+        below = b"/Resources << /XObject << /X %d 0 R >> >>" % (number + 1)
+        forms.append(
+            write_stream(number, b"/X Do " * 10, b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] " + below)
+        )
+    forms.append(write_stream(15, b"BT (x) Tj ET", b"/Type /XObject /Subtype /Form /BBox [0 0 9 9]"))
+    return write_pdf_object(b"".join(forms))
+
+
+def repeat_rows(count: int, cell: str) -> str:
+    """Numbered rows of a sheet, each with the cell in which # stands for the number."""
+    return "".join(f'<row r="{row}">{cell.replace("#", str(row))}</row>' for row in range(1, count + 1))
+
+
+def write_wide_csv() -> bytes:
+    """A CSV file with 500 long headers, which each of its few rows repeats."""
+    header = ",".join(f"{'h' * 150}{column}" for column in range(500))
+    return (header + "\n" + ("," * 499 + "x\n") + ("x" + ",x" * 499 + "\n") * 20).encode()

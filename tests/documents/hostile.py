@@ -1,0 +1,277 @@
+"""Small files made to cost a reader far more than they are, one for each known way and format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.documents.parsed import ParseLimits
+from tests.documents.bombs import (
+    nest_zip,
+    repeat_rows,
+    write_flate_bomb,
+    write_form_fan,
+    write_heavy_pages,
+    write_lying_zip,
+    write_pdf_object,
+    write_stream,
+    write_text_bomb,
+    write_wide_csv,
+)
+from tests.documents.office import (
+    text_box,
+    text_cell,
+    write_raw_pptx,
+    write_raw_xlsx,
+    write_xlsx,
+    write_zip,
+)
+from tests.documents.samples import paragraph, write_pdf, write_raw_docx
+
+LIMITS = ParseLimits(
+    seconds=4,
+    memory_bytes=160 << 20,
+    max_pages=100,
+    max_decompressed_bytes=16 << 20,
+    max_characters=1_000_000,
+)
+"""A fraction of the service's own, so that reaching them takes seconds."""
+
+TOO_LARGE = r"unpacks to far more than it is \(at most 16 MiB are read\)"
+TOO_LONG = r"more than 1,000,000 characters"
+TOO_MUCH_MEMORY = "160 MiB of memory"
+TOO_SLOW = "takes more than 4 s to read"
+ENTITIES = "declares XML entities"
+
+_LAYERS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+LAUGHS = f'<!DOCTYPE x [<!ENTITY l0 "lol">{_LAYERS}]>'
+"""A billion laughs: nine layers, each ten times the one below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """A file called `name`, and what its uploader must be told."""
+
+    title: str
+    name: str
+    build: Callable[[], bytes]
+    reason: str
+
+    @property
+    def data(self) -> bytes:
+        """The file, made anew: together they are large."""
+        return self.build()
+
+
+_BIG = "x" * (20 << 20)
+_DEEP = 50_000
+
+ATTACKS = (
+    Attack("text of endless length", "a.txt", lambda: b"word " * 400_000, TOO_LONG),
+    Attack("code of endless length", "a.py", lambda: b"x = 1\n" * 400_000, TOO_LONG),
+    Attack("Markdown of endless length", "a.md", lambda: b"# word\n\n" * 400_000, TOO_LONG),
+    Attack(
+        "HTML of endless elements",
+        "a.html",
+        lambda: b"<!doctype html>" + b"<p><b>a</b>" * 1_000_000,
+        f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
+    ),
+    Attack("PDF that unpacks twice", "a.pdf", write_flate_bomb, TOO_MUCH_MEMORY),
+    Attack("PDF with endless text", "a.pdf", write_text_bomb, f"{TOO_MUCH_MEMORY}|{TOO_LONG}"),
+    Attack("PDF of pages that take long", "a.pdf", write_heavy_pages, TOO_SLOW),
+    Attack("PDF that draws a form ten thousand million times", "a.pdf", write_form_fan, TOO_MUCH_MEMORY),
+    Attack(
+        "PDF of 10,000 pages",
+        "a.pdf",
+        lambda: write_pdf([["x"]] * 10_000),
+        "10,000 pages; at most 100 are read",
+    ),
+    Attack(
+        "PDF that claims endless pages",
+        "a.pdf",
+        lambda: write_pdf([["x"]], kids="2 0 R", count=10**9),
+        "pages; at most 100|damaged|no pages",
+    ),
+    Attack("DOCX bomb", "a.docx", lambda: write_raw_docx(paragraph(_BIG)), TOO_LARGE),
+    Attack(
+        "DOCX bomb that lies", "a.docx", lambda: write_lying_zip(write_raw_docx(paragraph(_BIG))), "damaged"
+    ),
+    Attack(
+        "DOCX of a billion laughs",
+        "a.docx",
+        lambda: write_raw_docx(paragraph("&l9;"), prolog=LAUGHS),
+        ENTITIES,
+    ),
+    Attack(
+        "DOCX of a billion laughs in UTF-16",
+        "a.docx",
+        lambda: write_zip({"word/document.xml": f"{LAUGHS}<document>&l9;</document>".encode("utf-16")}),
+        f"{ENTITIES}|damaged",
+    ),
+    Attack(
+        "DOCX nested deeply", "a.docx", lambda: write_raw_docx("<w:p>" * _DEEP + "</w:p>" * _DEEP), "damaged"
+    ),
+    Attack(
+        "DOCX of endless paragraphs",
+        "a.docx",
+        lambda: write_raw_docx(paragraph("abcdefgh") * 110_000),
+        f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
+    ),
+    Attack("PPTX bomb", "a.pptx", lambda: write_raw_pptx([text_box(_BIG)]), TOO_LARGE),
+    Attack(
+        "PPTX of a billion laughs",
+        "a.pptx",
+        lambda: write_raw_pptx([text_box("&l9;")], prolog=LAUGHS),
+        ENTITIES,
+    ),
+    Attack(
+        "PPTX nested deeply",
+        "a.pptx",
+        lambda: write_raw_pptx(["<p:grpSp>" * _DEEP + "</p:grpSp>" * _DEEP]),
+        "damaged",
+    ),
+    Attack(
+        "PPTX of many slides",
+        "a.pptx",
+        lambda: write_raw_pptx([""] * 101),
+        "101 slides; at most 100 are read",
+    ),
+    Attack("XLSX bomb", "a.xlsx", lambda: write_raw_xlsx(repeat_rows(1, text_cell("A1", _BIG))), TOO_LARGE),
+    Attack(
+        "XLSX bomb that lies",
+        "a.xlsx",
+        lambda: write_lying_zip(write_raw_xlsx(text_cell("A1", _BIG))),
+        "damaged",
+    ),
+    Attack(
+        "XLSX of a billion laughs",
+        "a.xlsx",
+        lambda: write_raw_xlsx(
+            '<row r="1"><c r="A1" t="s"><v>0</v></c></row>', prolog=LAUGHS, strings="<si><t>&l9;</t></si>"
+        ),
+        "damaged|no text",
+    ),
+    Attack(
+        "XLSX with two cells far apart",
+        "a.xlsx",
+        lambda: write_raw_xlsx(
+            repeat_rows(1, text_cell("A1", "a")) + f'<row r="1048576">{text_cell("XFD1048576", "b")}</row>'
+        ),
+        TOO_MUCH_MEMORY,
+    ),
+    Attack(
+        "XLSX that repeats a long text",
+        "a.xlsx",
+        lambda: write_raw_xlsx(
+            repeat_rows(40_000, '<c r="A#" t="s"><v>0</v></c>'), strings=f"<si><t>{'long ' * 20_000}</t></si>"
+        ),
+        f"{TOO_MUCH_MEMORY}|{TOO_LONG}",
+    ),
+    Attack(
+        "XLSX nested deeply",
+        "a.xlsx",
+        lambda: write_raw_xlsx("<row>" * _DEEP + "</row>" * _DEEP),
+        "damaged|no text",
+    ),
+    Attack("CSV whose headers multiply", "a.csv", write_wide_csv, TOO_LONG),
+    Attack("CSV of endless columns", "a.csv", lambda: b"a,b\n" + b"x," * 1_500_000, TOO_LONG),
+    Attack("JSON nested deeply", "a.json", lambda: b"[" * 100_000, "nested more than 100 levels"),
+    Attack(
+        "JSON nested deeply in objects",
+        "a.json",
+        lambda: b'{"a":' * 101 + b"1" + b"}" * 101,
+        "nested more than 100",
+    ),
+    Attack("JSON of endless arrays", "a.json", lambda: b"[" + b"[]," * 2_500_000 + b"1]", TOO_MUCH_MEMORY),
+    Attack(
+        "JSON whose keys multiply",
+        "a.json",
+        lambda: b'{"%s": [%s {}]}' % (b"k" * 10_000, b'{"a":1},' * 2_000),
+        TOO_LONG,
+    ),
+    Attack(
+        "JSON Lines nested deeply",
+        "a.jsonl",
+        lambda: b'{"a": 1}\n' + b"[" * 100_000,
+        "nested more than 100 levels",
+    ),
+    Attack("ZIP bomb", "a.zip", lambda: write_zip({"a.txt": b" " * (20 << 20)}), TOO_LARGE),
+    Attack(
+        "ZIP bomb of many members",
+        "a.zip",
+        lambda: write_zip({f"{n}.txt": b"x" * (1 << 20) for n in range(17)}),
+        TOO_LARGE,
+    ),
+    Attack(
+        "ZIP bomb that lies",
+        "a.zip",
+        lambda: write_lying_zip(write_zip({"a.txt": b"x" * (20 << 20)})),
+        "damaged",
+    ),
+    Attack(
+        "ZIP of ZIPs",
+        "a.zip",
+        lambda: nest_zip(30),
+        r"28\.zip in the ZIP file is a ZIP file itself; unpack it first",
+    ),
+    Attack(
+        "ZIP of 10,001 files",
+        "a.zip",
+        lambda: write_zip({f"{n}.txt": b"" for n in range(10_001)}),
+        "10,001 parts",
+    ),
+    Attack(
+        "ZIP with a bomb inside",
+        "a.zip",
+        lambda: write_zip({"docs/a.docx": write_raw_docx(paragraph(_BIG))}),
+        rf"docs/a\.docx in the ZIP file: the file {TOO_LARGE}",
+    ),
+    Attack(
+        "ZIP whose PDF files have many pages together",
+        "a.zip",
+        lambda: write_zip({f"{n}.pdf": write_pdf([["x"]] * 60) for n in range(2)}),
+        "the documents in the ZIP file have more than 100 pages together",
+    ),
+    Attack(
+        "ZIP whose files have much text together",
+        "a.zip",
+        lambda: write_zip({f"{n}.txt": (f"{n} " * 150_000).encode() for n in range(4)}),
+        TOO_LONG,
+    ),
+)
+
+HARMLESS = (
+    Attack("spaces without end", "a.txt", lambda: b" " * 600_000 + b"x", "x"),
+    Attack("brackets in a heading", "a.md", lambda: b"# " + b"[" * 200_000 + b"\n\nx", "x"),
+    Attack("spaces in a heading", "a.md", lambda: b"# " + b" " * 200_000 + b"x", "x"),
+    Attack(
+        "HTML nested deeply", "a.html", lambda: b"<html><p>first</p>" + b"<div>" * 100_000 + b"deep", "first"
+    ),
+    Attack("HTML of a billion laughs", "a.html", lambda: f"<!doctype html>{LAUGHS}<p>x &l9;".encode(), "x"),
+    Attack(
+        "PDF form that draws itself",
+        "a.pdf",
+        lambda: write_pdf_object(
+            write_stream(4, b"BT /F 9 Tf 9 9 Td (x) Tj ET /X Do")
+            + write_stream(
+                5,
+                b"/X Do",
+                b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 5 0 R >> >>",
+            )
+        ),
+        "x",
+    ),
+    Attack(
+        "PDF whose page tree loops", "a.pdf", lambda: write_pdf([["x"]], kids="5 0 R 2 0 R", count=2), "x"
+    ),
+    Attack(
+        "PPTX that shows a slide a thousand times",
+        "a.pptx",
+        lambda: write_raw_pptx([text_box("x")], shown=[1] * 1_000),
+        "x",
+    ),
+    Attack("CSV with a quote that never ends", "a.csv", lambda: b'a,b\n1,"x' + b"\n1,2" * 100_000, "x"),
+    Attack("JSON with a number of many digits", "a.json", lambda: b'{"x": %s}' % (b"1" * 100_000), "x"),
+    Attack("XLSX with a title", "a.xlsx", write_xlsx, "Ada"),
+)
+"""Files of the same kind that do no harm: they are read, and their text has `reason` in it."""

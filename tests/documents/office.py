@@ -1,0 +1,133 @@
+"""Office files and archives written for the tests, by real programs' libraries and byte by byte."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+
+import xlsxwriter  # type: ignore[import-untyped]
+from pptx import Presentation
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.util import Inches
+
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+SLIDES = "http://schemas.openxmlformats.org/presentationml/2006/main"
+SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+
+def write_zip(members: Mapping[str, bytes | str]) -> bytes:
+    """A compressed ZIP file."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def write_pptx() -> bytes:
+    """A deck as PowerPoint's users write them: title, bullets with notes, table, group and chart."""
+    deck = Presentation()
+    first = deck.slides.add_slide(deck.slide_layouts[0])
+    first.shapes.title.text = "Quarterly review"
+    first.placeholders[1].text = "Spring"
+    second = deck.slides.add_slide(deck.slide_layouts[1])
+    second.shapes.title.text = "Findings"
+    second.placeholders[1].text = "Sales rose\nCosts fell"
+    second.notes_slide.notes_text_frame.text = "Mention the new office."
+    third = deck.slides.add_slide(deck.slide_layouts[6])
+    inch = Inches(1)
+    table = third.shapes.add_table(2, 2, inch, inch, inch, inch).table
+    for row, values in enumerate((("Name", "Value"), ("port", "8000"))):
+        for column, value in enumerate(values):
+            table.cell(row, column).text = value
+    group = third.shapes.add_group_shape()
+    group.shapes.add_textbox(inch, inch, inch, inch).text_frame.text = "in a group"
+    data = CategoryChartData()  # type: ignore[no-untyped-call]
+    data.categories = ["a"]
+    data.add_series("s", (1,))  # type: ignore[no-untyped-call]
+    chart = third.shapes.add_chart(XL_CHART_TYPE.PIE, inch, inch, inch, inch, data).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Share of markets"
+    out = io.BytesIO()
+    deck.save(out)
+    return out.getvalue()
+
+
+def write_raw_pptx(slides: Sequence[str], *, prolog: str = "", shown: Sequence[int] | None = None) -> bytes:
+    """A deck from the XML of its shapes; `shown` are the numbers of the slides, from 1, as the deck lists them."""
+    numbers = range(1, len(slides) + 1)
+    listed = "".join(f'<p:sldId id="{n}" r:id="r{n}"/>' for n in (shown if shown is not None else numbers))
+    related = "".join(
+        f'<Relationship Id="r{n}" Type="{RELATIONS}/slide" Target="slides/slide{n}.xml"/>' for n in numbers
+    )
+    members = {
+        "ppt/presentation.xml": f'<p:presentation xmlns:p="{SLIDES}" xmlns:r="{RELATIONS}"><p:sldIdLst>{listed}'
+        "</p:sldIdLst></p:presentation>",
+        "ppt/_rels/presentation.xml.rels": f'<Relationships xmlns="{PACKAGE}">{related}</Relationships>',
+    }
+    for number, body in zip(numbers, slides, strict=True):
+        members[f"ppt/slides/slide{number}.xml"] = (
+            f'<?xml version="1.0"?>{prolog}<p:sld xmlns:p="{SLIDES}" xmlns:a="{DRAWING}"><p:cSld><p:spTree>'
+            f"{body}</p:spTree></p:cSld></p:sld>"
+        )
+    return write_zip(members)
+
+
+def text_box(text: str, placeholder: str | None = None) -> str:
+    """The XML of a text box with one paragraph."""
+    holder = f'<p:nvSpPr><p:nvPr><p:ph type="{placeholder}"/></p:nvPr></p:nvSpPr>' if placeholder else ""
+    return f"<p:sp>{holder}<p:txBody><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp>"
+
+
+def write_xlsx() -> bytes:
+    """A workbook of two sheets: staff with a title above, dates and a formula, and a list without headers."""
+    out = io.BytesIO()
+    book = xlsxwriter.Workbook(out, {"in_memory": True})
+    day = book.add_format({"num_format": "yyyy-mm-dd"})
+    staff = book.add_worksheet("Staff")
+    staff.write(0, 0, "Our people")
+    for column, header in enumerate(("Name", "Since", "Hours", "Active")):
+        staff.write(2, column, header)
+    staff.write(3, 0, "Ada")
+    staff.write_datetime(3, 1, datetime.date(2020, 5, 17), day)
+    staff.write(3, 2, 37.5)
+    staff.write(3, 3, True)
+    staff.write(4, 0, "Grace")
+    staff.write_formula(4, 2, "=20*2", None, 40)
+    prices = book.add_worksheet("Prices")
+    prices.write_row(0, 0, ["Tea", 0.1])
+    prices.write_row(1, 0, ["Coffee", 3])
+    book.add_worksheet("Empty")
+    book.set_properties({"title": "Staff list"})
+    book.close()
+    return out.getvalue()
+
+
+def write_raw_xlsx(rows: str, *, prolog: str = "", strings: str | None = None) -> bytes:
+    """A workbook of one sheet from the XML of its rows and of its shared strings."""
+    members = {
+        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="r1" '
+        f'Type="{RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<?xml version="1.0"?><workbook xmlns="{SHEETS}" xmlns:r="{RELATIONS}"><sheets>'
+        '<sheet name="One" sheetId="1" r:id="r1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="r1" '
+        f'Type="{RELATIONS}/worksheet" Target="worksheets/sheet1.xml"/><Relationship Id="r2" '
+        f'Type="{RELATIONS}/sharedStrings" Target="sharedStrings.xml"/></Relationships>',
+        "xl/worksheets/sheet1.xml": f'<?xml version="1.0"?>{prolog}<worksheet xmlns="{SHEETS}"><sheetData>{rows}'
+        "</sheetData></worksheet>",
+    }
+    if strings is not None:
+        members["xl/sharedStrings.xml"] = (
+            f'<?xml version="1.0"?>{prolog}<sst xmlns="{SHEETS}">{strings}</sst>'
+        )
+    return write_zip(members)
+
+
+def text_cell(place: str, text: str) -> str:
+    """The XML of a cell with its text in it."""
+    return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'

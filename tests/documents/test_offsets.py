@@ -1,0 +1,108 @@
+"""For every format: a chunk is the text between its offsets, and together the chunks hold all of the text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.documents.chunking import split
+from app.documents.formats import detect_format, find_format
+from app.documents.parsed import ParsedDocument, ParseLimits
+from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
+from tests.documents.samples import paragraph, write_pdf, write_raw_docx
+from tests.documents.test_chunking import check, count_framed
+
+Blocks = list[str]
+
+# Words, and what trips offsets up: marks that join, pairs of surrogates, odd spaces, what is taken out.
+_SIGNS = "ab c\n\t.,;|#-*`>\"'<&{[\u0301\u00ad\u200b\u00a0\u2028🎉文ßﬁé\u0345\r"
+blocks = st.lists(st.text(st.sampled_from(_SIGNS), max_size=120), min_size=1, max_size=8)
+
+
+def _xml(text: str) -> str:
+    return escape("".join(sign for sign in text if sign in "\t\n\r" or sign >= " "))
+
+
+def _latin(text: str) -> str:
+    return text.encode("cp1252", errors="ignore").decode("cp1252")
+
+
+def _csv(texts: Blocks) -> bytes:
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([["name", "value"], *([text, text] for text in texts)])
+    return out.getvalue().encode()
+
+
+def _code(texts: Blocks) -> bytes:
+    return "\n\n".join(texts).encode()
+
+
+def _markdown(texts: Blocks) -> bytes:
+    return "\n\n".join(f"# {text}\n\n{text}" for text in texts).encode()
+
+
+def _html(texts: Blocks) -> bytes:
+    return (
+        "<!doctype html>" + "".join(f"<h2>{_xml(t)}</h2><p>{_xml(t)}</p><pre>{_xml(t)}" for t in texts)
+    ).encode()
+
+
+def _xlsx(texts: Blocks) -> bytes:
+    rows = enumerate(texts, start=1)
+    return write_raw_xlsx("".join(f'<row r="{n}">{text_cell(f"A{n}", _xml(text))}</row>' for n, text in rows))
+
+
+WRITERS: dict[str, Callable[[Blocks], bytes]] = {
+    "text": _code,
+    "code": _code,
+    "markdown": _markdown,
+    "html": _html,
+    "csv": _csv,
+    "json": lambda texts: json.dumps({"items": texts, "records": [{"a": text} for text in texts]}).encode(),
+    "jsonl": lambda texts: "\n".join(json.dumps({"a": text}) for text in texts).encode(),
+    "pdf": lambda texts: write_pdf([_latin(text).splitlines() for text in texts]),
+    "docx": lambda texts: write_raw_docx("".join(paragraph(_xml(text)) for text in texts)),
+    "pptx": lambda texts: write_raw_pptx([text_box(_xml(t), "title") + text_box(_xml(t)) for t in texts]),
+    "xlsx": _xlsx,
+    "zip": lambda texts: write_zip(
+        {"a b.md": _markdown(texts), "c.txt": _code(texts), "d.csv": _csv(texts), "e.html": _html(texts)}
+    ),
+}
+
+
+def test_every_format_has_a_writer() -> None:
+    for name, write in WRITERS.items():
+        extension = {"text": "txt", "code": "py", "markdown": "md"}.get(name, name)
+        assert detect_format(write(["ab", "cd"]), f"a.{extension}").name == name
+
+
+def read(name: str, data: bytes) -> ParsedDocument:
+    module = __import__(find_format(name).module, fromlist=["parse"])
+    document: ParsedDocument = module.parse(data, ParseLimits())
+    return document
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(texts=blocks, most=st.integers(8, 60), overlap=st.integers(0, 7), repeat=st.sampled_from([1, 1, 30]))
+def test_chunk_is_the_text_between_its_offsets(
+    name: str, texts: Blocks, most: int, overlap: int, repeat: int
+) -> None:
+    try:
+        document = read(name, WRITERS[name]([text * repeat for text in texts]))
+    except Exception as error:
+        assert "no text" in str(error) or "no pages" in str(error)  # noqa: PT017 - blank texts make blank files
+        return
+    check(document, split(document, count_framed, most, overlap), count_framed, most)
+    for heading in document.headings:
+        assert 0 <= heading.start < len(document.text)
+        assert not document.text[heading.start].isspace()
+    assert document.text == document.text.encode("utf-8").decode("utf-8").replace("\r", "")
+    assert document.text == document.text.strip("\n")
