@@ -150,7 +150,7 @@ class SearchSettings(SettingsGroup):
         "KB_SEMANTIC_SIMILARITY_THRESHOLD", None, "a number from 0 to 1, or empty", ge=0, le=1
     )
     exact_limit: int = _setting(
-        "KB_EXACT_SEARCH_LIMIT", 10_000, "a whole number from 0 to 1000000", ge=0, le=1_000_000
+        "KB_EXACT_SEARCH_LIMIT", 5_000, "a whole number from 0 to 1000000", ge=0, le=1_000_000
     )
 
 

@@ -13,7 +13,7 @@ from app.embeddings.provider import Vector
 from app.knowledge.fusion import LegHit
 from app.knowledge.tenants import TenantContext
 
-EXACT_LIMIT = 10_000
+EXACT_LIMIT = 5_000
 """Candidate passages up to which comparing them all is faster than the index, and always complete."""
 
 EF_SEARCH = 150

@@ -31,7 +31,7 @@ def test_settings_have_the_documented_defaults() -> None:
     assert (settings.search.default_limit, settings.search.max_limit) == (10, 50)
     assert (settings.search.semantic_weight, settings.search.keyword_weight) == (0.7, 0.3)
     assert settings.search.similarity_threshold is None
-    assert settings.search.exact_limit == 10_000
+    assert settings.search.exact_limit == 5_000
     assert settings.embedding.provider == "local"
     assert settings.ingestion.max_upload_bytes == 50 * 1024 * 1024
     assert settings.ingestion.worker

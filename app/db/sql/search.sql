@@ -68,15 +68,19 @@ select w.lexeme as misspelt, near.lexeme as correction
 select keyword.filtered_ids(:filter, :limit);
 
 -- name: exact_all
--- Every passage of the tenant is compared; the check of each entry stops as soon as enough have passed.
+-- Every passage of the tenant is compared; the check of each entry stops as soon as enough have passed. The inner
+-- query's fence lets distances go on alone: with the vectors in tow, grouping 10,000 took five times as long.
 select n.entry_id, e.updated_at, 1 - n.distance as similarity
   from (
-    select entry_id, min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as distance
-      from embeddings
-     where tenant_id = :tenant_id and model_id = {model_id}
-     group by entry_id
-    having min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) <= :max_distance
-     order by distance, entry_id
+    select p.entry_id, min(p.distance) as distance
+      from (
+        select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
+          from embeddings
+         where tenant_id = :tenant_id and model_id = {model_id}
+        offset 0) p
+     where p.distance <= :max_distance
+     group by p.entry_id
+     order by distance, p.entry_id
     offset 0
   ) n
  cross join lateral (
@@ -89,12 +93,15 @@ select n.entry_id, e.updated_at, 1 - n.distance as similarity
 -- Only the passages of entries that passed the filter are compared.
 select n.entry_id, e.updated_at, 1 - n.distance as similarity
   from (
-    select entry_id, min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as distance
-      from embeddings
-     where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
-     group by entry_id
-    having min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) <= :max_distance
-     order by distance, entry_id
+    select p.entry_id, min(p.distance) as distance
+      from (
+        select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
+          from embeddings
+         where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
+        offset 0) p
+     where p.distance <= :max_distance
+     group by p.entry_id
+     order by distance, p.entry_id
      limit :limit
   ) n
   join entries e on e.tenant_id = :tenant_id and e.id = n.entry_id
