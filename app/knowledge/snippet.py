@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from Stemmer import Stemmer
 
 from app.knowledge.languages import SNOWBALL
 
 SNIPPET_LENGTH = 240
-WORD = re.compile(r"\w+(?:[-._/:]\w+)*")
 PART = re.compile(r"[^\W_]+")
+LATIN = [letter for letter in map(chr, range(ord("a"), 0x250)) if letter.islower()]
 
 _stemmers = threading.local()
 
@@ -66,11 +68,15 @@ class _Vocabulary:
         self._stem = _stemmer(language)
         wanted = frozenset(lexemes)
         self.terms: dict[str, str] = {}
-        for word, key in zip(words, self._stem(words), strict=True):
+        for word in words:
+            key = self._stem(word)
             if key in wanted:
                 self.terms.setdefault(key, word)
-        self._seen: set[str] = set()
-        self._keys: dict[str, str] = {}
+        # Stemming changes the end of a word, and accents: only words with the first letter of a term are looked at.
+        first = {variant for text in (*self.terms, *self.terms.values()) for variant in _variants(text[0])}
+        letters = f"[{re.escape(''.join(sorted(first)))}]" if first else "(?!)"
+        self._candidates = re.compile(rf"(?<![^\W_]){letters}[^\W_]*")
+        self._keys: dict[str, str | None] = {}
 
     def find(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and stem of each word of the text that is one of the query's, in order."""
@@ -78,30 +84,28 @@ class _Vocabulary:
         if len(lowered) != len(text):
             # A few letters, such as İ, have two small ones: only those that keep their place are made small.
             lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-        words = set(PART.findall(lowered))
-        new = list(words - self._seen)
-        self._seen.update(new)
-        self._keys.update(
-            (word, key) for word, key in zip(new, self._stem(new), strict=True) if key in self.terms
-        )
-        positions = [
-            (start, start + len(word), key)
-            for word in words & self._keys.keys()
-            for key in (self._keys[word],)
-            for start in _occurrences(lowered, word)
-        ]
-        positions.sort()
+        positions: list[tuple[int, int, str]] = []
+        for match in self._candidates.finditer(lowered):
+            word = match[0]
+            if word in self._keys:
+                key = self._keys[word]
+            else:
+                stem = self._stem(word)
+                key = self._keys[word] = stem if stem in self.terms else None
+            if key is not None:
+                positions.append((match.start(), match.end(), key))
         return positions
 
 
-def _occurrences(text: str, word: str) -> Iterator[int]:
-    """Where the word stands as a whole word; `isalnum` is what PART takes for a part of a word."""
-    start = text.find(word)
-    while start >= 0:
-        end = start + len(word)
-        if not (start and text[start - 1].isalnum()) and not (end < len(text) and text[end].isalnum()):
-            yield start
-        start = text.find(word, end)
+@lru_cache(maxsize=256)
+def _variants(letter: str) -> str:
+    """The letter, and those of Latin scripts that are it with or without an accent."""
+    plain = _without_accent(letter)
+    return letter + "".join(other for other in LATIN if _without_accent(other) == plain)
+
+
+def _without_accent(letter: str) -> str:
+    return unicodedata.normalize("NFD", letter)[0]
 
 
 def _best_start(positions: list[tuple[int, int, str]], passage: tuple[int, int] | None) -> int:
@@ -145,12 +149,12 @@ def _cut(content: str, start: int) -> str:
     return prefix + (piece[:space] if space > room // 2 else piece) + "…"
 
 
-def _stemmer(language: str) -> Callable[[Sequence[str]], list[str]]:
+def _stemmer(language: str) -> Callable[[str], str]:
     name = SNOWBALL.get(language)
     if name is None:
-        return list
+        return str
     known: dict[str, Stemmer] = _stemmers.__dict__.setdefault("known", {})
     if name not in known:
         known[name] = Stemmer(name)
-    stem: Callable[[Sequence[str]], list[str]] = known[name].stemWords
+    stem: Callable[[str], str] = known[name].stemWord
     return stem

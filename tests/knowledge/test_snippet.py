@@ -88,3 +88,12 @@ def test_one_maker_serves_hits_of_different_languages() -> None:
         ("boote",),
         ("boats",),
     ]
+
+
+def test_words_match_with_and_without_an_accent_on_the_first_letter() -> None:
+    shown = snippet("Frische Äpfel vom Markt.", "Apfel", ["apfel"], language="german")
+    assert shown.matched_terms == ("apfel",)
+
+
+def test_query_of_stop_words_shows_the_start() -> None:
+    assert snippet("The boat.", "the of", []) == Snippet("The boat.", ())
