@@ -23,14 +23,16 @@ UP = """
 --
 -- The work is bounded, however many entries hold a common word: entries are taken from the rarest lexemes, up to
 -- p_budget postings; the p_pool of them that would score best if each lexeme occurred once (a lower bound, which
--- knows rare words and short entries) are then scored by all lexemes of the query.
+-- knows rare words and short entries) are then scored by all lexemes of the query. Where even the rarest lexeme is
+-- beyond the budget, entries that have it together with another one are taken too; where it is in more than 20
+-- budgets, reading its postings in the index alone would take too long, and the newest entries are looked through.
 --
 -- p_lexemes, p_languages and p_frequencies go together: a lexeme counts in entries of its language only.
 -- A null frequency is counted here, up to p_budget. p_weights lowers what a lexeme is worth (null: 1). p_phrases are
 -- whole queries of their own, in p_phrase_languages; an entry that matches one gains as from a word that occurs
 -- twice. `unknown` holds the lexemes that no entry has, as the language has them in which most are known: a query
--- in English is not misspelt because the tenant has some German too. `best` is the score of an entry that covers the query:
--- each of its lexemes twice in an entry of mean length.
+-- in English is not misspelt because the tenant has some German too. `best` is the score of an entry that covers the
+-- query: each of its lexemes twice in an entry of mean length.
 create or replace function keyword.search(
   p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint, p_mean_length double precision,
   p_filter entry_filter, p_limit integer, p_budget integer, p_pool integer,
@@ -76,24 +78,49 @@ begin
     with words as materialized (
       select query, language, weight, frequency
         from unnest(queries, languages, weights, frequencies) w (query, language, weight, frequency)
-    ), rarest as materialized (
-      select r.query
-        from (select u.query, row_number() over rarity as place, sum(u.frequency) over rarity as postings
-                from (select query, max(frequency) as frequency from words where frequency > 0 group by query) u
-              window rarity as (order by u.frequency, u.query::text)) r
-       where r.place = 1 or r.postings <= p_budget
+    ), ranked as materialized (
+      select u.query, u.frequency, row_number() over rarity as place, sum(u.frequency) over rarity <= p_budget as fits
+        from (select query, max(frequency) as frequency from words where frequency > 0 group by query) u
+      window rarity as (order by u.frequency, u.query::text)
+    ), first_left_out as materialized (
+      select r.query, r.place from ranked r where r.place = 1 and not r.fits and r.frequency <= 20 * p_budget
+    ), drivers as materialized (
+      select w.query, w.language, w.weight, false as together
+        from ranked r join words w on w.query = r.query
+       where r.fits or (r.place = 1 and r.frequency <= 20 * p_budget)
+      union all
+      select (format('(%s) & (%s)', l.query, string_agg(w.query::text, ' | ')))::tsquery, w.language,
+             min(w.weight) + max(o.weight), true
+        from first_left_out l
+        join words o on o.query = l.query
+        join words w on w.language = o.language
+        join ranked r on r.query = w.query and r.place > l.place
+       group by l.query, w.language
     ), postings as (
-      select e.id, w.weight, e.text_length
-        from words w
-        join rarest r on r.query = w.query
+      select e.id, d.weight, d.together, e.text_length
+        from drivers d
        cross join lateral (
          select e.id, e.text_length from entries e
-          where e.tenant_id = tenant and e.lexemes @@ w.query and e.language = w.language
+          where e.tenant_id = tenant and e.lexemes @@ d.query and e.language = d.language
             and entry_matches(e, p_filter)
-          limit p_budget) e
+          limit case when d.together then p_budget / 2 else p_budget end) e
+      union all
+      -- A word that a great many entries have says little: the newest of them will do.
+      select e.id, w.weight, false, e.text_length
+        from ranked r
+        join words w on w.query = r.query
+       cross join lateral (
+         select n.id, n.text_length
+           from (select e.id, e.text_length, e.lexemes, e.language from entries e
+                  where e.tenant_id = tenant and entry_matches(e, p_filter)
+                  order by e.id desc limit 4 * p_budget) n
+          where n.lexemes @@ w.query and n.language = w.language) e
+       where r.place = 1 and r.frequency > 20 * p_budget
     ), promising as materialized (
       select p.id, count(*) over () as candidates
-        from (select id, sum(weight / (1.3 + 0.9 * text_length / p_mean_length)) as weight from postings group by id) p
+        from (select id, greatest(sum(weight) filter (where not together), max(weight) filter (where together))
+                         / (1.3 + 0.9 * min(text_length) / p_mean_length) as weight
+                from postings group by id) p
        order by p.weight desc, p.id
        limit greatest(p_pool, p_limit)
     ), found as materialized (
