@@ -97,13 +97,14 @@ begin
         join ranked r on r.query = w.query and r.place > l.place
        group by l.query, w.language
     ), postings as (
+      -- A query that is the same in several languages is looked up once.
       select e.id, d.weight, d.together, e.text_length
-        from drivers d
+        from (select distinct query, together from drivers) q
        cross join lateral (
-         select e.id, e.text_length from entries e
-          where e.tenant_id = tenant and e.lexemes @@ d.query and e.language = d.language
-            and entry_matches(e, p_filter)
-          limit case when d.together then p_budget / 2 else p_budget end) e
+         select e.id, e.text_length, e.language from entries e
+          where e.tenant_id = tenant and e.lexemes @@ q.query and entry_matches(e, p_filter)
+          limit case when q.together then p_budget / 2 else p_budget end) e
+        join drivers d on d.query = q.query and d.language = e.language
       union all
       -- A word that a great many entries have says little: the newest of them will do.
       select e.id, w.weight, false, e.text_length
