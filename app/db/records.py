@@ -11,6 +11,7 @@ from uuid import UUID
 import orjson
 
 from app.db.identifiers import new_id
+from app.db.search import EntryFilter
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -70,12 +71,33 @@ async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[R
     return await session.fetch(SQL["boost_facts"], tenant_id=session.tenant_id, ids=list(ids))
 
 
-async def suggest_tags(session: TenantSession, words: Sequence[str], limit: int) -> list[str]:
-    """Tags that resemble the words, then the tenant's most used ones."""
-    rows = await session.fetch(
-        SQL["suggest_tags"], tenant_id=session.tenant_id, words=list(words), limit=limit
+async def suggest_tags(
+    session: TenantSession, words: Sequence[str], least: float, limit: int
+) -> Sequence[Row]:
+    """Tags that resemble the words, then the tenant's most used ones: rows of tag and likeness.
+
+    Likeness is a trigram similarity; it is None where it is not above `least`.
+    """
+    return await session.fetch(
+        SQL["suggest_tags"], tenant_id=session.tenant_id, words=list(words), least=least, limit=limit
     )
-    return [row["tag"] for row in rows]
+
+
+async def suggest_lexemes(
+    session: TenantSession, query: str, entry_filter: EntryFilter, least: float, limit: int
+) -> Sequence[Row]:
+    """Lexemes that resemble words of the query, each with likeness and an entry that has it and passes the filter.
+
+    Rows of lexeme, likeness, language, title and content (the first 20,000 characters), the most alike first.
+    """
+    return await session.fetch(
+        SQL["suggest_lexemes"],
+        tenant_id=session.tenant_id,
+        query=query,
+        filter=entry_filter.as_row(),
+        least=least,
+        limit=limit,
+    )
 
 
 async def write_audit(

@@ -34,18 +34,17 @@ def reorder(
     if not candidates:
         return []
     best = max(c.score for c in candidates) or 1.0
-    likeness = np.zeros(len(candidates))
     relevance = np.array([c.score / best for c in candidates])
-    left = list(range(len(candidates)))
-    chosen: list[Candidate] = []
-    while left:
-        value = (1 - diversity) * relevance[left] - diversity * likeness[left]
-        index = left.pop(int(np.argmax(value)))
-        chosen.append(candidates[index])
-        taken = vectors.get(candidates[index].entry_id)
-        if taken is not None:
-            for other in left:
-                vector = vectors.get(candidates[other].entry_id)
-                if vector is not None:
-                    likeness[other] = max(likeness[other], float(taken @ vector))
-    return chosen
+    width = max((len(v) for v in vectors.values()), default=1)
+    # A row of zeros for an entry without a vector: its likeness to every other is then 0.
+    matrix = np.stack([vectors.get(c.entry_id, np.zeros(width, np.float32)) for c in candidates])
+    likeness = np.zeros(len(candidates))
+    left = np.ones(len(candidates), dtype=bool)
+    order: list[int] = []
+    for _ in candidates:
+        value = np.where(left, (1 - diversity) * relevance - diversity * likeness, -np.inf)
+        index = int(np.argmax(value))
+        left[index] = False
+        order.append(index)
+        np.maximum(likeness, matrix @ matrix[index], out=likeness)
+    return [candidates[index] for index in order]

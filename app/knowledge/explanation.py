@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from app.knowledge.fusion import Candidate
+from app.knowledge.fusion import Candidate, LegHit
 from app.knowledge.plan import Legs, Plan
 from app.knowledge.query import quoted_phrases
 
 
 def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]:
-    """The settings in force, what each leg did, and each hit's ranks, raw scores, fused terms and boosts."""
+    """The settings in force, what each leg did, and each hit's ranks, raw scores, fused terms and boosts.
+
+    A term is its leg's weight times 1/(rrf_k + rank), or in score fusion times the cosine (at least 0) and
+    keyword_score/keyword_scale; a score is the sum of the terms, times the boosts. Diversity reorders, no more.
+    """
     query = plan.query
     return {
+        "mode": query.mode,
         "fusion": plan.fusion,
         "weights": {"semantic": plan.weights.semantic, "keyword": plan.weights.keyword},
         "rrf_k": query.rrf_k,
+        "keyword_scale": _word_scale(legs.keyword, legs.best_keyword_score)
+        if plan.fusion == "score"
+        else None,
+        "boost": list(query.boost),
+        "diversity": query.diversity,
         "similarity_threshold": plan.threshold,
         "model": {
             "provider": plan.tenant.model.provider,
@@ -34,7 +45,7 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
             "keyword": None
             if legs.keyword is None
             else {
-                "strategy": "rarest_words_first",
+                "strategy": "whole_identifier" if legs.whole else "rarest_words_first",
                 "candidates": len(legs.keyword),
                 "matches": legs.keyword_matches,
                 "phrases": quoted_phrases(query.query),
@@ -61,3 +72,9 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
             for place, c in enumerate(page, 1)
         ],
     }
+
+
+def _word_scale(keyword: Sequence[LegHit] | None, full_match: float) -> float | None:
+    """What score fusion divides BM25 scores by; None where words found nothing."""
+    best = max((hit.value for hit in keyword or ()), default=0.0)
+    return math.sqrt(best * max(full_match, best)) or None

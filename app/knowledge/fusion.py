@@ -103,6 +103,21 @@ def apply_boosts(candidates: Sequence[Candidate], factors: Mapping[UUID, Mapping
             c.score *= factor
 
 
+def lift_identified(candidates: Sequence[Candidate]) -> None:
+    """For a query that is one identifier: boost the entries that have it above those that only resemble it.
+
+    3.11.4 resembles 3.14.1, often more than it resembles a text about itself. The factor is the least that does it.
+    """
+    having = [c for c in candidates if c.keyword_rank is not None]
+    best_other = max((c.score for c in candidates if c.keyword_rank is None), default=0.0)
+    least = min((c.score for c in having), default=0.0)
+    if 0 < least <= best_other:
+        factor = 1.01 * best_other / least
+        for c in having:
+            c.boosts["identifier"] = factor
+            c.score *= factor
+
+
 def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Best first; ties by newest change, then by id."""
     return sorted(candidates, key=lambda c: (-c.score, -c.updated_at.timestamp(), c.entry_id.bytes))

@@ -44,12 +44,16 @@ class Plan:
 
 @dataclass(slots=True)
 class Legs:
-    """What the legs brought, and how long they took (seconds)."""
+    """What the legs brought, and how long they took (seconds).
+
+    `whole` says that the query is an identifier which the keyword leg's entries have as a whole.
+    """
 
     semantic: SemanticHits | None = None
     keyword: Sequence[LegHit] | None = None
     keyword_matches: int = 0
     best_keyword_score: float = 0.0
+    whole: bool = False
     corrections: dict[str, str] = field(default_factory=dict)
     vector: Vector | None = None
     failure: EmbeddingUnavailable | None = None

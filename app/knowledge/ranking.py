@@ -18,7 +18,15 @@ from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable
 from app.knowledge import boosts
 from app.knowledge.diversity import diversify
-from app.knowledge.fusion import Candidate, LegHit, join_legs, rank, reciprocal_rank_fusion, score_fusion
+from app.knowledge.fusion import (
+    Candidate,
+    LegHit,
+    join_legs,
+    lift_identified,
+    rank,
+    reciprocal_rank_fusion,
+    score_fusion,
+)
 from app.knowledge.plan import KEYWORD_POOL, Legs, Plan, SearchDefaults
 from app.knowledge.query import is_identifier, quoted_phrases
 from app.knowledge.semantic_leg import search_vectors, session_setup
@@ -118,6 +126,7 @@ class Ranker:
         if is_identifier(query.text):
             # Entries that have it whole; those with a part of it only where there are none.
             rows = await self._match_words(session, plan, replace(query, whole=True))
+            legs.whole = bool(rows)
         if not rows:
             rows = await self._match_words(session, plan, query)
         if not rows or 2 * len(rows[0]["unknown"]) >= len(query.text.split()):
@@ -160,6 +169,8 @@ class Ranker:
             reciprocal_rank_fusion(candidates, plan.weights, plan.query.rrf_k)
         if plan.query.boost and candidates:
             await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
+        if legs.whole:
+            lift_identified(candidates)
         ranking = rank(candidates)
         if plan.query.diversity > 0:
             ranking = await diversify(session, plan.tenant, ranking, plan.query.diversity, plan.wanted)

@@ -62,7 +62,7 @@ class KnowledgeSearchService:
             words = " ".join((query.query, *legs.corrections.values()))
             page = ranking[: query.limit]
             hits = await hydrate(ranked.session, plan.tenant, query, words, page, legs.vector)
-            suggestions = [] if hits else await suggest(ranked.session, query.query)
+            suggestions = [] if hits else await suggest(ranked.session, query)
         result = self._answer(plan, search_id, ranking, hits, suggestions, legs, started)
         self._journal.record(plan, result, ranking, subject)
         _log_search(plan, result)
@@ -76,8 +76,9 @@ class KnowledgeSearchService:
         plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
         async with self._ranker.run(plan) as ranked:
             legs, ranking = ranked.legs, ranked.candidates
+            words = " ".join((query.query, *legs.corrections.values()))
             verdict = await db.fetch_verdict(
-                ranked.session, plan.tenant.space, entry_id, query.query, legs.vector, query.entry_filter
+                ranked.session, plan.tenant.space, entry_id, words, legs.vector, query.entry_filter
             )
         return judge(entry_id, plan, legs, ranking, verdict)
 

@@ -52,7 +52,7 @@ def judge(
         reasons.append(Reason("filter", "superseded by another entry; see include_superseded"))
     reasons += [Reason("filter", f"{name} does not match") for name in FILTERS if not verdict[name]]
     if not reasons:
-        reasons = [_semantic_reason(plan, legs, verdict), _keyword_reason(legs, verdict)]
+        reasons = [_semantic_reason(plan, legs, verdict), _keyword_reason(plan, legs, verdict)]
     return WhyNot(entry_id, False, None, reasons)
 
 
@@ -66,14 +66,23 @@ def _semantic_reason(plan: Plan, legs: Legs, verdict: Row) -> Reason:
     cosine = verdict["cosine"]
     if cosine < plan.threshold:
         return Reason("semantic", f"similarity {cosine:.4f} is below the threshold {plan.threshold:.4f}")
-    last = legs.semantic.hits[-1].value if legs.semantic.hits else 0.0
-    detail = f"similarity {cosine:.4f}; {len(legs.semantic.hits)} entries down to {last:.4f} were nearer"
-    return Reason("semantic", detail)
+    hits = legs.semantic.hits
+    if not hits or cosine > hits[-1].value:
+        # Only an approximate scan does this: an exact one cuts by distance alone.
+        return Reason("semantic", f"similarity {cosine:.4f}; the index, which is approximate, passed it over")
+    return Reason(
+        "semantic", f"similarity {cosine:.4f}; {len(hits)} entries down to {hits[-1].value:.4f} were nearer"
+    )
 
 
-def _keyword_reason(legs: Legs, verdict: Row) -> Reason:
+def _keyword_reason(plan: Plan, legs: Legs, verdict: Row) -> Reason:
     if legs.keyword is None:
-        return Reason("keyword", "not searched in mode semantic")
+        return Reason("keyword", f"not searched in mode {plan.query.mode}")
     if not verdict["shares_words"]:
         return Reason("keyword", "shares no word with the query")
-    return Reason("keyword", f"{len(legs.keyword)} entries match the query's words better")
+    taken = len(legs.keyword)
+    if legs.whole and taken < plan.wanted:
+        return Reason("keyword", f"has only parts of the identifier; {taken} entries have it whole")
+    return Reason(
+        "keyword", f"shares words with the query; {taken} entries with more or rarer ones came first"
+    )

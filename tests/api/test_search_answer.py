@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -172,50 +173,73 @@ async def test_a_given_embedding_needs_no_provider(admin: Caller, provider: Fail
     assert provider.queries == []
 
 
+def recompute(debug: dict[str, Any], hit: dict[str, Any]) -> float:
+    """A hit's score from what `explain` says, and from nothing else."""
+    weights = debug["weights"]
+    if debug["fusion"] == "rrf":
+        ranks = {"semantic": hit["semantic_rank"], "keyword": hit["keyword_rank"]}
+        terms = {leg: weights[leg] / (debug["rrf_k"] + n) if n else 0.0 for leg, n in ranks.items()}
+    else:
+        words = (hit["keyword_score"] or 0.0) / (debug["keyword_scale"] or 1.0)
+        terms = {
+            "semantic": weights["semantic"] * max(hit["cosine"] or 0.0, 0.0),
+            "keyword": weights["keyword"] * words,
+        }
+    assert hit["semantic_term"] == pytest.approx(terms["semantic"])
+    assert hit["keyword_term"] == pytest.approx(terms["keyword"])
+    assert set(hit["boosts"]) == set(debug["boost"])
+    return float(sum(terms.values()) * math.prod(hit["boosts"].values()))
+
+
+@pytest.mark.parametrize("down", [False, True], ids=["both legs", "provider down"])
+@pytest.mark.parametrize("fusion", ["rrf", "score"])
 async def test_explain_lets_every_score_be_recomputed(
-    admin: Caller, provider: FailingProvider, work: Callable[[], Awaitable[None]]
+    admin: Caller,
+    provider: FailingProvider,
+    work: Callable[[], Awaitable[None]],
+    fusion: str,
+    down: bool,
 ) -> None:
+    provider.vectors["harbour"] = provider.direction(1.0, 0.2)
+    provider.vectors["A pier, by meaning alone"] = provider.direction(1.0)
+    provider.vectors["harbour, by words alone"] = provider.direction(-1.0)
+    provider.vectors["harbour decision"] = provider.direction(1.0, 1.0)
+    await admin.add("A pier, by meaning alone")
+    await admin.add("harbour, by words alone")
+    await admin.add("harbour decision", entry_type="decision", is_verified=True)
     await fill(admin, 8)
     await work()
-    await admin.add("harbour decision", entry_type="decision", is_verified=True)
-    provider.vectors["harbour"] = provider.direction(1.0)
-    settings: dict[str, Any] = {
-        "weights": {"semantic": 0.4, "keyword": 0.6},
-        "rrf_k": 10,
-        "boost": ["type", "verified", "access"],
-        "similarity_threshold": 0.0,
-    }
-    for fusion in ("rrf", "score"):
-        found = await admin.search("harbour", explain=True, limit=20, fusion=fusion, **settings)
-        debug = found["debug_info"]
-        assert debug["weights"] == settings["weights"]
-        assert (debug["fusion"], debug["rrf_k"], debug["similarity_threshold"]) == (fusion, 10, 0.0)
-        assert [entry["id"] for entry in debug["hits"]] == [hit["id"] for hit in found["results"]]
-        words = debug["legs"]["keyword"]
-        scale = (words["best_score"] * max(words["best_score"], words["full_match_score"])) ** 0.5
-        for place, (entry, hit) in enumerate(zip(debug["hits"], found["results"], strict=True), 1):
-            assert entry["rank"] == place
-            if fusion == "rrf":
-                semantic = 0.4 / (10 + entry["semantic_rank"]) if entry["semantic_rank"] else 0
-                keyword = 0.6 / (10 + entry["keyword_rank"]) if entry["keyword_rank"] else 0
-            else:
-                assert entry["cosine"] is not None
-                semantic = 0.4 * max(entry["cosine"], 0)
-                keyword = 0.6 * (hit["keyword_score"] or 0) / scale
-            score = semantic + keyword
-            assert set(entry["boosts"]) == {"type", "verified", "access"}
-            for factor in entry["boosts"].values():
-                score *= factor
-            assert hit["score"] == entry["score"] == pytest.approx(score)
-            assert (entry["similarity"], entry["keyword_score"]) == (
-                hit["similarity"],
-                hit["keyword_score"],
-            )
-        assert sorted((h["score"] for h in found["results"]), reverse=True) == [
-            h["score"] for h in found["results"]
-        ]
-        (decision,) = [e for e in debug["hits"] if e["boosts"]["verified"] != 1]
-        assert (decision["boosts"]["type"], decision["boosts"]["verified"]) == (2.0, 1.5)
+    await admin.search("harbour", limit=3)
+    settings: dict[str, Any] = {"weights": {"semantic": 0.4, "keyword": 0.6}, "rrf_k": 10}
+    seen: set[str] = set()
+    for mode in ("hybrid", "semantic", "keyword"):
+        for boost in ([], ["type", "verified", "access"]):
+            for diversity in (0.0, 0.6):
+                provider.down = down
+                found = await admin.search(
+                    "harbour",
+                    **{"mode": mode, "boost": boost, "diversity": diversity, "fusion": fusion, **settings},
+                    explain=True,
+                    limit=20,
+                    similarity_threshold=0.0,
+                )
+                debug = found["debug_info"]
+                assert (debug["mode"], debug["fusion"], debug["diversity"]) == (mode, fusion, diversity)
+                assert (debug["weights"], debug["rrf_k"]) == (settings["weights"], 10)
+                assert debug["hits"]
+                for place, (hit, shown) in enumerate(zip(debug["hits"], found["results"], strict=True), 1):
+                    assert (hit["rank"], hit["id"]) == (place, shown["id"])
+                    assert shown["score"] == hit["score"] == pytest.approx(recompute(debug, hit))
+                    for name in ("similarity", "keyword_score"):
+                        assert hit[name] == shown[name]
+                    seen.add("+".join(shown["sources"]))
+                scores = [hit["score"] for hit in debug["hits"]]
+                if not diversity:
+                    assert scores == sorted(scores, reverse=True)
+                if boost:
+                    types = {hit["boosts"]["type"] * hit["boosts"]["verified"] for hit in debug["hits"]}
+                    assert 3.0 in types
+    assert seen == ({"keyword"} if down else {"semantic", "keyword", "semantic+keyword"})
 
 
 async def test_explain_says_what_the_legs_did(admin: Caller, provider: FailingProvider) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,9 +14,12 @@ from tests.api.test_search_answer import fill
 from tests.knowledge.provider import FailingProvider
 
 
-async def test_all_pages_together_are_one_large_page(admin: Caller) -> None:
+@pytest.mark.parametrize(
+    "request_fields", [{}, {"fusion": "score"}, {"boost": ["type"]}, {"mode": "keyword"}]
+)
+async def test_all_pages_together_are_one_large_page(admin: Caller, request_fields: dict[str, Any]) -> None:
     await fill(admin, 23)
-    first = await admin.search("harbour", limit=5)
+    first = await admin.search("harbour", limit=5, **request_fields)
     assert first["metadata"]["total"] >= 15
     pages, page = [first], first
     while (cursor := page["metadata"]["next_cursor"]) is not None:
@@ -26,7 +30,7 @@ async def test_all_pages_together_are_one_large_page(admin: Caller) -> None:
     hits = [hit for page in pages for hit in page["results"]]
     assert [len(page["results"]) for page in pages[:-1]] == [5] * (len(pages) - 1)
     assert len(hits) == first["metadata"]["total"]
-    large = (await admin.search("harbour", limit=50))["results"][: len(hits)]
+    large = (await admin.search("harbour", limit=50, **request_fields))["results"][: len(hits)]
     assert [(h["id"], h["score"], h["sources"]) for h in hits] == [
         (h["id"], h["score"], h["sources"]) for h in large
     ]

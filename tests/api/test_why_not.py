@@ -76,12 +76,53 @@ async def test_each_leg_says_why_it_passed_an_entry_over(admin: Caller, provider
     assert "unavailable" in answer["reasons"][0]["detail"]
 
 
-async def test_another_tenants_entry_and_an_unknown_one_get_the_same_answer(
-    admin: Caller, stranger: Caller
+async def test_an_entry_that_nearer_ones_push_out_is_told_how_near_it_is(
+    admin: Caller, provider: FailingProvider
 ) -> None:
-    entry = await stranger.add("The harbour opens at six")
-    foreign = await ask(admin, entry["id"], query="harbour")
-    unknown = await ask(admin, str(uuid4()), query="harbour")
+    provider.vectors["harbour"] = provider.direction(1.0)
+    provider.vectors["The far pier"] = provider.direction(1.0, 1.0)
+    entry = await admin.add("The far pier")
+    provider.default = provider.direction(1.0, 0.1)
+    try:
+        for n in range(30):
+            await admin.add(f"Pier {n}")
+    finally:
+        provider.default = None
+    answer = await ask(admin, entry["id"], query="harbour", limit=10, similarity_threshold=0.5)
+    assert stages(answer) == ["semantic", "keyword"]
+    assert answer["reasons"][0]["detail"].startswith("similarity 0.707")
+    assert "30 entries down to 0.99" in answer["reasons"][0]["detail"]
+
+
+async def test_an_entry_with_a_part_of_an_identifier_is_told_so(admin: Caller) -> None:
+    await admin.add("KNOW-004: flags are removed")
+    part = await admin.add("KNOW-040: flags have owners")
+    answer = await ask(admin, part["id"], query="KNOW-004", mode="keyword")
+    assert [r["detail"] for r in answer["reasons"]] == [
+        "not searched in mode keyword",
+        "has only parts of the identifier; 1 entries have it whole",
+    ]
+
+
+async def test_a_misspelt_word_counts_as_what_it_was_taken_for(admin: Caller) -> None:
+    for n in range(31):
+        await admin.add("harbour " * (32 - n))
+    last = await admin.add("The harbour opens at six in the morning, all year round")
+    answer = await ask(admin, last["id"], query="harbuour", mode="keyword", limit=1)
+    assert "shares words with the query" in answer["reasons"][1]["detail"]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "keyword"])
+@pytest.mark.parametrize(
+    "request_filter", [{}, {"tags": ["crane"]}, {"min_confidence": 0.9}, {"include_superseded": True}]
+)
+async def test_another_tenants_entry_and_an_unknown_one_get_the_same_answer(
+    admin: Caller, stranger: Caller, mode: str, request_filter: dict[str, Any]
+) -> None:
+    await admin.add("Our harbour opens at six", tags=["crane"])
+    entry = await stranger.add("The harbour opens at six", tags=["crane"])
+    foreign = await ask(admin, entry["id"], query="harbour", mode=mode, **request_filter)
+    unknown = await ask(admin, str(uuid4()), query="harbour", mode=mode, **request_filter)
     assert {**foreign, "entry_id": None} == {**unknown, "entry_id": None}
     assert stages(foreign) == ["entry"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from app.composition import Services
+from app.db.migration import migrate
 from app.knowledge.assets import Upload
 from app.knowledge.tenants import Tenant
 from tests.db.cluster import connected
@@ -24,10 +25,17 @@ select v.passages, real.passages as real_passages
        using (tenant_id, model_id)
  where coalesce(v.passages, 0) <> coalesce(real.passages, 0)"""
 
+TAGS = """
+select t.tag, t.entries, real.entries as real_entries
+  from (select * from tag_statistics where entries <> 0) t
+  full join (select tenant_id, tag collate "C" as tag, count(*) as entries
+               from entries cross join lateral unnest(tags) tag group by 1, 2) real using (tenant_id, tag)
+ where coalesce(t.entries, 0) <> coalesce(real.entries, 0)"""
+
 
 async def differences(superuser_dsn: str) -> list[dict[str, object]]:
     async with connected(superuser_dsn) as superuser:
-        return [dict(row) for sql in (CORPUS, VECTORS) for row in await superuser.fetch(sql)]
+        return [dict(row) for sql in (CORPUS, VECTORS, TAGS) for row in await superuser.fetch(sql)]
 
 
 async def test_counters_stay_exact_through_random_writes(
@@ -41,14 +49,15 @@ async def test_counters_stay_exact_through_random_writes(
         listed = (await services.entries.list_entries(owner.id, limit=200)).items
         own = [entry for entry in listed if entry.asset_id is None]
         text = {"content": "word " * chance.randint(1, 900), "language": chance.choice(languages)}
+        tags = chance.sample(("x", "y", "Z", "ä"), chance.randrange(4))
         match chance.randrange(6):
             case 0 | 1:
-                await services.entries.create(owner.id, {**text, "external_id": str(step)})
+                await services.entries.create(owner.id, {**text, "tags": tags, "external_id": str(step)})
             case 2:
-                items = [{**text, "content": f"bulk {step} {n}"} for n in range(5)]
+                items = [{**text, "tags": tags, "content": f"bulk {step} {n}"} for n in range(5)]
                 await services.entries.create_many(owner.id, items)
             case 3 if own:
-                change = chance.choice(({"tags": ["x"]}, text, {"title": f"t{step}"}, {"parent_id": None}))
+                change = chance.choice(({"tags": tags}, text, {"title": f"t{step}"}, {"parent_id": None}))
                 entry = chance.choice([e for e in own if e.external_id] or own)
                 if entry.external_id:
                     await services.entries.change(owner.id, entry.id, change)
@@ -57,7 +66,7 @@ async def test_counters_stay_exact_through_random_writes(
             case 4 if own:
                 await services.entries.delete(owner.id, chance.choice(own).id)
             case 5 if step % 3 == 0:
-                upload = Upload("a.txt", f"asset text {step} ".encode() * 200, external_id="one")
+                upload = Upload("a.txt", f"asset text {step} ".encode() * 200, external_id="one", tags=tags)
                 asset, _ = await services.assets.upload(owner.id, upload)
                 assets.append((owner, asset))
         if step % 15 == 14:
@@ -70,6 +79,20 @@ async def test_counters_stay_exact_through_random_writes(
     assert await differences(superuser_dsn) == []
     stats = await services.administration.stats(tenant.id)
     assert stats["entries"] == sum(stats["entries_by_type"].values())
+
+
+async def test_tags_of_entries_from_before_are_counted_by_the_migration(
+    services: Services, tenant: Tenant, other_tenant: Tenant, admin_dsn: str, superuser_dsn: str
+) -> None:
+    for owner, count in ((tenant, 2), (other_tenant, 3)):
+        for n in range(count):
+            await services.entries.create(owner.id, {"content": f"{n}", "tags": ["x", f"t{n}"]})
+    await migrate(admin_dsn, "0007", down=True)
+    await migrate(admin_dsn)
+    async with connected(superuser_dsn) as superuser:
+        rows = await superuser.fetch("select tenant_id, entries from tag_statistics where tag = 'x'")
+    assert {row["tenant_id"]: row["entries"] for row in rows} == {tenant.id: 2, other_tenant.id: 3}
+    assert await differences(superuser_dsn) == []
 
 
 async def test_frequencies_of_words_are_counted_anew_after_growth(

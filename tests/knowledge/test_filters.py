@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
@@ -84,9 +86,71 @@ async def test_filters_give_the_same_set_in_every_mode(
     cases = [*CASES, ({"asset_id": [assets[0].id]}, lambda e: e.asset_id == assets[0].id)]
     for filters, predicate in cases:
         expected = {e.id for e in entries if predicate(e)}
-        for mode in ("keyword", "semantic", "hybrid"):
-            query = SearchQuery(query="common", mode=mode, limit=100, **filters)
+        for mode, fusion in product(("keyword", "semantic", "hybrid"), ("rrf", "score")):
+            wanted: dict[str, Any] = {"mode": mode, "fusion": fusion, "limit": 100, **filters}
+            query = SearchQuery(query="common", **wanted)
             found = [hit.id for hit in await small.search.search(tenant.id, query)]
             assert len(found) == len(set(found)), (filters, mode)
             assert set(found) == expected, (filters, mode)
     await small.journal.flush()
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "score"])
+async def test_filters_are_applied_before_the_legs_are_cut(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, fusion: Any
+) -> None:
+    """The worst match passes alone: a filter over what the legs had chosen would find nothing."""
+    d = failing_provider.direction
+    failing_provider.vectors["harbour"] = d(1)
+    failing_provider.vectors["a harbour far away " + "and more words " * 9] = d(0.4, 1)
+    failing_provider.default = d(1, 0.1)
+    items = [{"content": f"harbour harbour {n}", "language": "english"} for n in range(150)]
+    await services.entries.create_many(tenant.id, items)
+    entry, _ = await services.entries.create(
+        tenant.id,
+        {
+            "content": "a harbour far away " + "and more words " * 9,
+            "tags": ["t"],
+            "confidence": 0.1,
+            "metadata": {"list": [1, {"a": 2}]},
+            "scope": "project",
+            "entry_type": "lesson",
+            "language": "english",
+        },
+    )
+    await run_jobs()
+    for filters in (
+        {"tags": ["t"]},
+        {"scope": "project"},
+        {"entry_type": "lesson"},
+        {"metadata": {"list": [{"a": 2}]}},
+    ):
+        for mode in ("keyword", "semantic", "hybrid"):
+            wanted: dict[str, Any] = {"query": "harbour", "mode": mode, "fusion": fusion, "limit": 1}
+            result = await services.search.search(tenant.id, SearchQuery(**wanted, **filters))
+            assert [hit.id for hit in result] == [entry.id], (filters, mode)
+    for mode in ("keyword", "semantic", "hybrid"):
+        wanted = {"query": "harbour", "mode": mode, "fusion": fusion, "limit": 1}
+        verdict = await services.search.why_not(tenant.id, entry.id, SearchQuery(**wanted))
+        assert verdict.rank is None, "without the filter neither leg has room for it"
+
+
+@pytest.mark.parametrize("hiding", ["superseded_by_id", "expires_at"])
+async def test_hidden_entries_take_nobodys_place_in_the_legs(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, hiding: str
+) -> None:
+    d = failing_provider.direction
+    failing_provider.vectors["harbour"] = failing_provider.default = d(1)
+    failing_provider.vectors["a harbour further away"] = d(1, 0.5)
+    shown, _ = await services.entries.create(
+        tenant.id, {"content": "a harbour further away", "language": "english"}
+    )
+    value: Any = shown.id if hiding == "superseded_by_id" else datetime(2020, 1, 1, tzinfo=UTC)
+    items = [{"content": f"harbour harbour {n}", hiding: value, "language": "english"} for n in range(120)]
+    results = await services.entries.create_many(tenant.id, items)
+    assert {r.status for r in results} == {"created"}
+    await run_jobs()
+    for mode, fusion in product(("keyword", "semantic", "hybrid"), ("rrf", "score")):
+        wanted: dict[str, Any] = {"query": "harbour", "mode": mode, "fusion": fusion, "limit": 1}
+        result = await services.search.search(tenant.id, SearchQuery(**wanted))
+        assert ([hit.id for hit in result], result.metadata.total) == ([shown.id], 1), (mode, fusion)

@@ -57,6 +57,9 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "know-040": {"content": "KNOW-040: every flag has an owner and a date."},
     "version-214": {"content": "Version 2.14.1 of the billing service fixed rounding of refunds."},
     "version-210": {"content": "Version 2.10.0 of the billing service brought invoices as PDF."},
+    "python-3114": {"content": "The workers run Python 3.11.4; older ones crash in the tokenizer."},
+    "python-3141": {"content": "Python 3.14.1 is tried on one worker."},
+    "python-31140": {"content": "Python 3.11.40 does not exist, but a ticket of April names it."},
     "password": {
         "content": "To regain access when a password is forgotten, use the link on the sign-in page."
     },
@@ -92,6 +95,10 @@ EXPECTED: list[tuple[str, list[str]]] = [
     ("ERR_CONN_RESET", ["conn-reset"]),
     ("KNOW-004", ["know-004"]),
     ("2.14.1", ["version-214"]),
+    ("3.11.4", ["python-3114"]),
+    ("which workers run Python 3.11.4?", ["python-3114"]),
+    ("what does ERR_CONN_RESET mean", ["conn-reset", "conn-refused"]),
+    ("KNOW-040 flag owner", ["know-040", "know-004"]),
     ("vercel.json", ["vercel-routes"]),
     ('"measure twice and cut once"', ["phrase-exact"]),
     ("I forgot my login credentials", ["password"]),
@@ -147,6 +154,21 @@ async def test_irrelevant_question_has_no_similar_entry(
     local_services: Services, stock: tuple[Tenant, dict[str, str]]
 ) -> None:
     assert await ask(local_services, stock, "zygote mitosis telophase", mode="semantic") == []
+
+
+@pytest.mark.parametrize("diversity", [0.0, 0.9])
+async def test_entries_with_the_identifier_come_before_those_that_resemble_it(
+    local_services: Services, stock: tuple[Tenant, dict[str, str]], diversity: float
+) -> None:
+    """By meaning alone the wrong version is nearer, and the right one below the threshold."""
+    for query, right, wrong in (
+        ("3.11.4", "python-3114", "python-31140"),
+        ("2.14.1", "version-214", "python-3141"),
+    ):
+        assert (await ask(local_services, stock, query, mode="semantic"))[0] == wrong
+        found = await ask(local_services, stock, query, diversity=diversity)
+        assert found[0] == right
+        assert wrong in found, "meaning is still asked"
 
 
 async def test_identifier_of_another_case_is_found(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -152,7 +153,11 @@ async def test_unknown_tenant_is_not_found(services: Services) -> None:
         await services.search.search(uuid4(), SearchQuery(query="x"))
 
 
-async def test_hidden_entries_are_not_found(services: Services, tenant: Tenant, superuser_dsn: str) -> None:
+@pytest.mark.parametrize("fusion", ["rrf", "score"])
+async def test_hidden_entries_are_not_found(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, fusion: Any
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
     shown, expired, soon, old = await write(
         services, tenant, "harbour one", "harbour two", "harbour three", "harbour four"
     )
@@ -161,13 +166,11 @@ async def test_hidden_entries_are_not_found(services: Services, tenant: Tenant, 
     await services.entries.change(tenant.id, soon, {"expires_at": now + timedelta(hours=1)})
     await services.entries.change(tenant.id, expired, {"expires_at": now - timedelta(seconds=1)})
     for mode in ("keyword", "semantic", "hybrid"):
-        query: dict[str, Any] = {"query": "harbour", "mode": mode, "similarity_threshold": 0}
+        query: dict[str, Any] = {"query": "harbour", "mode": mode, "fusion": fusion}
         result = await services.search.search(tenant.id, SearchQuery(**query))
-        assert set(ids(result)) <= {shown, soon}
-        assert {shown, soon} <= set(ids(result)) or mode == "semantic"
+        assert set(ids(result)) == {shown, soon}
         wider = await services.search.search(tenant.id, SearchQuery(**query, include_superseded=True))
-        assert expired not in ids(wider)
-        assert old in ids(wider) or mode == "semantic"
+        assert set(ids(wider)) == {shown, soon, old}
 
 
 async def test_nothing_found_suggests_tags_of_the_tenant(
@@ -206,6 +209,56 @@ async def test_boosts_lift_by_type_verification_and_access(services: Services, t
         tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
     )
     assert ids(lowered) == [fact, lesson]
+
+
+async def test_access_boost_counts_what_was_shown_and_changes_no_entry(
+    services: Services, tenant: Tenant
+) -> None:
+    shown, hidden = await write(services, tenant, "harbour harbour", "harbour and more words")
+    before = [await services.entries.get(tenant.id, i) for i in (shown, hidden)]
+    for _ in range(3):
+        assert ids(
+            await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword", limit=1))
+        ) == [shown]
+    await services.journal.flush()
+    query = SearchQuery(query="harbour", mode="keyword", boost=["access"], explain=True)
+    result = await services.search.search(tenant.id, query)
+    assert result.debug_info is not None
+    factors = {hit["id"]: hit["boosts"] for hit in result.debug_info["hits"]}
+    assert factors == {shown: {"access": pytest.approx(1 + math.log(4))}, hidden: {"access": 1.0}}
+    assert result[0].score == pytest.approx(0.3 / 61 * (1 + math.log(4)))
+    await services.journal.flush()
+    after = [await services.entries.get(tenant.id, i) for i in (shown, hidden)]
+    assert after == before, "neither updated_at nor the version moved"
+
+
+@pytest.mark.parametrize(
+    ("entry_type", "factor"),
+    [
+        *(("decision", 2.0), ("lesson", 2.0), ("summary", 0.5), ("temp_note", 0.3)),
+        *(("fact", 1.0), ("template", 1.0), ("insight", 1.0)),
+    ],
+)
+async def test_type_boost_has_the_factor_of_the_type(
+    services: Services, tenant: Tenant, entry_type: str, factor: float
+) -> None:
+    await write(services, tenant, "harbour", entry_type=entry_type)
+    query = SearchQuery(query="harbour", mode="keyword", boost=["type"])
+    (hit,) = await services.search.search(tenant.id, query)
+    assert hit.score == pytest.approx(0.3 / 61 * factor)
+
+
+async def test_fusion_of_the_tenant_applies_where_the_search_names_none(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "harbour")
+    await services.tenants.change_settings(tenant.id, {"fusion": "score"})
+    for asked, used in ((None, "score"), ("rrf", "rrf")):
+        query = SearchQuery(query="harbour", fusion=asked, explain=True)  # type: ignore[arg-type]
+        debug = (await services.search.search(tenant.id, query)).debug_info
+        assert debug is not None
+        assert debug["fusion"] == used
+        assert debug["weights"]["semantic"] == (0.6 if used == "score" else 0.7)
 
 
 async def test_settings_of_the_tenant_apply_where_the_search_is_silent(

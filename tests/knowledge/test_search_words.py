@@ -39,6 +39,35 @@ async def test_a_stop_word_of_one_language_is_a_word_of_another(services: Servic
     assert ids(result) == [english]
 
 
+async def test_wrongly_detected_entries_do_not_make_the_other_languages_words_misspelt(
+    services: Services, tenant: Tenant
+) -> None:
+    """Both languages stem every query: what one of them makes of the other's words is in no entry."""
+    english = await write(
+        services,
+        tenant,
+        "Deployments are rolled back by the releasing engineers.",
+        "Engineers on duty are paged at night.",
+        "Invoices are archived for ten years.",
+        language="english",
+    )
+    await write(services, tenant, "Billing engineer.", "Deployment of invoice.", language="german")
+    (german,) = await write(
+        services, tenant, "Die Rechnungen werden von den Teams archiviert.", language="german"
+    )
+    for query, expected in (
+        ("releases rolling", english[0]),
+        ("archiving the invoices", english[2]),
+        ("Archivierung der Rechnung", german),
+    ):
+        result = await services.search.search(
+            tenant.id, SearchQuery(query=query, mode="keyword", explain=True)
+        )
+        assert result.debug_info is not None
+        assert result.debug_info["legs"]["keyword"]["corrections"] == {}, query
+        assert result[0].id == expected, query
+
+
 async def test_identifiers_are_found_whole_else_by_their_parts(services: Services, tenant: Tenant) -> None:
     whole, part = await write(
         services, tenant, "Settings are read from vercel.json at start.", "The json module parses text."

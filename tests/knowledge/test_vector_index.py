@@ -204,6 +204,34 @@ async def test_entry_with_many_near_passages_does_not_crowd_the_others_out(large
     await large.services.entries.delete(large.tenant.id, hog.id)
 
 
+async def test_scan_that_ends_early_is_followed_by_an_exact_one(large: Large) -> None:
+    """The index hands out what it covers and ends; passages outside it must be found all the same."""
+    query = large.provider.vectors["early end"] = large.provider.direction(1)
+    near = [n for n in range(ENTRIES) if large.vectors[n] @ query >= 0]
+    wanted = [f"t{n}" for n in range(6)]
+    matching = {large.ids[n] for n in near if n % 100 < 6}
+    all_matching = [n for n in range(ENTRIES) if n % 100 < 6]
+    assert len(all_matching) > EXACT_LIMIT, "or the filter alone would make the search exact"
+    lost = next(iter(matching))
+    async with connected(large.made.superuser_dsn) as superuser:
+        # Every vector of the tenant is turned towards the query, so that no distance ends the scan.
+        await superuser.execute("create temporary table kept as select * from embeddings")
+        await superuser.execute(
+            "update embeddings set embedding = $1::text::halfvec", str([1.0] + [0.0] * (MODEL.dimensions - 1))
+        )
+        await superuser.execute("update embeddings set in_index = false where entry_id = $1", lost)
+        try:
+            result = await large.search("early end", limit=100, tags=wanted)
+        finally:
+            await superuser.execute(
+                "update embeddings e set embedding = k.embedding, in_index = true from kept k"
+                " where (e.tenant_id, e.entry_id, e.model_id, e.passage)"
+                " = (k.tenant_id, k.entry_id, k.model_id, k.passage)"
+            )
+    assert (strategy(result), result.metadata.exact) == ("indexed_then_exact", True)
+    assert {hit.id for hit in result} == {large.ids[n] for n in all_matching}
+
+
 async def text_hash_of(large: Large, entry_id: UUID) -> bytes:
     async with connected(large.made.superuser_dsn) as superuser:
         value: bytes = await superuser.fetchval("select text_hash from entries where id = $1", entry_id)

@@ -23,15 +23,75 @@ select e.id, e.entry_type, e.is_verified, coalesce(a.accesses, 0) as accesses
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: suggest_tags
--- Tags of the tenant that resemble a word of the query, else the most used ones.
-with tags as (
-  select tag, count(*) as uses
-    from (select unnest(tags) as tag from entries where tenant_id = :tenant_id limit 20000) t group by tag
-), likeness as (
-  select tag, uses, (select max(similarity(tag, w)) from unnest(:words::text[]) w) as alike from tags
+-- Tags that resemble a word of the query, then the most used ones. Compared are those with its first letter, which is
+-- seldom wrong, and the most used ones: however many tags a tenant has, some hundreds.
+with words as (
+  select word from unnest(:words::text[]) word
+), used as materialized (
+  select tag, entries from tag_statistics where tenant_id = :tenant_id and entries > 0
+   order by entries desc, tag limit 200
+), compared as (
+  select u.tag, u.entries, similarity(u.tag, w.word) as likeness from words w cross join used u
+  union all
+  select t.tag, t.entries, similarity(t.tag, w.word)
+    from words w
+   cross join lateral unnest(array[lower(left(w.word, 1)), upper(left(w.word, 1))]) initial
+   cross join lateral (
+     select tag, entries from tag_statistics
+      where tenant_id = :tenant_id and tag >= initial and tag < initial || chr(1114111) and entries > 0
+      order by tag limit 300) t
 )
-select tag from likeness order by coalesce(alike, 0) > 0.3 desc, case when alike > 0.3 then alike end desc nulls last,
-       uses desc, tag limit :limit;
+select tag, max(likeness) filter (where likeness > :least) as likeness
+  from (select tag, entries, likeness from compared union all select tag, entries, null from used) t
+ group by tag
+ order by 2 desc nulls last, max(entries) desc, tag limit :limit;
+
+-- name: suggest_lexemes
+-- Words of the tenant that resemble a word of the query and are in an entry that passes the filter, each with
+-- that entry, in which they can be read as people write them: lexemes are stems. The vocabulary is that of
+-- lexeme_statistics, and for a small tenant, which may have none yet, that of its newest entries; compared are those
+-- with the same first letter, which is seldom wrong, and of these not more than some thousands.
+with corpus as (
+  select coalesce(sum(entries), 0)::bigint as entries,
+         (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length,
+         array_agg(language) as languages
+    from corpus_statistics where tenant_id = :tenant_id and entries > 0
+), vocabulary as materialized (
+  select s.word as lexeme, s.ndoc as entries
+    from ts_stat(case when exists (select from lexeme_statistics where tenant_id = :tenant_id)
+      then 'select null::tsvector where false'
+      else format('select lexemes from public.entries where tenant_id = %L order by created_at desc, id desc limit 200',
+                  :tenant_id::uuid) end) s
+), words as materialized (
+  select u.lexeme collate "C" as lexeme, min(u.positions[1]) as place
+    from corpus_statistics l cross join lateral unnest(text_lexemes(l.language, :query)) u
+   where l.tenant_id = :tenant_id and l.entries > 0 and length(u.lexeme) between 3 and 40 and u.lexeme !~ '[0-9]'
+   group by 1 order by place limit 5
+), alike as (
+  select v.lexeme, max(similarity(v.lexeme, w.lexeme)) as likeness, max(v.entries) as entries
+    from words w
+   cross join lateral (
+     select lexeme, entries from vocabulary where left(lexeme, 1) = left(w.lexeme, 1)
+     union all
+     (select lexeme, entries from lexeme_statistics
+       where tenant_id = :tenant_id and lexeme >= left(w.lexeme, 1) and lexeme < left(w.lexeme, 1) || chr(1114111)
+       order by lexeme limit 3000)) v
+   where abs(length(v.lexeme) - length(w.lexeme)) <= 5 and similarity(v.lexeme, w.lexeme) > :least
+     and v.lexeme not in (select lexeme from words)
+   group by v.lexeme
+   order by likeness desc, entries desc, v.lexeme limit :limit
+)
+select a.lexeme, a.likeness, e.language, e.title, e.content
+  from corpus
+ cross join alike a
+ cross join lateral keyword.search(
+   array_fill(a.lexeme, array[cardinality(corpus.languages)]), corpus.languages,
+   array_fill(a.entries::integer, array[cardinality(corpus.languages)]), corpus.entries,
+   greatest(corpus.mean_length, 1), :filter, 1, 100, 20) k
+ cross join lateral (
+   select x.language, x.title, left(x.content, 20000) as content
+     from entries x where x.tenant_id = :tenant_id and x.id = k.entry_id offset 0) e
+ order by a.likeness desc, a.entries desc, a.lexeme;
 
 -- name: write_audit
 insert into audit (tenant_id, id, actor, action, subject_ids, detail)
