@@ -37,6 +37,8 @@ def create_app(
             ready = services
             if ready is None:
                 ready = await stack.enter_async_context(open_services(settings))
+                warming = asyncio.create_task(ready.search.warm_up(settings.database.pool_size))
+                stack.push_async_callback(_stop, warming)
             checked = verifier
             if checked is None:
                 checked = await stack.enter_async_context(open_verifier(settings))
@@ -77,7 +79,7 @@ def create_app(
     return app
 
 
-async def _stop(worker: asyncio.Task[None]) -> None:
-    worker.cancel()
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
-        await worker
+        await task

@@ -101,6 +101,16 @@ async def keyword_leg(
     )
 
 
+async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
+    """Run the statements of a search for nothing, so that the connection has their plans."""
+    nothing = EntryFilter()
+    await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
+    await keyword_leg(session, KeywordQuery("rehearsal"), nothing, 1, 1, 1)
+    await exact_all(session, space, vector, 2.0, nothing, 1)
+    await indexed(session, space, vector, 2.0, nothing, 1)
+    await hydrate(session, space, [], "rehearsal", vector, nothing)
+
+
 async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[str] | None) -> dict[str, str]:
     """For lexemes of the query that no entry has, the tenant's lexeme that is spelt most like each.
 

@@ -11,8 +11,11 @@ from uuid import uuid4
 import pytest
 
 from app.composition import Services
+from app.db.session import Database
+from app.db.statements import parse_statement
 from app.errors import InvalidInput, TenantNotFound
 from app.knowledge.query import SearchQuery, Weights
+from app.knowledge.search import KnowledgeSearchService
 from app.knowledge.tenants import Tenant
 from tests.knowledge.provider import FailingProvider
 from tests.knowledge.writing import ids, write
@@ -303,3 +306,20 @@ async def test_score_fusion_ranks_by_cosine_and_words(
     words = result.debug_info["legs"]["keyword"]
     covered = (words["best_score"] / words["full_match_score"]) ** 0.5
     assert found[far] == pytest.approx(0.4 * covered, abs=1e-3)
+
+
+async def test_warming_up_opens_connections_that_have_the_plans(services: Services, tenant: Tenant) -> None:
+    database = Database(services.database.engine.url.render_as_string(hide_password=False), pool_size=3)
+    try:
+        found = (await services.tenants.context(tenant.id)).space.model_id
+        search = KnowledgeSearchService(
+            database, {found: services.provider}, services.tenants, services.journal
+        )
+        await search.warm_up(3)
+        assert database.engine.pool.checkedin() == 3  # type: ignore[attr-defined]
+        async with database.platform_session() as session:
+            statement = parse_statement("names", "select statement from pg_prepared_statements")
+            known = " ".join(row["statement"] for row in await session.fetch(statement))
+        assert all(part in known for part in ("keyword.search", "from embeddings", "left join assets"))
+    finally:
+        await database.close()

@@ -32,6 +32,10 @@ select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown
                                    greatest(corpus.mean_length, 1), :filter, :limit, :budget, :pool,
                                    w.weights, p.phrases, p.languages) k;
 
+-- name: rehearse_keyword_leg
+-- A word that no tenant has looked up in none: only the plans that the function keeps come of it.
+select count(*) from keyword.search(array['rehearsal'], array['english'], array[1], 1, 1, :filter, 1, 1, 1);
+
 -- name: similar_lexemes
 -- For each word of the query that no entry has, the tenant's word that is spelt most like it. The vocabulary is that
 -- of lexeme_statistics, and for a small tenant, which may have none yet, that of its entries.
