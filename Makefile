@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test test-slow check setup bench eval lock
+.PHONY: run test test-slow check setup bench bench-peers eval lock
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -36,9 +36,13 @@ eval: setup
 bench: setup
 	@$(BIN)/python -m benchmarks.speed
 
+# Other systems to compare with, and plots: some 500 MB, so only on demand.
+bench-peers: setup
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements-dev.lock -e '.[bench]'
+
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --no-emit-index-url pyproject.toml
 
 lock: setup
 	@$(COMPILE) --extra gemini --extra multilingual -o requirements.lock
-	@$(COMPILE) --all-extras -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) --extra gemini --extra multilingual --extra eval --extra dev -c requirements.lock -o requirements-dev.lock

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 from app.embedded.address import PORT
 from app.errors import ConfigurationError
 
@@ -28,7 +30,6 @@ DEFAULTS = {
     "maintenance_work_mem": "256MB",
     "max_connections": "100",
     "max_wal_size": "1GB",
-    "shared_buffers": "128MB",
     "timezone": "UTC",
 }
 
@@ -65,6 +66,7 @@ def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
     """Return the options of `postgres`: the defaults, `settings` over them, and a private socket."""
     chosen = {
         **DEFAULTS,
+        "shared_buffers": _choose_buffers(psutil.virtual_memory().total),
         **_choose_shared_memory(),
         **settings,
         "listen_addresses": "",
@@ -74,6 +76,12 @@ def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
         "unix_socket_permissions": "0700",
     }
     return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
+
+
+def _choose_buffers(memory: int) -> str:
+    """A sixteenth of the machine's memory (bytes), from 128 MB to 1 GB: pages are touched only as they are used."""
+    megabytes = memory // (16 * 1024 * 1024)
+    return f"{min(max(megabytes, 128), 1024)}MB"
 
 
 def _choose_shared_memory() -> dict[str, str]:

@@ -31,7 +31,7 @@ class BaselineRun:
 
 
 def is_baseline_installed() -> bool:
-    """Whether bm25s, of the extra `bench`, is there."""
+    """Whether bm25s, of the extra `eval`, is there."""
     return importlib.util.find_spec("bm25s") is not None
 
 

@@ -78,7 +78,8 @@ class Ranker:
             yield await self._finish(session, plan, legs)
 
     def _open(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[TenantSession]:
-        return self._database.tenant_session(plan.tenant.tenant_id, setup=session_setup(plan.query.ef_search))
+        setup = session_setup(plan.query.ef_search, plan.tenant.passages)
+        return self._database.tenant_session(plan.tenant.tenant_id, setup=setup)
 
     async def _finish(self, session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
         if legs.vector is not None:

@@ -16,8 +16,9 @@ from app.knowledge.tenants import TenantContext
 EXACT_LIMIT = 5_000
 """Candidate passages up to which comparing them all is faster than the index, and always complete."""
 
-EF_SEARCH = 150
-"""Candidates that the index keeps while it searches; 100 misses the aim of 0.99 of the ten nearest on some texts."""
+EF_SEARCH, EF_SEARCH_MOST = 150, 400
+"""Candidates that the index keeps while it searches, in a small tenant and in one of 100,000 passages or more. Of the
+ten nearest among 100,000, 150 find 0.93, 200 find 0.96, 400 find 0.99; among 10,000, 150 find 0.99."""
 
 Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
 
@@ -35,10 +36,14 @@ class SemanticHits:
         return self.strategy != "indexed"
 
 
-def session_setup(ef_search: int | None) -> str:
-    """Planner and index settings of the leg, as SQL for the start of its transaction."""
+def session_setup(ef_search: int | None, passages: int = 0) -> str:
+    """Planner and index settings of the leg, as SQL for the start of its transaction.
+
+    Without `ef_search` it grows with the tenant's passages.
+    """
+    breadth = ef_search or min(EF_SEARCH_MOST, EF_SEARCH + passages // 400)
     return (
-        f"set local hnsw.ef_search={int(ef_search or EF_SEARCH)};"
+        f"set local hnsw.ef_search={int(breadth)};"
         "set local hnsw.iterative_scan=relaxed_order;set local hnsw.max_scan_tuples=40000;"
         # The statements hold what the planner must see as literals; planning anew for 32 partitions would cost
         # more than the search.

@@ -161,7 +161,7 @@ async def test_tag_overlaps_reads_the_tag_index(filled: Filled) -> None:
     assert {name for name in after if after[name] > before[name]} == {filled.partition}
 
 
-@pytest.mark.parametrize("ef_search", [10, 100, 200])
+@pytest.mark.parametrize("ef_search", [10, 100, 400])
 async def test_indexed_uses_the_vector_index_in_its_generic_plan(filled: Filled, ef_search: int) -> None:
     statement = SQL["indexed"].literal(model_id=1, dimensions=16)
     assert statement.parameters == ("vector", "tenant_id", "filter")
