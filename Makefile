@@ -36,9 +36,11 @@ eval: setup
 bench: setup
 	@$(BIN)/python -m benchmarks.speed
 
-# Other systems to compare with, and plots: some 500 MB, so only on demand.
+# Other systems to compare with, and plots: some 500 MB, so only on demand. langchain-postgres asks for an older
+# pgvector than the service's, and works with this one.
 bench-peers: setup
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements-dev.lock -e '.[bench]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps langchain-postgres==0.0.19
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --no-emit-index-url pyproject.toml

@@ -22,18 +22,31 @@ class Timings:
 
 
 async def apply_load(ask: Callable[[], Awaitable[object]], callers: int, seconds: float) -> Timings:
-    """Let `callers` ask one question after the other for `seconds`, after a fifth of that to warm up."""
-    latencies: list[float] = []
-    began = time.perf_counter() + seconds / 5
-    ends = began + seconds
+    """Let `callers` ask one question after the other for `seconds`, after a fifth of that to warm up.
 
-    async def call() -> None:
-        while (started := time.perf_counter()) < ends:
-            await ask()
-            if started >= began:
-                latencies.append(time.perf_counter() - started)
-
-    await asyncio.gather(*(call() for _ in range(callers)))
+    Measuring begins when every caller's warm-up has ended, so that a slow first call on a new connection is neither
+    counted nor part of the time. Each caller's last question is waited for, and each asks at least one.
+    """
+    await _ask_until(ask, callers, time.perf_counter() + seconds / 5)
+    began = time.perf_counter()
+    latencies = await _ask_until(ask, callers, began + seconds)
     took = time.perf_counter() - began
     p50, p95, p99 = np.quantile(latencies, (0.5, 0.95, 0.99)) * 1000
     return Timings(float(p50), float(p95), float(p99), len(latencies) / took, len(latencies))
+
+
+async def _ask_until(ask: Callable[[], Awaitable[object]], callers: int, end: float) -> list[float]:
+    """The seconds that each answer took."""
+    latencies: list[float] = []
+
+    async def call() -> None:
+        while True:
+            started = time.perf_counter()
+            await ask()
+            ended = time.perf_counter()
+            latencies.append(ended - started)
+            if ended >= end:
+                return
+
+    await asyncio.gather(*(call() for _ in range(callers)))
+    return latencies

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
+import asyncio
+import contextlib
+import fcntl
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TextIO
 
 from app.settings import DatabaseSettings, Settings
 
@@ -12,20 +15,24 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".bench"
 COLLECTIONS = ROOT.parent / "shared" / "ir"
 VECTORS = KEPT / "vectors"
+DATA = KEPT / "data"
+"""The database of the speed benchmark."""
 
 
-def bench_settings() -> Settings:
-    """Settings with an embedded database under `.bench/`, made anew when the migrations' text has changed.
+def bench_settings(data_dir: Path) -> Settings:
+    """Settings with an embedded database in a folder of the benchmark's own."""
+    data_dir.parent.mkdir(parents=True, exist_ok=True)
+    return Settings(database=DatabaseSettings(data_dir=data_dir))
 
-    A migration that is still being written is edited in place, which Alembic does not notice.
-    """
-    data, mark = KEPT / "data", KEPT / "migrations.sha256"
-    digest = hashlib.sha256()
-    for path in sorted((ROOT / "alembic" / "versions").glob("*.py")):
-        digest.update(path.read_bytes())
-    current = digest.hexdigest()
-    if not mark.exists() or mark.read_text(encoding="ascii") != current:
-        shutil.rmtree(data, ignore_errors=True)
-    KEPT.mkdir(exist_ok=True)
-    mark.write_text(current, encoding="ascii")
-    return Settings(database=DatabaseSettings(data_dir=data))
+
+@contextlib.asynccontextmanager
+async def alone(folder: Path = KEPT) -> AsyncIterator[None]:
+    """Wait until no other program builds something in the folder, and keep others waiting meanwhile."""
+    with _open_lock(folder) as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+        yield
+
+
+def _open_lock(folder: Path) -> TextIO:
+    folder.mkdir(exist_ok=True)
+    return (folder / "building.lock").open("w")

@@ -39,7 +39,7 @@ def main() -> int:
     try:
         report = run_async(
             evaluate_collections(
-                bench_settings(),
+                bench_settings(KEPT / "quality-data"),
                 read_collections(),
                 show_progress,
                 vector_cache=VECTORS,

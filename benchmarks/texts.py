@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.evaluation.collection import Document, read_collection
 from benchmarks.place import COLLECTIONS
@@ -23,25 +23,17 @@ def read_texts(count: int) -> list[Document]:
     return found[:count] or list(_invent_texts(min(count, 300)))
 
 
-def vary_texts(originals: list[Document], count: int, seed: int = 0) -> Iterator[tuple[Document, Document]]:
-    """`count` distinct documents, each with the original that it resembles: the originals first.
-
-    A variation has the sentences of its original in another order, some of them replaced by another's.
-    """
-    generator = random.Random(seed)
-    for number in range(count):
-        original = originals[number % len(originals)]
-        if number < len(originals):
-            yield original, original
-            continue
-        own = _SENTENCE.split(original.text)
-        other = _SENTENCE.split(generator.choice(originals).text)
-        generator.shuffle(own)
-        own[: len(own) // 3 + 1] = generator.sample(other, min(len(other), len(own) // 3 + 1))
-        yield Document(f"{original.id}-{number}", original.title, " ".join(own)), original
+def vary_text(original: Document, other: Document, generator: random.Random) -> str:
+    """The sentences of a text in another order, a third of them replaced by another text's."""
+    own = _SENTENCE.split(original.text)
+    foreign = _SENTENCE.split(other.text)
+    generator.shuffle(own)
+    replaced = len(own) // 3 + 1
+    own[:replaced] = generator.sample(foreign, min(len(foreign), replaced))
+    return " ".join(own)
 
 
-def make_queries(originals: list[Document], seed: int) -> Iterator[str]:
+def make_queries(originals: Sequence[Document], seed: int) -> Iterator[str]:
     """Endless questions: three to six neighbouring words of a text, hardly ever the same twice."""
     generator = random.Random(seed)
     while True:

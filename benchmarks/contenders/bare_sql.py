@@ -51,11 +51,8 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         async def search(question: Question) -> int:
             given = {**fixed, "query": question.text, "words": question.text, "vector": question.vector}
             async with pool.acquire() as connection:
-                await connection.execute(begin + end)
+                await connection.execute(begin + session_setup(None, tenant.passages) + end)
                 words = await _fetch(connection, SQL["keyword_leg"], given)
-                await connection.execute("commit")
-            async with pool.acquire() as connection:
-                await connection.execute(begin + session_setup(None) + end)
                 statement = nearest if not indexed else _limited(nearest, plan.wanted)
                 meanings = await _fetch(connection, statement, given)
                 # Which hits are read does not matter, how many does.

@@ -1,0 +1,132 @@
+"""Building the benchmark's database: fast, and resumed where an interrupted build stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+
+import asyncpg
+
+from app.composition import Services
+from app.db import embeddings
+from app.db.embeddings import PassageVector
+from app.db.entries import insert_entries
+from app.db.models import register_model
+from app.db.tenants import create_tenant
+from app.evaluation.progress import ShowProgress
+from app.knowledge.entry import embedding_text, new_entry_values
+from app.knowledge.semantic_leg import EXACT_LIMIT
+from benchmarks.population import Population
+from benchmarks.stock import BATCH, Stock, StockEntry
+
+BUILDERS = 2
+"""Tenants filled at a time."""
+
+LOADING = "set local synchronous_commit=off;set local statement_timeout='10min';"
+
+
+async def build_tenants(
+    services: Services,
+    admin_dsn: str,
+    stock: Stock,
+    tenants: Sequence[Population],
+    progress: ShowProgress,
+    exact_limit: int = EXACT_LIMIT,
+) -> None:
+    """Fill the tenants, each as far as it is not filled; the HNSW index is built when all vectors are there.
+
+    Entries of a tenant with more than `exact_limit` go into that index.
+    """
+    known = {tenant.id for tenant in await services.tenants.list_tenants()}
+    model_id, _ = await register_model(admin_dsn, services.provider.model)
+    await _drop_vector_index(admin_dsn)
+    waiting = list(reversed(tenants))
+    done = 0
+    with progress("entries", sum(t.size for t in tenants)) as report:
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            report(done)
+
+        async def build() -> None:
+            while waiting:
+                tenant = waiting.pop()
+                if tenant.tenant_id not in known:
+                    async with services.database.platform_session() as session:
+                        await create_tenant(
+                            session, tenant.tenant_id, tenant.slug, tenant.slug, model_id, "benchmark"
+                        )
+                await _fill(services, stock, tenant, exact_limit, advance)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(BUILDERS):
+                group.create_task(build())
+    with progress("vector index", 1) as report:
+        await register_model(admin_dsn, services.provider.model)
+        report(1)
+
+
+async def analyze(admin_dsn: str) -> None:
+    """Vacuum and analyze every table, as autovacuum would have in time."""
+    connection = await asyncpg.connect(admin_dsn)
+    try:
+        await connection.execute("vacuum analyze")
+    finally:
+        await connection.close()
+
+
+async def _drop_vector_index(admin_dsn: str) -> None:
+    """Filling an HNSW index row by row takes ten times as long as building it, even if it is small."""
+    connection = await asyncpg.connect(admin_dsn)
+    try:
+        names = await connection.fetch(
+            "select c.oid::regclass::text as name from pg_index i join pg_class c on c.oid = i.indexrelid"
+            " join pg_am a on a.oid = c.relam"
+            " where a.amname = 'hnsw' and i.indrelid = 'embeddings'::regclass"
+        )
+        for row in names:
+            await connection.execute(f"drop index {row['name']}")
+    finally:
+        await connection.close()
+
+
+async def _fill(
+    services: Services, stock: Stock, tenant: Population, exact_limit: int, advance: Callable[[int], None]
+) -> None:
+    """Add what is missing; a batch's entries and vectors come together, so that their number says how far it is."""
+    services.tenants.forget(tenant.tenant_id)
+    context = await services.tenants.context(tenant.tenant_id)
+    model_id = context.space.model_id
+    advance(context.passages)
+    large = tenant.size > exact_limit
+    for start in range(context.passages, tenant.size, BATCH):
+        batch = await asyncio.to_thread(stock.make_batch, tenant, start)
+        async with services.database.tenant_session(tenant.tenant_id, setup=LOADING) as session:
+            await insert_entries(session, [_values(entry) for entry in batch])
+            await embeddings.store_vectors(session, model_id, [_passage(entry) for entry in batch])
+            if large and start == 0:
+                await embeddings.start_index(session, model_id, 0)
+        advance(len(batch))
+    if large and not context.indexed:
+        async with services.database.tenant_session(tenant.tenant_id, setup=LOADING) as session:
+            await embeddings.index_batch(session, model_id, tenant.size)
+            await embeddings.finish_index(session, model_id)
+    services.tenants.forget(tenant.tenant_id)
+
+
+def _values(entry: StockEntry) -> dict[str, object]:
+    given = {
+        "external_id": str(entry.number),
+        "title": entry.title,
+        "content": entry.content,
+        "tags": list(entry.tags),
+        "language": "english",
+    }
+    return {"id": entry.id, **new_entry_values(given)}
+
+
+def _passage(entry: StockEntry) -> PassageVector:
+    text_hash = hashlib.sha256(embedding_text(entry.title, entry.content).encode()).digest()
+    return PassageVector(entry.id, 0, text_hash, 0, len(entry.content), entry.vector)

@@ -1,0 +1,76 @@
+"""Chroma: vectors only, a collection for each tenant, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from app.evaluation.progress import ShowProgress
+from benchmarks.contender import Contender, Question, Race, import_peer
+from benchmarks.copies import Copy, iterate_batches
+from benchmarks.population import MEASURED, find_tenant
+from benchmarks.stock import Stock
+
+VERSION = 1
+
+
+@contextlib.asynccontextmanager
+async def enter(race: Race) -> AsyncIterator[Contender]:
+    """The collection of the race's tenant; only measured tenants have one, since collections share nothing."""
+    import_peer("chromadb", "chromadb")
+    copy = Copy("chroma", VERSION)
+    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race.stock, race.progress))
+    client = _open(copy.folder)
+    collection = client.get_collection(race.dataset.population.slug)
+
+    def ask(question: Question, rare: bool) -> Any:
+        return collection.query(
+            query_embeddings=[question.vector],
+            n_results=10,
+            where={"rare": True} if rare else None,
+            include=["documents", "metadatas", "distances"],
+        )
+
+    # Its client in process has no asynchronous calls.
+    async def search(question: Question) -> int:
+        return len((await asyncio.to_thread(ask, question, False))["ids"][0])
+
+    async def nearest(question: Question, rare: bool) -> list[int]:
+        return [int(i) for i in (await asyncio.to_thread(ask, question, rare))["ids"][0]]
+
+    yield Contender(
+        "Chroma (vectors only)",
+        search,
+        workloads=("cached",),
+        is_peer=True,
+        nearest=nearest,
+        entries=sum(MEASURED),
+    )
+
+
+def _open(folder: Path) -> Any:
+    settings = import_peer("chromadb.config", "chromadb").Settings(anonymized_telemetry=False)
+    return import_peer("chromadb", "chromadb").PersistentClient(str(folder / "store"), settings)
+
+
+def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
+    client = _open(folder)
+    collections: dict[str, Any] = {}
+    done = 0
+    with progress("copy for Chroma", sum(MEASURED)) as report:
+        for tenant, batch in iterate_batches(stock, [find_tenant(size) for size in MEASURED]):
+            if tenant.slug not in collections:
+                collections[tenant.slug] = client.create_collection(
+                    tenant.slug, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
+                )
+            collections[tenant.slug].add(
+                ids=[str(e.number) for e in batch],
+                embeddings=[e.vector for e in batch],
+                documents=[e.content for e in batch],
+                metadatas=[{"title": e.title or "", "rare": bool(e.tags)} for e in batch],
+            )
+            done += len(batch)
+            report(done)

@@ -1,0 +1,184 @@
+"""LangChain's PGVectorStore: its hybrid search with RRF, on the same Postgres server, in a database of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+from pgvector import Vector
+from pgvector.asyncpg import register_vector
+from sqlalchemy import URL, make_url
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.embedded import SUPERUSER, EmbeddedPostgres
+from app.evaluation.progress import ShowProgress
+from benchmarks.contender import Contender, Question, Race, import_peer
+from benchmarks.copies import Copy, iterate_batches
+from benchmarks.place import DATA
+from benchmarks.population import entry_number, plan_tenants
+from benchmarks.stock import Stock
+
+PACKAGE = "langchain-postgres"
+HYBRID = "langchain_postgres.v2.hybrid_search_config"
+VERSION = 1
+DATABASE = "langchain"
+TABLE = "entries"
+METADATA = ["tenant_id", "title", "rare"]
+INSERT = """
+insert into entries (langchain_id, content, embedding, content_tsv, tenant_id, title, rare)
+select i, c, v, to_tsvector('pg_catalog.english', c), $5, t, r
+  from unnest($1::uuid[], $2::text[], $3::vector[], $4::text[], $6::boolean[]) u (i, c, v, t, r)
+"""
+CONNECTIONS = 10
+"""As many as the service's pool has by default."""
+
+
+@contextlib.asynccontextmanager
+async def enter(race: Race) -> AsyncIterator[Contender]:
+    """A table with the entries of all tenants; the tenant is a metadata column, as its documentation recommends."""
+    library, hybrid = import_peer("langchain_postgres", PACKAGE), import_peer(HYBRID, PACKAGE)
+    import_peer("psycopg", PACKAGE)
+    server = EmbeddedPostgres(DATA)
+    address = server.start()
+    try:
+        copy = Copy("langchain", VERSION)
+        dsn = address.dsn(SUPERUSER, DATABASE)
+        if not await _exists(address.dsn()):
+            copy.discard()
+        await copy.ensure(lambda _: _build(address.dsn(), dsn, race.stock, race.progress))
+        engine = create_async_engine(_psycopg(dsn), pool_size=CONNECTIONS, max_overflow=0)
+        store = await library.PGVectorStore.create(
+            library.PGEngine.from_engine(engine),
+            _embeddings(race.stock),
+            TABLE,
+            metadata_columns=METADATA,
+        )
+
+        def configuration(text: str) -> Any:
+            # One for each query: the store keeps the first query's words in the configuration it is given.
+            return hybrid.HybridSearchConfig(
+                tsv_column="content_tsv",
+                fts_query=text,
+                fusion_function=hybrid.reciprocal_rank_fusion,
+                primary_top_k=10,
+                secondary_top_k=10,
+            )
+
+        own = {"tenant_id": race.dataset.population.number}
+
+        async def search(question: Question) -> int:
+            assert question.vector is not None
+            found = await store.asimilarity_search_by_vector(
+                question.vector.tolist(),
+                k=10,
+                filter=own,
+                hybrid_search_config=configuration(question.text),
+            )
+            return len(found)
+
+        async def nearest(question: Question, rare: bool) -> list[int]:
+            assert question.vector is not None
+            chosen = {**own, "rare": True} if rare else own
+            found = await store.asimilarity_search_by_vector(question.vector.tolist(), k=10, filter=chosen)
+            return [entry_number(UUID(document.id)) for document in found]
+
+        yield Contender(
+            "LangChain PGVectorStore hybrid",
+            search,
+            workloads=("cached",),
+            is_peer=True,
+            nearest=nearest,
+            entries=sum(tenant.size for tenant in plan_tenants()),
+        )
+        await engine.dispose()
+    finally:
+        server.stop()
+
+
+def _psycopg(dsn: str) -> URL:
+    """The driver of its own examples. Over asyncpg its queries sort a whole tenant instead of using the index."""
+    return make_url(dsn).set(drivername="postgresql+psycopg")
+
+
+def _embeddings(stock: Stock) -> Any:
+    """What the store must have and is never asked: vectors are given."""
+    fake = import_peer("langchain_core.embeddings", PACKAGE)
+    return fake.DeterministicFakeEmbedding(size=stock.vectors.shape[1])
+
+
+async def _exists(superuser_dsn: str) -> bool:
+    connection = await asyncpg.connect(superuser_dsn)
+    try:
+        return bool(
+            await connection.fetchval("select exists (select from pg_database where datname = $1)", DATABASE)
+        )
+    finally:
+        await connection.close()
+
+
+async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgress) -> None:
+    library, hybrid = import_peer("langchain_postgres", PACKAGE), import_peer(HYBRID, PACKAGE)
+    index = import_peer("langchain_postgres.v2.indexes", PACKAGE)
+    connection = await asyncpg.connect(superuser_dsn)
+    await connection.execute(f"drop database if exists {DATABASE}")
+    await connection.execute(f"create database {DATABASE}")
+    await connection.close()
+    dimensions = stock.vectors.shape[1]
+    pool = create_async_engine(_psycopg(dsn))
+    engine, configuration = (
+        library.PGEngine.from_engine(pool),
+        hybrid.HybridSearchConfig(tsv_column="content_tsv"),
+    )
+    await engine.ainit_vectorstore_table(
+        TABLE,
+        dimensions,
+        metadata_columns=[
+            library.Column("tenant_id", "INTEGER"),
+            library.Column("title", "TEXT", nullable=True),
+            library.Column("rare", "BOOLEAN"),
+        ],
+        hybrid_search_config=configuration,
+        store_metadata=False,
+    )
+    await _fill(dsn, stock, progress)
+    store = await library.PGVectorStore.create(
+        engine,
+        _embeddings(stock),
+        TABLE,
+        metadata_columns=METADATA,
+        hybrid_search_config=configuration,
+    )
+    with progress("indexes for LangChain", 2) as report:
+        await store.aapply_vector_index(index.HNSWIndex())
+        report(1)
+        await store.aapply_hybrid_search_index()
+        report(2)
+    await pool.dispose()
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(f"create index on {TABLE} (tenant_id)")
+    await connection.execute(f"vacuum analyze {TABLE}")
+    await connection.close()
+
+
+async def _fill(dsn: str, stock: Stock, progress: ShowProgress) -> None:
+    """Copy rows as the store itself would insert them one by one, which takes ten times as long."""
+    connection = await asyncpg.connect(dsn)
+    await register_vector(connection)
+    tenants, done = plan_tenants(), 0
+    with progress("copy for LangChain", sum(t.size for t in tenants)) as report:
+        for tenant, batch in iterate_batches(stock, tenants):
+            await connection.execute(
+                INSERT,
+                [e.id for e in batch],
+                [f"{e.title}\n{e.content}" if e.title else e.content for e in batch],
+                [Vector(e.vector) for e in batch],
+                [e.title for e in batch],
+                tenant.number,
+                [bool(e.tags) for e in batch],
+            )
+            done += len(batch)
+            report(done)
+    await connection.close()

@@ -1,0 +1,129 @@
+"""The entries of the benchmark's database: the same ones in every build, for the service and its peers alike."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.embeddings.provider import EmbeddingProvider
+from app.evaluation.collection import Document
+from app.evaluation.progress import ShowProgress
+from app.evaluation.vector_cache import VectorCache
+from app.knowledge.entry import embedding_text
+from benchmarks.place import VECTORS
+from benchmarks.population import Population
+from benchmarks.texts import read_texts, vary_text
+
+ORIGINALS = 2_000
+"""Texts that the model really embeds; vectors of the others are made from theirs."""
+
+BATCH = 1_000
+"""Entries that are made together: each batch has a chance of its own, so that a build can resume."""
+
+OWN, FOREIGN, NOISE = 0.58, 0.39, 0.61
+"""What the vector of a varied text is made of: that of its original, that of the text whose sentences replace a third
+of its own, and noise of this length. These are the medians over 60 varied texts that the model really embedded."""
+
+RARE = "rare"
+"""The tag that one entry in a hundred has, in a tenant of any size."""
+
+
+@dataclass(frozen=True, slots=True)
+class StockEntry:
+    """One entry of a tenant; `vector` is a row of its batch's matrix, of length 1."""
+
+    id: UUID
+    number: int
+    title: str | None
+    content: str
+    tags: tuple[str, ...]
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What entries are made from: real texts, and their vectors in the rows of a matrix."""
+
+    originals: Sequence[Document]
+    vectors: NDArray[np.float32]
+
+    def originals_of(self, tenant: Population) -> Sequence[Document]:
+        """The real texts among a tenant's entries."""
+        count = len(self.originals)
+        return [self.originals[(tenant.number + n) % count] for n in range(min(tenant.size, count))]
+
+    def make_batch(self, tenant: Population, start: int) -> list[StockEntry]:
+        """The entries of a tenant from number `start`, a multiple of BATCH, up to the next batch.
+
+        The first are real texts, each tenant beginning at another; then come variations of them.
+        """
+        sources, others, varied, vectors = self._draw(tenant, start)
+        generator = random.Random(f"{tenant.number}-{start}")
+        made: list[StockEntry] = []
+        drawn = zip(sources.tolist(), others.tolist(), varied.tolist(), vectors, strict=True)
+        for number, (source, other, is_varied, vector) in enumerate(drawn, start):
+            original = self.originals[source]
+            content = original.text
+            if is_varied:
+                content = vary_text(original, self.originals[other], generator)
+            tags = (RARE,) if is_rare(number) else ()
+            made.append(StockEntry(tenant.entry_id(number), number, original.title, content, tags, vector))
+        return made
+
+    def make_entries(self, tenant: Population) -> Iterator[StockEntry]:
+        """All entries of a tenant in order."""
+        for start in range(0, tenant.size, BATCH):
+            yield from self.make_batch(tenant, start)
+
+    def make_vectors(self, tenant: Population) -> NDArray[np.float32]:
+        """The vectors of all entries of a tenant, one a row."""
+        return np.concatenate([self._draw(tenant, start)[3] for start in range(0, tenant.size, BATCH)])
+
+    def _draw(
+        self, tenant: Population, start: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.float32]]:
+        """Of each entry of a batch: the original, the text mixed in, whether it is varied at all, and the vector."""
+        numbers = np.arange(start, min(start + BATCH, tenant.size))
+        chance = np.random.default_rng((tenant.number, start))
+        sources = (tenant.number + numbers) % len(self.originals)
+        others = chance.integers(len(self.originals), size=len(numbers))
+        varied = numbers >= len(self.originals)
+        vectors = self._vary(sources, others, chance)
+        vectors[~varied] = self.vectors[sources[~varied]]
+        return sources, others, varied, vectors
+
+    def _vary(
+        self, sources: NDArray[np.int64], others: NDArray[np.int64], chance: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Vectors of varied texts. The noise is spread over the dimensions as differences of real texts are."""
+        weights = chance.standard_normal((len(sources), len(self.vectors)), dtype=np.float32)
+        noise = weights @ (self.vectors - self.vectors.mean(axis=0))
+        noise *= NOISE / np.linalg.norm(noise, axis=1, keepdims=True)
+        moved = OWN * self.vectors[sources] + FOREIGN * self.vectors[others] + noise
+        varied: NDArray[np.float32] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+        return varied
+
+
+async def prepare_stock(provider: EmbeddingProvider, progress: ShowProgress) -> Stock:
+    """Read the texts and embed them, or find their vectors in the cache that ranking quality uses too."""
+    originals = read_texts(ORIGINALS)
+    cache = VectorCache(provider, VECTORS)
+    found: list[NDArray[np.float32]] = []
+    with progress("embed real texts", len(originals)) as report:
+        for start in range(0, len(originals), 50):
+            batch = originals[start : start + 50]
+            found += await cache.embed_documents([embedding_text(d.title, d.text) for d in batch])
+            report(len(found))
+    await cache.close()
+    return Stock(originals, np.stack(found))
+
+
+def is_rare(number: int) -> bool:
+    """Whether an entry has the tag RARE: one of each hundred, at a place that does not repeat."""
+    block, place = divmod(number, 100)
+    return place == (block * 2_654_435_761 >> 8) % 100

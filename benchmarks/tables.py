@@ -1,0 +1,165 @@
+"""The speed benchmark's report: tables for the terminal, and the same as Markdown and JSON."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.load import Timings
+from benchmarks.results import Measurement, Report
+
+HEADINGS = (
+    "entries", "callers", "contender", "embedding", "p50 ms", "p95 ms", "p99 ms", "per second", "recall@10",
+    "memory", "p50 / floor", "rate / floor",
+)  # fmt: skip
+RECALL_HEADINGS = ("entries", "contender", "unfiltered", "1 % filter", "missing hits")
+TEXT_COLUMNS = {"contender", "embedding"}
+
+
+def make_headings(report: Report) -> tuple[str, ...]:
+    """HEADINGS, and a column for each peer."""
+    return (*HEADINGS, *(f"p50; rate / {_short(peer)}" for peer in report.peers))
+
+
+def make_rows(report: Report) -> list[tuple[str, ...]]:
+    """The table; ratios compare with floor and peers at the same size and number of callers."""
+    floors = {(m.size, m.callers): m.timings for m in report.measurements if m.is_floor}
+    peers = {(m.contender, m.size, m.callers): m.timings for m in report.measurements if m.is_peer}
+    rows: list[tuple[str, ...]] = []
+    for m in sorted(report.measurements, key=lambda m: (m.size, m.callers)):
+        t, floor = m.timings, floors.get((m.size, m.callers))
+        recall = report.recall_of(m.contender, m.size)
+        rows.append((
+            f"{m.size:,}",
+            str(m.callers),
+            m.contender,
+            m.workload,
+            *(f"{value:.1f}" for value in (t.p50, t.p95, t.p99)),
+            f"{t.throughput:.0f}",
+            f"{recall.recall:.3f}" if recall else "",
+            _memory(m),
+            f"{t.p50 / floor.p50:.2f}" if floor else "",
+            f"{t.throughput / floor.throughput:.2f}" if floor else "",
+            *(_compare(t, peers.get((peer, m.size, m.callers))) for peer in report.peers),
+        ))  # fmt: skip
+    return rows
+
+
+def make_recall_rows(report: Report) -> list[tuple[str, ...]]:
+    """The table of recall, by size of tenant."""
+    rows: list[tuple[str, ...]] = []
+    for open_search in report.recalls:
+        if open_search.rare:
+            continue
+        filtered = report.recall_of(open_search.contender, open_search.size, rare=True)
+        missing = open_search.missing + (filtered.missing if filtered else 0)
+        rows.append((
+            f"{open_search.size:,}",
+            open_search.contender,
+            f"{open_search.recall:.4f}",
+            f"{filtered.recall:.4f}" if filtered else "",
+            str(missing),
+        ))  # fmt: skip
+    return rows
+
+
+def make_notes(report: Report) -> list[str]:
+    """What must be known to read the tables."""
+    held = ", ".join(f"{b / 2**20:.0f} MB at {s:,}" for s, b in report.postgres_memory.items() if b)
+    notes = [
+        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; load and service "
+        "share the machine. *cached*: the embedding of the query is known; *distinct*: each query is embedded.",
+        "Floor, service in process and peers run in the process that makes the load, and share its interpreter; "
+        "*memory* of a peer is what that process grew by when the peer was opened and first searched.",
+        "recall@10: of the ten entries with the greatest cosine, those among the ten that a search by meaning "
+        "alone finds; *missing hits*: hits that should have come back, up to ten a query, and did not.",
+    ]
+    if report.peers:
+        notes.append(
+            "Peers take ten candidates from each leg, the service at least thirty. LangChain has HNSW and GIN indexes "
+            "with its defaults and an index on the tenant's column; LanceDB HNSW-SQ (ef 100, refine factor 3); Chroma "
+            "a collection for each tenant. A peer's speed counts with its recall: a filtered HNSW scan may come back "
+            "fast with little."
+        )
+    if held:
+        notes.append(f"Postgres itself held {held} entries (proportional set size of all its processes).")
+    if report.entries:
+        stores = ", ".join(f"{name} {count:,}" for name, count in report.entries.items())
+        notes.append(f"Entries in the peers' own stores, all tenants together: {stores}.")
+    notes += [f"{name} did not take part: {reason}" for name, reason in report.absent.items()]
+    return notes
+
+
+def print_report(report: Report) -> None:
+    """Print both tables and the notes, at their full width where the output is no terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_terminal_table(make_headings(report), make_rows(report), 2))
+    if report.recalls:
+        console.print(_terminal_table(RECALL_HEADINGS, make_recall_rows(report), 1))
+    for note in make_notes(report):
+        console.print(note, highlight=False)
+
+
+def write_report(report: Report, folder: Path) -> tuple[Path, Path]:
+    """Write `speed.md` and `speed.json`."""
+    made_at = datetime.now(UTC)
+    markdown, json = folder / "speed.md", folder / "speed.json"
+    lines = ["# Speed of a hybrid search", "", f"{made_at:%Y-%m-%d %H:%M} UTC.", ""]
+    lines += [f"- {note}" for note in make_notes(report)]
+    lines += ["", *_markdown_table(make_headings(report), make_rows(report))]
+    if report.recalls:
+        lines += ["", "## recall@10 by tenant size", ""]
+        lines += _markdown_table(RECALL_HEADINGS, make_recall_rows(report))
+    markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    content = {
+        "made_at": made_at.isoformat(timespec="seconds"),
+        "notes": make_notes(report),
+        "measurements": [asdict(m) for m in report.measurements],
+        "recall": [asdict(r) for r in report.recalls],
+        "postgres_memory": {str(size): held for size, held in report.postgres_memory.items()},
+    }
+    json.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    return markdown, json
+
+
+def _short(name: str) -> str:
+    return name.split(" ", 1)[0]
+
+
+def _memory(m: Measurement) -> str:
+    return f"{'+' if m.is_peer else ''}{m.memory / 2**20:.0f} MB" if m.memory else ""
+
+
+def _compare(timings: Timings, other: Timings | None) -> str:
+    if other is None:
+        return ""
+    return f"{timings.p50 / other.p50:.2f}; {timings.throughput / other.throughput:.2f}"
+
+
+def _terminal_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]], group: int) -> Table:
+    """`group`: how many first columns say which rows belong together."""
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in TEXT_COLUMNS else "right")
+    before: tuple[str, ...] | None = None
+    for row in rows:
+        if before and row[:group] != before[:group]:
+            table.add_section()
+        table.add_row(*row)
+        before = row
+    return table
+
+
+def _markdown_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    rule = "|".join("---" if heading in TEXT_COLUMNS else "---:" for heading in headings)
+    return [f"| {' | '.join(headings)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)]
