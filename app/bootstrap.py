@@ -120,6 +120,18 @@ def configured_model(settings: Settings) -> EmbeddingModel:
     return resolve_model(embedding.provider, embedding.model, embedding.dimensions)
 
 
+def configured_models(settings: Settings) -> list[EmbeddingModel]:
+    """All models that the settings choose: that one, and a second where tenants may move. Raises ConfigurationError."""
+    following = settings.next_embedding
+    models = [configured_model(settings)]
+    if following.provider is not None:
+        try:
+            models.append(resolve_model(following.provider, following.model, following.dimensions))
+        except ConfigurationError as error:
+            raise ConfigurationError(str(error).replace("EMBEDDING_", "EMBEDDING_NEXT_", 1)) from None
+    return models
+
+
 async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: str) -> None:
     if not await connection.fetchval("select exists (select from pg_roles where rolname = $1)", service_role):
         raise ConfigurationError(f"--service-role: there is no role {service_role}")

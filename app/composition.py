@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import httpx
+from pydantic import SecretStr
 
 from app.auth.jwks import JwksCache
 from app.auth.secret import ensure_secret
@@ -28,6 +29,9 @@ from app.knowledge.jobs import JobQueue
 from app.knowledge.journal import SearchJournal
 from app.knowledge.plan import SearchDefaults
 from app.knowledge.query import Weights
+from app.knowledge.ranking import Ranker
+from app.knowledge.reembedding import ReembeddingService
+from app.knowledge.reembedding_jobs import ReembeddingJobs
 from app.knowledge.related import RelatedService
 from app.knowledge.search import KnowledgeSearchService
 from app.knowledge.tenants import TenantDirectory
@@ -38,16 +42,21 @@ from app.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Everything that a way in needs; each service may be used from any task of one event loop."""
+    """Everything that a way in needs; each service may be used from any task of one event loop.
+
+    `provider` makes the vectors of new tenants' model; `providers` are all, by the number of their model.
+    """
 
     database: Database
     provider: EmbeddingProvider
+    providers: Mapping[int, EmbeddingProvider]
     tenants: TenantDirectory
     search: KnowledgeSearchService
     entries: EntryService
     assets: AssetService
     related: RelatedService
     administration: AdministrationService
+    reembedding: ReembeddingService
     embedder: EntryEmbedder
     journal: SearchJournal
     jobs: JobQueue
@@ -58,36 +67,47 @@ async def build_services(
     database: Database,
     provider: EmbeddingProvider,
     *,
+    next_provider: EmbeddingProvider | None = None,
     defaults: SearchDefaults | None = None,
     max_upload_bytes: int = 50 * 1024 * 1024,
     worker_concurrency: int = 1,
 ) -> Services:
     """Build the services over a database and a provider, e.g. for a workflow engine with an engine of its own.
 
-    Raises ConfigurationError when the provider's model is not registered, or a tenant is on another model.
+    `next_provider` serves tenants that move to its model, have moved, or may move back. Raises ConfigurationError
+    when a provider's model is not registered, or a tenant is on a model of neither.
     """
     defaults = defaults or SearchDefaults()
-    model_id = await find_model(database, provider.model)
-    providers = {model_id: provider}
+    given = [provider] if next_provider is None else [provider, next_provider]
+    providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
     jobs = JobQueue()
-    tenants = TenantDirectory(database, default_model_id=model_id)
+    tenants = TenantDirectory(database, default_model_id=next(iter(providers)))
     journal = SearchJournal(database)
     embedder = EntryEmbedder(database, providers, tenants)
     upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
     ingestion = Ingestion(database, providers, tenants)
+    reembedding = ReembeddingService(
+        database, providers, tenants, embedder, jobs, exact_limit=defaults.exact_limit
+    )
+    ranker = Ranker(database, providers, defaults)
+    changes = ReembeddingJobs(database, tenants, reembedding, embedder, upkeep, ranker, defaults)
     return Services(
         database=database,
         provider=provider,
+        providers=providers,
         tenants=tenants,
         search=KnowledgeSearchService(database, providers, tenants, journal, defaults),
         entries=EntryService(database, embedder, jobs),
         assets=AssetService(database, jobs, max_bytes=max_upload_bytes),
         related=RelatedService(database),
         administration=AdministrationService(database, tenants),
+        reembedding=reembedding,
         embedder=embedder,
         journal=journal,
         jobs=jobs,
-        worker=Worker(database, jobs, ingestion, embedder, upkeep, concurrency=worker_concurrency),
+        worker=Worker(
+            database, jobs, ingestion, embedder, upkeep, reembedding=changes, concurrency=worker_concurrency
+        ),
     )
 
 
@@ -112,11 +132,12 @@ async def _services_at(settings: Settings, addresses: DatabaseAddresses) -> Asyn
         statement_timeout=settings.database.statement_timeout,
         prepared_statements=settings.database.prepared_statements,
     )
-    provider = await asyncio.to_thread(build_provider, provider_config(settings))
+    providers = await asyncio.to_thread(build_providers, settings)
     try:
         services = await build_services(
             database,
-            provider,
+            providers[0],
+            next_provider=providers[1] if len(providers) > 1 else None,
             defaults=SearchDefaults(
                 weights=Weights(settings.search.semantic_weight, settings.search.keyword_weight),
                 similarity_threshold=settings.search.similarity_threshold,
@@ -130,7 +151,8 @@ async def _services_at(settings: Settings, addresses: DatabaseAddresses) -> Asyn
         finally:
             await services.journal.close()
     finally:
-        await provider.close()
+        for provider in providers:
+            await provider.close()
         await database.close()
 
 
@@ -147,42 +169,73 @@ async def check_database(service_dsn: str) -> None:
 
 async def find_model(database: Database, model: EmbeddingModel) -> int:
     """The number of a registered model that all tenants use. Raises ConfigurationError."""
+    return (await find_models(database, [model]))[0]
+
+
+async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> list[int]:
+    """The numbers of the registered models that are served. Raises ConfigurationError for one that is not registered,
+    and for a tenant whose vectors are of none of them: its searches would find nothing by meaning."""
     async with database.platform_session() as session:
         models = {row["id"]: row for row in await list_models(session)}
         tenants = await list_tenants(session)
-    key = (model.provider, model.name, model.dimensions)
-    found: int | None = next(
-        (i for i, m in models.items() if (m["provider"], m["name"], m["dimensions"]) == key), None
-    )
-    if found is None:
-        raise ConfigurationError(
-            f"EMBEDDING_PROVIDER: the model {model.provider}/{model.name} with {model.dimensions} dimensions"
-            " is not registered; run: knowledge migrate"
-        )
+    numbers = {(m["provider"], m["name"], m["dimensions"]): i for i, m in models.items()}
+    found: list[int] = []
+    for model, prefix in zip(served, ("EMBEDDING", "EMBEDDING_NEXT"), strict=False):
+        number = numbers.get((model.provider, model.name, model.dimensions))
+        if number is None:
+            remedy = "migrate" if prefix == "EMBEDDING" else "model add --next"
+            raise ConfigurationError(
+                f"{prefix}_PROVIDER: the model {model.provider}/{model.name} with {model.dimensions} dimensions"
+                f" is not registered; run: knowledge {remedy}"
+            )
+        if number in found:
+            raise ConfigurationError(
+                "EMBEDDING_NEXT_PROVIDER: names the model of EMBEDDING_PROVIDER once more"
+            )
+        found.append(number)
     for tenant in tenants:
-        if tenant["model_id"] != found:
+        if tenant["model_id"] not in found:
             other = models[tenant["model_id"]]
+            present = " and ".join(f"{model.provider}/{model.name}" for model in served)
             raise ConfigurationError(
                 f"EMBEDDING_PROVIDER: tenant {tenant['slug']} has vectors of {other['provider']}/{other['name']}"
-                f" with {other['dimensions']} dimensions, which {model.provider}/{model.name} cannot search;"
-                " set EMBEDDING_PROVIDER and EMBEDDING_MODEL to that model"
+                f" with {other['dimensions']} dimensions, which {present} cannot search;"
+                " set EMBEDDING_PROVIDER and EMBEDDING_MODEL to that model, or EMBEDDING_NEXT_PROVIDER while tenants"
+                " move from one to the other"
             )
     return found
 
 
-def provider_config(settings: Settings) -> ProviderConfig:
-    """The provider's part of the settings."""
-    embedding = settings.embedding
-    key = {"openai": embedding.openai_api_key, "gemini": embedding.gemini_api_key}.get(embedding.provider)
-    url = {"openai": embedding.openai_base_url, "gemini": embedding.gemini_base_url}.get(embedding.provider)
-    return ProviderConfig(
-        kind=embedding.provider,
-        model=embedding.model,
-        dimensions=embedding.dimensions,
-        api_key=key.get_secret_value() if key else None,
-        base_url=url,
-        query_timeout=embedding.query_timeout,
-    )
+def provider_configs(settings: Settings) -> list[ProviderConfig]:
+    """The providers' part of the settings: one, or two while tenants move from model to model."""
+    embedding, following = settings.embedding, settings.next_embedding
+
+    def configure(
+        kind: str, model: str | None, dimensions: int | None, key: SecretStr | None, url: str | None
+    ) -> ProviderConfig:
+        if kind in ("openai", "gemini") and url is None:
+            # A key goes to the address that it was given for, and to no other.
+            key = key or getattr(embedding, f"{kind}_api_key")
+            url = getattr(embedding, f"{kind}_base_url")
+        secret = key.get_secret_value() if key else None
+        return ProviderConfig(kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout)
+
+    configs = [configure(embedding.provider, embedding.model, embedding.dimensions, None, None)]
+    if (kind := following.provider) is not None:
+        own = following
+        configs.append(configure(kind, own.model, own.dimensions, own.api_key, own.base_url))
+    return configs
+
+
+def build_providers(settings: Settings) -> list[EmbeddingProvider]:
+    """The providers that the settings name, those of `provider_configs`. Raises ConfigurationError."""
+    first, *others = provider_configs(settings)
+    providers: list[EmbeddingProvider] = [build_provider(first)]
+    try:
+        providers += [build_provider(config) for config in others]
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace("EMBEDDING_", "EMBEDDING_NEXT_", 1)) from None
+    return providers
 
 
 def shared_secret(settings: Settings) -> str | None:

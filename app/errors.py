@@ -62,6 +62,10 @@ class TenantNotFound(NotFound):
     """No tenant with this id or slug."""
 
 
+class ModelChangeNotFound(NotFound):
+    """The tenant is not being moved to another embedding model."""
+
+
 class SearchNotFound(NotFound):
     """No search with this id in the tenant, or its record has expired."""
 

@@ -128,6 +128,22 @@ class EmbeddingSettings(SettingsGroup):
     gemini_base_url: HttpUrl | None = _setting("GEMINI_BASE_URL", None, _HTTP_ALLOWED)
 
 
+class NextEmbeddingSettings(SettingsGroup):
+    """The second model that is served, while tenants move from one to the other; no provider: there is none."""
+
+    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(_lower)] | None = (
+        _setting("EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty")
+    )
+    model: str | None = _setting(
+        "EMBEDDING_NEXT_MODEL", None, "the name of a model of EMBEDDING_NEXT_PROVIDER", max_length=200
+    )
+    dimensions: int | None = _setting(
+        "EMBEDDING_NEXT_DIMENSIONS", None, "a whole number from 1 to 4000, or empty", ge=1, le=4000
+    )
+    api_key: SecretStr | None = _setting("EMBEDDING_NEXT_API_KEY", None, "a key, or empty")
+    base_url: HttpUrl | None = _setting("EMBEDDING_NEXT_BASE_URL", None, _HTTP_ALLOWED)
+
+
 class JwtSettings(SettingsGroup):
     """How callers' tokens are verified: a shared secret (HS256) or an issuer's published keys."""
 
@@ -192,6 +208,7 @@ class Settings(BaseSettings):
 
     database: DatabaseSettings = DatabaseSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
+    next_embedding: NextEmbeddingSettings = NextEmbeddingSettings()
     jwt: JwtSettings = JwtSettings()
     search: SearchSettings = SearchSettings()
     ingestion: IngestionSettings = IngestionSettings()
@@ -290,7 +307,31 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
         raise ConfigurationError(
             "GEMINI_API_KEY: must be set with EMBEDDING_PROVIDER=gemini, unless GEMINI_BASE_URL is set"
         )
+    _check_next_model(settings)
     if jwt.secret and jwt.jwks_url:
         raise ConfigurationError("JWT_SECRET and JWT_JWKS_URL: must not both be set; keep the one you mean")
     if identity_required and not (jwt.secret or jwt.jwks_url or settings.database.embedded):
         raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL: one must be set when DATABASE_URL is set")
+
+
+def _check_next_model(settings: Settings) -> None:
+    following, embedding = settings.next_embedding, settings.embedding
+    if following.provider is None:
+        for name, value in (
+            ("EMBEDDING_NEXT_MODEL", following.model),
+            ("EMBEDDING_NEXT_DIMENSIONS", following.dimensions),
+            ("EMBEDDING_NEXT_API_KEY", following.api_key),
+            ("EMBEDDING_NEXT_BASE_URL", following.base_url),
+        ):
+            if value is not None:
+                raise ConfigurationError(f"{name}: means nothing without EMBEDDING_NEXT_PROVIDER")
+        return
+    reachable = {
+        "openai": embedding.openai_api_key or embedding.openai_base_url,
+        "gemini": embedding.gemini_api_key or embedding.gemini_base_url,
+    }.get(following.provider, True)
+    if not (reachable or following.api_key or following.base_url):
+        raise ConfigurationError(
+            f"EMBEDDING_NEXT_API_KEY: must be set with EMBEDDING_NEXT_PROVIDER={following.provider},"
+            f" unless {following.provider.upper()}_API_KEY or EMBEDDING_NEXT_BASE_URL is set"
+        )

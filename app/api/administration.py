@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -10,6 +11,8 @@ from fastapi import Query, Response
 from app.api.dependencies import CurrentCaller, CurrentPrincipal, CurrentServices, secured_router
 from app.api.models.administration import (
     AuditList,
+    ModelChangeModel,
+    NewModelChange,
     NewTenant,
     SettingsModel,
     SettingsPatch,
@@ -20,6 +23,7 @@ from app.api.models.administration import (
 from app.api.problems import problems
 from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
+from app.knowledge.reembedding import ModelChange
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
@@ -70,6 +74,79 @@ async def list_audit(
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """What a search of the last 24 hours did: its settings, model, and every candidate's ranks."""
     return json_response(await services.administration.receipt(caller.tenant.tenant_id, search_id))
+
+
+@tenant_admins.post(
+    "/reembed",
+    operation_id="start_model_change",
+    status_code=202,
+    response_model=ModelChangeModel,
+    responses=problems(409, 413, 415),
+)
+async def start_model_change(
+    wanted: NewModelChange, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Move to another embedding model: its vectors are made in the background, searches use the old ones until then.
+
+    Again for the same model, it sets the pace anew.
+    """
+    change = await services.reembedding.start(
+        caller.tenant.tenant_id,
+        provider=wanted.provider,
+        name=wanted.model,
+        dimensions=wanted.dimensions,
+        rate=wanted.rate,
+        switch_at_overlap=wanted.switch_at_overlap,
+        actor=caller.subject,
+    )
+    return _show_change(change, 202)
+
+
+@tenant_admins.get(
+    "/reembed", operation_id="get_model_change", response_model=ModelChangeModel, responses=problems(404)
+)
+async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
+    """How far the change of model has come; 404 when there is none."""
+    return _show_change(await services.reembedding.status(caller.tenant.tenant_id))
+
+
+@tenant_admins.post(
+    "/reembed/switch",
+    operation_id="switch_model",
+    response_model=ModelChangeModel,
+    responses=problems(404, 409),
+)
+async def switch_model(caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Search with the new model from now on."""
+    return _show_change(await services.reembedding.switch(caller.tenant.tenant_id, actor=caller.subject))
+
+
+@tenant_admins.post(
+    "/reembed/switch-back",
+    operation_id="switch_model_back",
+    response_model=ModelChangeModel,
+    responses=problems(404, 409),
+)
+async def switch_model_back(caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Search with the old model again, which is possible until the change is ended."""
+    return _show_change(
+        await services.reembedding.switch(caller.tenant.tenant_id, back=True, actor=caller.subject)
+    )
+
+
+@tenant_admins.delete("/reembed", operation_id="end_model_change", status_code=204, responses=problems(404))
+async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
+    """End the change: stay with the model in use, and remove the vectors of the other in the background."""
+    await services.reembedding.end(caller.tenant.tenant_id, actor=caller.subject)
+    return Response(status_code=204)
+
+
+def _show_change(change: ModelChange, status: int = 200) -> Response:
+    shown = {f.name: getattr(change, f.name) for f in fields(change)}
+    for name in ("old", "new"):
+        model = shown[name]
+        shown[name] = {"provider": model.provider, "name": model.name, "dimensions": model.dimensions}
+    return json_response(shown, status)
 
 
 @platform_admins.get("", operation_id="list_tenants", response_model=TenantList)

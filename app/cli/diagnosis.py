@@ -68,7 +68,7 @@ async def diagnose() -> list[Finding]:
         _check_tokens(settings),
         _check_disk(settings.database.data_dir if embedded else Path(tempfile.gettempdir())),
         *[finding async for finding in _check_database(settings)],
-        await _check_provider(settings),
+        *[finding async for finding in _check_providers(settings)],
     ]
 
 
@@ -97,8 +97,8 @@ def _check_disk(place: Path) -> Finding:
 
 
 async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
-    from app.bootstrap import configured_model
-    from app.composition import find_model
+    from app.bootstrap import configured_models
+    from app.composition import find_models
     from app.db import catalog
     from app.db.migration import latest_revision
     from app.db.session import Database
@@ -121,13 +121,14 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
                 yield Finding("migrations", "ok", f"at revision {latest_revision()}")
             finally:
                 await connection.close()
-            model = configured_model(settings)
+            models = configured_models(settings)
             database = Database(dsn, pool_size=1, prepared_statements=settings.database.prepared_statements)
             try:
-                await find_model(database, model)
+                await find_models(database, models)
             finally:
                 await database.close()
-            yield Finding("model", "ok", f"{model.provider}/{model.name}, {model.dimensions} dimensions")
+            for model in models:
+                yield Finding("model", "ok", f"{model.provider}/{model.name}, {model.dimensions} dimensions")
     except KnowledgeError as error:
         yield Finding(_name(error), "fail", str(error))
 
@@ -154,24 +155,26 @@ def _name(error: KnowledgeError) -> str:
     return "database"
 
 
-async def _check_provider(settings: Settings) -> Finding:
+async def _check_providers(settings: Settings) -> AsyncIterator[Finding]:
     import asyncio
 
-    from app.composition import provider_config
-    from app.embeddings.factory import build_provider
+    from app.composition import build_providers
 
     try:
-        provider = await asyncio.to_thread(build_provider, provider_config(settings))
+        providers = await asyncio.to_thread(build_providers, settings)
     except ConfigurationError as error:
-        return Finding("provider", "fail", str(error))
-    started = time.perf_counter()
-    try:
-        vector = await provider.embed_query("word")
-    except EmbeddingUnavailable as error:
-        return Finding(
-            "provider", "fail", f"{error}; searches use words alone until the key and address are right"
-        )
-    finally:
-        await provider.close()
-    milliseconds = round(1000 * (time.perf_counter() - started))
-    return Finding("provider", "ok", f"{len(vector)} dimensions in {milliseconds} ms")
+        yield Finding("provider", "fail", str(error))
+        return
+    for provider in providers:
+        started = time.perf_counter()
+        try:
+            vector = await provider.embed_query("word")
+        except EmbeddingUnavailable as error:
+            yield Finding(
+                "provider", "fail", f"{error}; searches use words alone until the key and address are right"
+            )
+        else:
+            milliseconds = round(1000 * (time.perf_counter() - started))
+            yield Finding("provider", "ok", f"{len(vector)} dimensions in {milliseconds} ms")
+        finally:
+            await provider.close()

@@ -72,7 +72,7 @@ class EntryImport:
     async def write_entries(self, file: Path, report: Report) -> None:
         """Write every entry without its references. Raises DatabaseUnavailable."""
         batch: list[Line] = []
-        for number, raw in _read(file):
+        for number, raw in read_lines(file):
             self.outcome.lines = number
             try:
                 line = parse_line(number, raw)
@@ -95,7 +95,7 @@ class EntryImport:
     async def write_references(self, file: Path, report: Report) -> None:
         """Give entries their parents, sources and successors, under the ids that these have here."""
         batch: list[tuple[Line, dict[str, Any]]] = []
-        for number, raw in _read(file):
+        for number, raw in read_lines(file):
             if number in self._refused:
                 continue
             line = parse_line(number, raw)
@@ -209,7 +209,8 @@ def count_lines(file: Path) -> int:
         return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
 
 
-def _read(file: Path) -> Iterator[tuple[int, bytes]]:
+def read_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, with their numbers from 1."""
     with file.open("rb") as stream:
         for number, raw in enumerate(stream, 1):
             if raw.strip():

@@ -95,8 +95,8 @@ async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Serv
 @contextlib.asynccontextmanager
 async def open_directory(settings: Settings, *, for_creation: bool = False) -> AsyncIterator[TenantDirectory]:
     """The tenants alone, without loading an embedding model; `for_creation` also finds the model's number."""
-    from app.bootstrap import configured_model, open_database
-    from app.composition import check_database, find_model
+    from app.bootstrap import configured_models, open_database
+    from app.composition import check_database, find_models
     from app.db.session import Database
     from app.knowledge.tenants import TenantDirectory
 
@@ -106,7 +106,7 @@ async def open_directory(settings: Settings, *, for_creation: bool = False) -> A
             addresses.service, pool_size=2, prepared_statements=settings.database.prepared_statements
         )
         try:
-            model_id = await find_model(database, configured_model(settings)) if for_creation else 0
+            model_id = (await find_models(database, configured_models(settings)))[0] if for_creation else 0
             yield TenantDirectory(database, default_model_id=model_id)
         finally:
             await database.close()

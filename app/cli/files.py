@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import glob
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
 from app.cli.options import JsonOption, TenantOption, examples
-from app.cli.terminal import print_json, remark
+from app.cli.terminal import print_json, remark, show_progress
 from app.errors import DatabaseUnavailable, InvalidInput, KnowledgeError, TooLarge, UnsupportedMediaType
 
 if TYPE_CHECKING:
@@ -140,18 +141,33 @@ def _walk(folder: Path) -> Iterator[Path]:
 async def _ingest(
     settings: Settings, slug: str, found: Sequence[FoundFile], tags: Sequence[str], roles: Sequence[str]
 ) -> Outcome:
-    from app.cli.waiting import wait_for_assets
+    from app.cli.waiting import POLL_SECONDS, AssetWatch
 
     outcome = Outcome(files=len(found))
     async with open_tenant(settings, slug) as (services, tenant), working(services):
-        waiting: dict[UUID, str] = {}
-        for file in found:
-            asset_id = await _upload(services, tenant.id, file, tags, roles, outcome)
-            if asset_id is not None:
-                waiting[asset_id] = file.external_id
-        failed = await wait_for_assets(services, tenant.id, waiting, "files", len(found))
-        outcome.new = len(waiting) - len(failed)
-        outcome.failed += failed
+        watch = AssetWatch(services, tenant.id)
+        taken = 0
+        try:
+            with show_progress("files", len(found)) as report:
+                looked = time.monotonic()
+                for file in found:
+                    asset_id = await _upload(services, tenant.id, file, tags, roles, outcome)
+                    if asset_id is not None:
+                        watch.waiting[asset_id] = file.external_id
+                    taken += 1
+                    if time.monotonic() - looked > POLL_SECONDS:
+                        await watch.look()
+                        looked = time.monotonic()
+                    report(taken - len(watch.waiting))
+                await watch.finish(lambda: report(taken - len(watch.waiting)))
+        except asyncio.CancelledError:
+            remark(
+                f"{watch.indexed} files indexed, {len(watch.waiting)} more taken in,"
+                f" {len(found) - taken} not looked at; the same command goes on from here"
+            )
+            raise
+        outcome.new = watch.indexed
+        outcome.failed += watch.failed
     return outcome
 
 

@@ -8,7 +8,18 @@ from collections.abc import Sequence
 
 import typer
 
-from app.cli import diagnosis, files, models, schema, searching, service, tenants, tokens, transfer
+from app.cli import (
+    diagnosis,
+    files,
+    models,
+    reembedding,
+    schema,
+    searching,
+    service,
+    tenants,
+    tokens,
+    transfer,
+)
 from app.cli.execution import Interrupted
 from app.errors import KnowledgeError
 
@@ -23,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (service, schema, tokens, tenants, files, searching, transfer, models, diagnosis):
+for module in (service, schema, tokens, tenants, files, searching, transfer, models, reembedding, diagnosis):
     module.register(app)
 
 

@@ -9,7 +9,7 @@ import typer
 from app.cli.execution import read_settings, run_async
 from app.cli.options import JsonOption, examples
 from app.cli.terminal import print_json
-from app.errors import ConfigurationError
+from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
     from app.embeddings.provider import EmbeddingModel
@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "knowledge model add",
             "knowledge model add --provider openai --model text-embedding-3-small --dimensions 512",
+            "EMBEDDING_NEXT_PROVIDER=gemini knowledge model add --next",
         ),
     )(add_model)
     group.command("list", epilog=examples("knowledge model list"))(list_models)
@@ -44,20 +45,34 @@ def add_model(
     dimensions: Annotated[
         int | None, typer.Option(metavar="N", help="The model's default when left out.")
     ] = None,
+    following: Annotated[
+        bool,
+        typer.Option("--next", help="The model of EMBEDDING_NEXT_PROVIDER, to which tenants are to move."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Register a model with an index for its vectors; harmless when it is registered already.
 
     Reads DATABASE_ADMIN_URL, since the tables' owner must build the index.
     """
+    from app.bootstrap import configured_models
     from app.embeddings.models import resolve_model
 
     settings = read_settings()
-    if provider is None:
-        configured = settings.embedding
-        provider, model = configured.provider, model or configured.model
-        dimensions = dimensions or configured.dimensions
-    chosen = resolve_model(provider, model, dimensions)
+    if following:
+        if provider or model or dimensions:
+            raise InvalidInput.of(
+                "--next", "takes the model of EMBEDDING_NEXT_PROVIDER and goes with no other"
+            )
+        if settings.next_embedding.provider is None:
+            raise ConfigurationError("EMBEDDING_NEXT_PROVIDER: must be set for --next")
+        chosen = configured_models(settings)[1]
+    else:
+        if provider is None:
+            configured = settings.embedding
+            provider, model = configured.provider, model or configured.model
+            dimensions = dimensions or configured.dimensions
+        chosen = resolve_model(provider, model, dimensions)
     model_id, is_new = run_async(_add(settings, chosen))
     if as_json:
         print_json({"id": model_id, "created": is_new, "model": chosen})

@@ -1,17 +1,20 @@
-"""`knowledge import` and `knowledge export`: entries as JSON Lines."""
+"""`knowledge import` and `knowledge export`: a tenant, or entries alone, as JSON Lines."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 from uuid import UUID
 
-import orjson
 import typer
 
-from app.cli.execution import open_tenant, read_settings, run_async, working
+from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
 from app.cli.options import JsonOption, TenantOption, examples
 from app.cli.terminal import print_json, remark, show_progress
 from app.errors import InvalidInput
@@ -19,9 +22,8 @@ from app.errors import InvalidInput
 if TYPE_CHECKING:
     from app.cli.entry_lines import Imported
     from app.composition import Services
+    from app.knowledge.restored import Restored
     from app.settings import Settings
-
-PAGE = 200
 
 
 def register(app: typer.Typer) -> None:
@@ -33,12 +35,21 @@ def register(app: typer.Typer) -> None:
             "knowledge export --tenant demo > demo.jsonl && knowledge import demo.jsonl --tenant copy",
         ),
     )(import_entries)
-    app.command("export", epilog=examples("knowledge export --tenant demo > demo.jsonl"))(export_entries)
+    app.command(
+        "export",
+        epilog=examples(
+            "knowledge export --tenant demo > demo.jsonl",
+            "knowledge export --tenant demo --vectors --output demo.jsonl",
+        ),
+    )(export_tenant)
 
 
 def import_entries(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A BEIR corpus.jsonl, or entries as `export` writes them.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="What `export` wrote, entries as JSON Lines, or a BEIR corpus.jsonl."
+        ),
     ],
     tenant: TenantOption,
     wait: Annotated[
@@ -46,10 +57,11 @@ def import_entries(
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the entries of a file; doing it again changes nothing.
+    """Write what is in a file; doing it again, after Ctrl-C too, changes nothing that is there already.
 
-    A BEIR `_id` becomes the `external_id`; texts that are empty are skipped and counted. Entries of another
-    tenant get new ids, and what refers to them follows. The status is 1 if an entry was refused.
+    An export brings a tenant's settings, assets and entries back as they were, ids and times included. Of entries
+    alone, those with an `id` get new ones, and what refers to them follows; a BEIR `_id` becomes the `external_id`;
+    texts that are empty are skipped and counted. The status is 1 if something was refused.
     """
     settings = read_settings()
     if not file.is_file():
@@ -70,67 +82,113 @@ def import_entries(
         raise typer.Exit(1)
 
 
-def export_entries(
+def export_tenant(
     tenant: TenantOption,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")
     ] = None,
+    vectors: Annotated[
+        bool,
+        typer.Option(
+            "--vectors", help="With the vectors, which a tenant on the same model need not make again."
+        ),
+    ] = False,
 ) -> None:
-    """Print a tenant's entries as JSON Lines, newest first, as `import` and POST /knowledge/entries take them.
-
-    Chunks of assets are left out: they are made from the files.
+    """Print all that a tenant has as JSON Lines, from which `import` makes it again: settings, assets with their
+    files, entries and chunks with ids, times and links, saved searches, feedback.
     """
     settings = read_settings()
-    target = output.open("wb") if output is not None else contextlib.nullcontext(sys.stdout.buffer)
-    with target as stream:
-        written, chunks = run_async(_export(settings, tenant, stream))
+    with _whole_file(output) as stream:
+        written = run_async(_export(settings, tenant, stream, vectors))
         stream.flush()
-    left_out = f"; {chunks} chunks of assets are left out" if chunks else ""
-    remark(f"{written} entries written{left_out}")
+    remark(
+        f"{written['entry']} entries and chunks, {written['asset']} assets written"
+        + (" with vectors" if vectors else "")
+    )
 
 
-async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tuple[Imported, int]:
+@contextlib.contextmanager
+def _whole_file(output: Path | None) -> Iterator[BinaryIO]:
+    """Where the export goes; a file is there only once it is complete."""
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    if not output.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(output))
+    unfinished = output.with_name(f"{output.name}.part")
+    try:
+        with unfinished.open("wb") as stream:
+            yield stream
+        unfinished.replace(output)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tuple[Restored | Imported, int]:
     from app.cli.entry_lines import EntryImport, count_lines
-    from app.cli.waiting import wait_for_embeddings
+    from app.knowledge.restoration import read_header
 
     async with contextlib.AsyncExitStack() as stack:
         services, tenant = await stack.enter_async_context(open_tenant(settings, slug))
         if wait:
             # From the start: vectors are made while the rest is still being written.
             await stack.enter_async_context(working(services))
+        with file.open("rb") as stream:
+            header = read_header(stream.readline())
+        if header is not None:
+            outcome: Restored | Imported = await _restore(services, tenant.id, file, header)
+            return outcome, await _wait(services, tenant.id, wait)
         importer = EntryImport(services, tenant.id)
         with show_progress("lines", count_lines(file)) as report:
             await importer.write_entries(file, report)
         if importer.has_references:
             with show_progress("relations", importer.outcome.lines) as report:
                 await importer.write_references(file, report)
-        if wait:
-            return importer.outcome, await wait_for_embeddings(services, tenant.id)
-        statistics = await services.administration.stats(tenant.id)
-        return importer.outcome, int(statistics["pending_embeddings"])
+        return importer.outcome, await _wait(services, tenant.id, wait)
 
 
-async def _export(settings: Settings, slug: str, stream: BinaryIO) -> tuple[int, int]:
+async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int:
+    """How many entries have no vector, having waited for those that can be made, if that is wanted."""
+    from app.cli.waiting import wait_for_embeddings
+
+    if wait:
+        return await wait_for_embeddings(services, tenant_id)
+    statistics = await services.administration.stats(tenant_id)
+    return int(statistics["pending_embeddings"])
+
+
+async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapping[str, Any]) -> Restored:
+    from app.cli.entry_lines import count_lines
+    from app.knowledge.restoration import TenantRestoration
+
+    restoration = TenantRestoration(services.database, services.tenants, services.jobs, tenant_id, ACTOR)
+    with show_progress("lines", count_lines(file)) as report:
+        await restoration.write(header, _after_header(file), report)
+    if restoration.has_references:
+        with show_progress("relations", restoration.outcome.lines) as report:
+            await restoration.link(_after_header(file), report)
+    return restoration.outcome
+
+
+def _after_header(file: Path) -> Iterator[tuple[int, bytes]]:
+    from app.cli.entry_lines import read_lines
+
+    return (line for line in read_lines(file) if line[0] > 1)
+
+
+async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool) -> Counter[str]:
+    from app.knowledge.export import TenantExport
+
+    written: Counter[str] = Counter()
     async with open_tenant(settings, slug) as (services, tenant):
-        return await write_entries(services, tenant.id, stream)
-
-
-async def write_entries(services: Services, tenant_id: UUID, stream: BinaryIO) -> tuple[int, int]:
-    """Write a tenant's entries page by page; returns how many, and how many chunks were left out."""
-    from app.knowledge.entry import DEFAULTS
-
-    names = ("id", "content", *DEFAULTS)
-    written = chunks = 0
-    cursor: str | None = None
-    while True:
-        page = await services.entries.list_entries(tenant_id, limit=PAGE, cursor=cursor)
-        for entry in page.items:
-            if entry.asset_id is not None:
-                chunks += 1
-                continue
-            values = {name: getattr(entry, name) for name in names}
-            stream.write(orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE))
-            written += 1
-        cursor = page.next_cursor
-        if cursor is None:
-            return written, chunks
+        statistics = await services.administration.stats(tenant.id)
+        total = statistics["entries"] + sum(statistics["assets_by_status"].values())
+        lines = TenantExport(services.database).lines(tenant.id, with_vectors=vectors, actor=ACTOR)
+        with show_progress("entries and assets", total) as report:
+            # Closed also where the reader of the output has gone: the transaction ends before the database is closed.
+            async with contextlib.aclosing(lines):
+                async for kind, line in lines:
+                    stream.write(line)
+                    written[kind] += 1
+                    report(min(total, written["entry"] + written["asset"]))
+    return written

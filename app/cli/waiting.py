@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -42,35 +42,51 @@ class _Patience:
             )
 
 
-async def wait_for_assets(
-    services: Services, tenant_id: UUID, names: Mapping[UUID, str], label: str, total: int | None = None
-) -> list[tuple[str, str]]:
-    """Wait until every asset is indexed or failed; returns name and reason of those that failed.
+class AssetWatch:
+    """Assets that are still being read: `waiting` by id with their names; `failed` with names and reasons."""
 
-    A worker must be at work, here or elsewhere. `total` counts others that were done before.
-    """
-    total = total if total is not None else len(names)
-    waiting = list(names)
-    failed: list[tuple[str, str]] = []
-    patience = _Patience()
-    with show_progress(label, total) as report:
-        report(total - len(waiting))
-        while waiting:
-            head = waiting[:LOOK_AHEAD]
-            states = [await _look(services, tenant_id, asset_id) for asset_id in head]
-            for asset_id, asset in zip(head, states, strict=True):
-                if asset is None:
-                    failed.append((names[asset_id], "was deleted meanwhile"))
-                elif asset.status == "failed":
-                    failed.append((names[asset_id], asset.error or "no reason was given"))
-                elif asset.status != "indexed":
-                    continue
-                waiting.remove(asset_id)
-            report(total - len(waiting))
-            patience.note((len(waiting), [asset.progress for asset in states if asset]))
-            if waiting[:LOOK_AHEAD] == head:
+    def __init__(self, services: Services, tenant_id: UUID) -> None:
+        self._services = services
+        self._tenant_id = tenant_id
+        self._patience = _Patience()
+        self.waiting: dict[UUID, str] = {}
+        self.failed: list[tuple[str, str]] = []
+        self.indexed = 0
+
+    async def look(self) -> bool:
+        """Ask about those that were handed in first; returns whether any of them is done."""
+        head = list(self.waiting)[:LOOK_AHEAD]
+        states = [await _look(self._services, self._tenant_id, asset_id) for asset_id in head]
+        for asset_id, asset in zip(head, states, strict=True):
+            if asset is not None and asset.status not in ("indexed", "failed"):
+                continue
+            name = self.waiting.pop(asset_id)
+            if asset is None:
+                self.failed.append((name, "was deleted meanwhile"))
+            elif asset.status == "failed":
+                self.failed.append((name, asset.error or "no reason was given"))
+            else:
+                self.indexed += 1
+        self._patience.note((len(self.waiting), [asset.progress for asset in states if asset]))
+        return list(self.waiting)[:LOOK_AHEAD] != head
+
+    async def finish(self, report: Callable[[], None]) -> None:
+        """Wait until every asset is indexed or failed. A worker must be at work, here or elsewhere."""
+        while self.waiting:
+            if not await self.look():
                 await asyncio.sleep(POLL_SECONDS)
-    return failed
+            report()
+
+
+async def wait_for_assets(
+    services: Services, tenant_id: UUID, names: Mapping[UUID, str], label: str
+) -> list[tuple[str, str]]:
+    """Wait until every asset is indexed or failed; returns name and reason of those that failed."""
+    watch = AssetWatch(services, tenant_id)
+    watch.waiting |= names
+    with show_progress(label, len(names)) as report:
+        await watch.finish(lambda: report(len(names) - len(watch.waiting)))
+    return watch.failed
 
 
 async def _look(services: Services, tenant_id: UUID, asset_id: UUID) -> Asset | None:

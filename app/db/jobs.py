@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
+import asyncpg
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
 from app.db.identifiers import new_id
-from app.db.session import PlatformSession, TenantSession
+from app.db.session import Database, PlatformSession, TenantSession
 from app.db.statements import load_statements
+from app.errors import DatabaseUnavailable
 
 SQL = load_statements("jobs")
+
+PROVIDER_KINDS = frozenset({"ingest_asset", "embed_entries"})
+"""Work that needs the provider of its tenant's model, and waits while that is paused."""
+
+CHANNEL = "jobs"
+LONGEST_POSTPONEMENT = timedelta(minutes=5)
+
+STATEMENT_FAILURES = (
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.OutOfMemoryError,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Claimed work. `fence` proves the claim: it changes when the job is given to another worker."""
+    """Claimed work.
+
+    Attributes:
+        attempts: tries begun, this one included, but for those that ended for no fault of the work.
+        fence: proves the claim; it changes when the job is given to another worker.
+        lost: workers that died, or were given up for dead, while they had the job.
+        postponed: tries that ended because the provider was away.
+    """
 
     tenant_id: UUID
     id: UUID
@@ -24,17 +50,25 @@ class Job:
     subject: str
     attempts: int
     fence: int
+    lost: int = 0
+    postponed: int = 0
 
 
 async def enqueue_job(session: TenantSession, kind: str, subject: str, delay: timedelta) -> None:
     """Queue work once; work that is queued already runs at the earlier of the two times."""
     await session.execute(
-        SQL["enqueue"], tenant_id=session.tenant_id, id=new_id(), kind=kind, subject=subject, delay=delay
+        SQL["enqueue"],
+        tenant_id=session.tenant_id,
+        id=new_id(),
+        kind=kind,
+        subject=subject,
+        delay=delay,
+        needs_provider=kind in PROVIDER_KINDS,
     )
 
 
 async def claim_job(session: PlatformSession, kinds: Sequence[str], lease: timedelta) -> Job | None:
-    """Take the next due job of any tenant, or one whose worker let its lease run out."""
+    """Take a job whose worker let its lease run out, else the next due one of a tenant chosen by lot."""
     row = await session.fetch_row(SQL["claim"], kinds=list(kinds), lease=lease)
     return None if row is None else Job(**dict(row))
 
@@ -54,11 +88,55 @@ async def complete_job(session: TenantSession, job: Job) -> bool:
     return await session.execute(SQL["complete"], tenant_id=session.tenant_id, id=job.id, fence=job.fence) > 0
 
 
-async def release_job(session: TenantSession, job: Job, delay: timedelta, *, counts: bool) -> None:
-    """Give a job back to be tried again after `delay`; `counts` says whether this attempt counts."""
+async def release_job(
+    session: TenantSession, job: Job, delay: timedelta, *, counts: bool, postpones: bool = False
+) -> None:
+    """Give a job back to be tried again after `delay`.
+
+    `counts` says whether this try counts. With `postpones` the delay doubles from one time to the next.
+    """
     await session.execute(
-        SQL["release"], tenant_id=session.tenant_id, id=job.id, fence=job.fence, delay=delay, counts=counts
+        SQL["release"],
+        tenant_id=session.tenant_id,
+        id=job.id,
+        fence=job.fence,
+        delay=delay,
+        counts=counts,
+        postpones=postpones,
+        longest=LONGEST_POSTPONEMENT,
+        needs_provider=job.kind in PROVIDER_KINDS,
     )
+
+
+async def pause_provider(session: TenantSession, pause: timedelta) -> None:
+    """Hand out no work that needs the provider of the tenant's model, of any tenant, for as long as `pause`."""
+    await session.execute(SQL["pause"], tenant_id=session.tenant_id, pause=pause)
+
+
+async def listen_for_jobs(database: Database, wake: Callable[[], None]) -> None:
+    """Call `wake` whenever any process queues work that is due, and once at the start, until the connection ends.
+
+    Takes a connection of its own beside the pool. Raises what connecting raises. A pooler between, such as PgBouncer
+    in transaction mode, lets no notification through: workers poll all the same.
+    """
+    engine = create_async_engine(database.engine.url, poolclass=NullPool)
+    try:
+        async with engine.connect() as connection:
+            raw = await connection.get_raw_connection()
+            driver = raw.driver_connection
+            assert isinstance(driver, asyncpg.Connection)
+            ended = asyncio.Event()
+            driver.add_termination_listener(lambda _: ended.set())
+            await driver.add_listener(CHANNEL, lambda *_: wake())
+            wake()
+            await ended.wait()
+    finally:
+        await engine.dispose()
+
+
+def is_statements_fault(error: DatabaseUnavailable) -> bool:
+    """Whether the database is there, and gave up on what it was asked: the same work may fail again."""
+    return isinstance(error.__cause__, STATEMENT_FAILURES)
 
 
 async def cancel_jobs(session: TenantSession, kind: str, subject: str) -> None:

@@ -19,7 +19,7 @@ async def refresh_lexemes(session: TenantSession) -> None:
 
 
 async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> Row:
-    """Whether `lexemes` should be counted anew, `vectors` indexed, `embeddings` made."""
+    """Whether `lexemes` should be counted anew, `vectors` indexed, `embeddings` made, a `model_change` furthered."""
     row = await session.fetch_row(
         SQL["due_work"], tenant_id=session.tenant_id, least_entries=least_entries, exact_limit=exact_limit
     )

@@ -32,6 +32,10 @@ _CRASHES = frozenset(
 )
 
 
+class ParserDied(UnreadableDocument):
+    """The reading process crashed, was killed, or was not done in time: another try may go better."""
+
+
 async def parse_document(
     data: bytes,
     filename: str | None = None,
@@ -41,7 +45,7 @@ async def parse_document(
     """Read a file into text within limits; a cancelled call leaves no process behind.
 
     Raises what `detect_format` raises, and UnreadableDocument with the reason when the file is damaged,
-    encrypted, without text, or exceeds a limit.
+    encrypted, without text, or exceeds a limit; ParserDied, which is one, where the reason may be elsewhere.
     """
     limits = limits or ParseLimits()
     kind = detect_format(data, filename, declared_type)
@@ -50,7 +54,7 @@ async def parse_document(
         async with asyncio.timeout(limits.seconds):
             answer, status = await _run_child(data, kind, limits)
     except TimeoutError:
-        raise _too_slow(limits) from None
+        raise ParserDied(str(_too_slow(limits))) from None
     document = _read_answer(answer, status, kind, limits)
     logger.debug(
         "document parsed",
@@ -142,13 +146,14 @@ def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> Un
     if status == -signal.SIGXCPU:
         return _too_slow(limits)
     if status == -signal.SIGKILL:
-        return _too_much_memory(limits)  # nobody else kills it: the system was short of memory
+        # Nobody else kills it: the system was short of memory.
+        return ParserDied(str(_too_much_memory(limits)))
     if -status in _CRASHES:
-        return UnreadableDocument(
+        return ParserDied(
             f"the {kind.label} file cannot be read: it is damaged, "
             f"or needs more than {_mebibytes(limits)} of memory"
         )
-    return UnreadableDocument(f"the {kind.label} file cannot be read")
+    return ParserDied(f"the {kind.label} file cannot be read")
 
 
 def _too_slow(limits: ParseLimits) -> UnreadableDocument:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -20,6 +22,18 @@ from app.knowledge.tenants import TenantContext, TenantDirectory
 log = logging.getLogger("app.knowledge.embedding")
 
 BATCH = 64
+
+
+class NoProvider(EmbeddingUnavailable):
+    """This process has no provider for the tenant's model; another may have."""
+
+
+def find_provider(providers: Mapping[int, EmbeddingProvider], tenant: TenantContext) -> EmbeddingProvider:
+    """The provider of the tenant's model. Raises NoProvider."""
+    provider = providers.get(tenant.space.model_id)
+    if provider is None:
+        raise NoProvider(tenant.model.provider, "no provider for the tenant's model", attempts=0)
+    return provider
 
 
 class EntryEmbedder:
@@ -51,10 +65,15 @@ class EntryEmbedder:
 
         Raises EmbeddingUnavailable, TenantNotFound and DatabaseUnavailable.
         """
-        tenant = await self._tenants.context(tenant_id)
+        return await self.embed_for(await self._tenants.context(tenant_id), ids)
+
+    async def embed_for(
+        self, tenant: TenantContext, ids: Sequence[UUID] | None = None, *, limit: int = BATCH
+    ) -> int:
+        """As `embed`, for the model that the context names, which need not be the one in use."""
         model_id = tenant.space.model_id
-        async with self._database.tenant_session(tenant_id) as session:
-            waiting = list(await db.list_pending(session, model_id, ids, BATCH))
+        async with self._database.tenant_session(tenant.tenant_id) as session:
+            waiting = list(await db.list_pending(session, model_id, ids, limit))
             served = await db.copy_known(session, model_id, [row["entry_id"] for row in waiting])
             taken = len(waiting)
             waiting = [row for row in waiting if row["entry_id"] not in served]
@@ -88,17 +107,16 @@ class EntryEmbedder:
                 async with self._database.tenant_session(tenant.tenant_id) as session:
                     await db.note_failure(session, tenant.space.model_id, [row["entry_id"]])
 
-    async def embed_all(self, tenant_id: UUID) -> None:
-        """Embed until nothing waits. Raises as `embed` does."""
+    async def embed_all(self, tenant_id: UUID, *, seconds: float = math.inf) -> bool:
+        """Embed until nothing waits, or for `seconds`; returns whether nothing waits. Raises as `embed` does."""
+        end = time.monotonic() + seconds
         while await self.embed(tenant_id):
-            pass
+            if time.monotonic() >= end:
+                return False
+        return True
 
     async def _make_vectors(self, tenant: TenantContext, rows: Sequence[Row]) -> list[PassageVector]:
-        provider = self._providers.get(tenant.space.model_id)
-        if provider is None:
-            raise EmbeddingUnavailable(
-                tenant.model.provider, "no provider for the tenant's model", attempts=0
-            )
+        provider = find_provider(self._providers, tenant)
         texts: list[str] = []
         places: list[tuple[UUID, int, bytes, int, int]] = []
         for row in rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +18,15 @@ from app.db.assets import ChunkRow
 from app.db.embeddings import PassageVector
 from app.db.identifiers import new_id
 from app.db.jobs import Job
-from app.db.session import Database
+from app.db.session import Database, Row
 from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.parsing import parse_document
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable
-from app.knowledge.embedding import make_passages
+from app.knowledge.embedding import find_provider, make_passages
 from app.knowledge.entry import detect, embedding_text
+from app.knowledge.lease import ClaimLost, Lease
 from app.knowledge.tenants import TenantContext, TenantDirectory
 
 log = logging.getLogger("app.knowledge.ingestion")
@@ -33,6 +35,12 @@ BATCH = 64
 TITLE_ROOM = 48
 """Tokens of a model's input left for the title that each chunk's embedding carries."""
 
+BEGUN, PARSED, EMBEDDED = 0.02, 0.1, 0.95
+"""Progress where each stage ends. The parser does not tell, so the time it has had stands for what it has done."""
+
+STORING = "set local statement_timeout='10min';"
+"""The chunks of the largest files are written in one statement."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkSize:
@@ -40,10 +48,6 @@ class ChunkSize:
 
     tokens: int = 350
     overlap: int = 0
-
-
-class ClaimLost(Exception):
-    """The job was given to another worker, or its asset is gone or has a newer version: nothing was written."""
 
 
 class Ingestion:
@@ -64,7 +68,7 @@ class Ingestion:
         self._limits = limits or ParseLimits()
         self._chunk_size = chunk_size or ChunkSize()
 
-    async def ingest(self, job: Job) -> None:
+    async def ingest(self, job: Job, lease: Lease) -> None:
         """Do the job and remove it, in one transaction with its results.
 
         Raises ClaimLost, UnreadableDocument, UnsupportedMediaType, InvalidInput (an empty file),
@@ -72,34 +76,28 @@ class Ingestion:
         """
         asset_id = UUID(job.subject)
         tenant = await self._tenants.context(job.tenant_id)
-        provider = self._providers.get(tenant.space.model_id)
-        if provider is None:
-            raise EmbeddingUnavailable(
-                tenant.model.provider, "no provider for the tenant's model", attempts=0
-            )
+        provider = find_provider(self._providers, tenant)
         async with self._database.tenant_session(job.tenant_id) as session:
             asset = await db.fetch_original(session, asset_id)
-            if asset is None:
-                await queue.complete_job(session, job)
-                return
-        generation: int = asset["generation"]
-        await self._report(job, asset_id, generation, 0.02)
+            if asset is None or not await db.set_progress(session, job, asset_id, asset["generation"], BEGUN):
+                raise ClaimLost
+        lease.follow(asset_id, asset["generation"])
 
-        document = await parse_document(asset["original"], asset["name"], self._limits, asset["media_type"])
-        await self._report(job, asset_id, generation, 0.1)
+        document = await self._parse(asset, lease)
         capacity = max(16, min(self._chunk_size.tokens, provider.model.max_tokens - TITLE_ROOM))
         overlap = min(self._chunk_size.overlap, capacity // 2)
         chunks = await asyncio.to_thread(split, document, provider.count_tokens, capacity, overlap)
         rows = [_chunk_row(chunk, document, asset["metadata"]) for chunk in chunks]
-        passages = await self._embed(job, tenant, provider, rows, asset_id, generation)
+        passages = await self._embed(tenant, provider, rows, lease)
 
-        async with self._database.tenant_session(job.tenant_id) as session:
+        await lease.settle()
+        async with self._database.tenant_session(job.tenant_id, setup=STORING) as session:
             if not await queue.complete_job(session, job):
                 raise ClaimLost
             done = await db.finish_asset(
                 session,
                 asset_id,
-                generation,
+                asset["generation"],
                 title=document.title,
                 text=document.text,
                 total_pages=document.total_pages,
@@ -121,26 +119,42 @@ class Ingestion:
             extra={"tenant_id": str(job.tenant_id), "asset_id": str(asset_id), "chunks": len(rows)},
         )
 
-    async def fail(self, job: Job, reason: str) -> None:
-        """Give up on an asset, saying why."""
+    async def fail(self, job: Job, reason: str, generation: int | None) -> None:
+        """Give up on one version of an asset, saying why; without its number, on the one that is there."""
         asset_id = UUID(job.subject)
         async with self._database.tenant_session(job.tenant_id) as session:
-            asset = await db.fetch_assets(session, [asset_id])
-            if await queue.complete_job(session, job) and asset_id in asset:
-                await db.fail_asset(session, asset_id, asset[asset_id]["generation"], reason)
+            if not await queue.complete_job(session, job):
+                return
+            asset = (await db.fetch_assets(session, [asset_id])).get(asset_id)
+            if asset is not None:
+                await db.fail_asset(session, asset_id, generation or asset["generation"], reason)
+
+    async def provider_answers(self, job: Job) -> bool:
+        """Whether the provider of the job's tenant embeds a text that has nothing to do with the job."""
+        try:
+            tenant = await self._tenants.context(job.tenant_id)
+            await find_provider(self._providers, tenant).embed_documents(["."])
+        except EmbeddingUnavailable:
+            return False
+        return True
+
+    async def _parse(self, asset: Row, lease: Lease) -> ParsedDocument:
+        started = time.monotonic()
+
+        def share() -> float:
+            return min(1.0, (time.monotonic() - started) / self._limits.seconds)
+
+        lease.progress = lambda: BEGUN + (PARSED - BEGUN) * share()
+        document = await parse_document(asset["original"], asset["name"], self._limits, asset["media_type"])
+        lease.progress = lambda: PARSED
+        return document
 
     async def _embed(
-        self,
-        job: Job,
-        tenant: TenantContext,
-        provider: EmbeddingProvider,
-        rows: Sequence[ChunkRow],
-        asset_id: UUID,
-        generation: int,
+        self, tenant: TenantContext, provider: EmbeddingProvider, rows: Sequence[ChunkRow], lease: Lease
     ) -> list[PassageVector]:
         """Vectors of all chunks; texts that the tenant has embedded before are not embedded again."""
         known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
-        async with self._database.tenant_session(job.tenant_id) as session:
+        async with self._database.tenant_session(tenant.tenant_id) as session:
             for k in await db.known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
                 known.setdefault(k["text_hash"], []).append(
                     (k["passage"], k["char_start"], k["char_end"], k["embedding"])
@@ -158,21 +172,14 @@ class Ingestion:
                 wanted.append((row, passage, text, start, end))
         distinct = list(dict.fromkeys(text for _, _, text, _, _ in wanted))
         made: dict[str, Any] = {}
+        lease.progress = lambda: PARSED + (EMBEDDED - PARSED) * len(made) / max(1, len(distinct))
         for first in range(0, len(distinct), BATCH):
             batch = distinct[first : first + BATCH]
             made.update(zip(batch, await provider.embed_documents(batch), strict=True))
-            share = (first + len(batch)) / len(distinct)
-            await self._report(job, asset_id, generation, 0.1 + 0.85 * share)
         return passages + [
             PassageVector(row.id, passage, row.text_hash, start, end, made[text])
             for row, passage, text, start, end in wanted
         ]
-
-    async def _report(self, job: Job, asset_id: UUID, generation: int, progress: float) -> None:
-        """Show how far the work has come. Raises ClaimLost when there is no point in going on."""
-        async with self._database.tenant_session(job.tenant_id) as session:
-            if not await db.set_progress(session, job, asset_id, generation, progress):
-                raise ClaimLost
 
 
 def _chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str, Any]) -> ChunkRow:

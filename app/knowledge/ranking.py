@@ -141,6 +141,7 @@ class Ranker:
         if rows:
             legs.keyword_matches, legs.best_keyword_score = rows[0]["candidates"], rows[0]["best"]
         legs.seconds["keyword"] = time.perf_counter() - started
+        log.debug("keyword leg: %d entries of %d", len(rows), legs.keyword_matches)
 
     async def _match_words(self, session: TenantSession, plan: Plan, query: KeywordQuery) -> Sequence[Row]:
         budget, pool = self._defaults.keyword_budget, max(KEYWORD_POOL, 2 * plan.wanted)
@@ -159,6 +160,7 @@ class Ranker:
             self._defaults.exact_limit,
         )
         legs.seconds["semantic"] = time.perf_counter() - started
+        log.debug("semantic leg: %d entries, %s", len(legs.semantic.hits), legs.semantic.strategy)
 
     async def _fuse(self, session: TenantSession, plan: Plan, legs: Legs) -> list[Candidate]:
         started = time.perf_counter()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from datetime import timedelta
 from uuid import UUID
 
 from app.db import embeddings as vectors
-from app.db import jobs as queue
 from app.db import records, statistics
-from app.db.jobs import Job
 from app.db.session import Database
 from app.knowledge.jobs import JobQueue
 from app.knowledge.semantic_leg import EXACT_LIMIT
@@ -53,7 +53,9 @@ class Upkeep:
                 await self._jobs.enqueue(session, "index_vectors", "model")
             if due["embeddings"]:
                 await self._jobs.enqueue(session, "embed_entries", "entries", delay=30)
-        if due["lexemes"] or due["vectors"]:
+            if due["model_change"]:
+                await self._jobs.enqueue(session, "reembed", "model")
+        if due["lexemes"] or due["vectors"] or due["model_change"]:
             self._jobs.wake()
 
     async def sweep(self) -> None:
@@ -63,26 +65,32 @@ class Upkeep:
             async with self._database.tenant_session(tenant.id) as session:
                 await records.purge_searches(session, RECEIPTS_KEPT)
 
-    async def refresh_statistics(self, job: Job) -> None:
+    async def refresh_statistics(self, tenant_id: UUID) -> None:
         """Count the tenant's frequent words anew."""
-        async with self._database.tenant_session(job.tenant_id, setup=HEAVY) as session:
+        async with self._database.tenant_session(tenant_id, setup=HEAVY) as session:
             await statistics.refresh_lexemes(session)
-            await queue.complete_job(session, job)
 
-    async def index_vectors(self, job: Job) -> None:
-        """Move a tenant that outgrew exact search into the HNSW index of its model, in small steps."""
-        tenant = await self._tenants.context(job.tenant_id)
-        model_id = tenant.space.model_id
-        async with self._database.tenant_session(job.tenant_id) as session:
+    async def index_vectors(
+        self, tenant_id: UUID, *, model_id: int | None = None, seconds: float = math.inf
+    ) -> bool:
+        """Move a tenant that outgrew exact search into the HNSW index of its model, or another, in small steps.
+
+        Goes on for `seconds`; returns whether all is done.
+        """
+        end = time.monotonic() + seconds
+        if model_id is None:
+            model_id = (await self._tenants.context(tenant_id)).space.model_id
+        async with self._database.tenant_session(tenant_id) as session:
             await vectors.start_index(session, model_id, self._exact_limit)
         while True:
-            async with self._database.tenant_session(job.tenant_id) as session:
+            async with self._database.tenant_session(tenant_id) as session:
                 moved = await vectors.index_batch(session, model_id, INDEX_BATCH)
-                await queue.extend_lease(session, job, timedelta(seconds=60))
             if not moved:
                 break
-        async with self._database.tenant_session(job.tenant_id) as session:
+            if time.monotonic() >= end:
+                return False
+        async with self._database.tenant_session(tenant_id) as session:
             ready = await vectors.finish_index(session, model_id)
-            await queue.complete_job(session, job)
-        self._tenants.forget(job.tenant_id)
-        log.info("vectors indexed", extra={"tenant_id": str(job.tenant_id), "ready": ready})
+        self._tenants.forget(tenant_id)
+        log.info("vectors indexed", extra={"tenant_id": str(tenant_id), "ready": ready})
+        return True

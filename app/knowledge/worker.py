@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 from app.db import jobs as queue
 from app.db.jobs import Job
 from app.db.session import Database
+from app.documents.parsing import ParserDied
+from app.embeddings.failures import InputRefused
 from app.errors import (
+    DatabaseUnavailable,
     EmbeddingUnavailable,
     InvalidInput,
     KnowledgeError,
@@ -20,26 +22,46 @@ from app.errors import (
     UnreadableDocument,
     UnsupportedMediaType,
 )
-from app.knowledge.embedding import EntryEmbedder
-from app.knowledge.ingestion import ClaimLost, Ingestion
+from app.knowledge.embedding import EntryEmbedder, NoProvider
+from app.knowledge.ingestion import Ingestion
 from app.knowledge.jobs import JobQueue
+from app.knowledge.lease import ClaimLost, Lease
+from app.knowledge.reembedding_jobs import ReembeddingJobs
 from app.knowledge.upkeep import Upkeep
 
 log = logging.getLogger("app.knowledge.worker")
 
-KINDS = ("ingest_asset", "embed_entries", "refresh_statistics", "index_vectors")
+KINDS = ("ingest_asset", "embed_entries", "refresh_statistics", "index_vectors", "reembed")
 LEASE = timedelta(seconds=60)
-MAX_ATTEMPTS = 3
 POLL_SECONDS = 1.0
+LISTEN_AGAIN_SECONDS = 10.0
 SWEEP_SECONDS = 300.0
+
+MAX_ATTEMPTS = 3
+"""Tries of a file that end in an error or in the death of its parser."""
+MAX_LOST = 10
+"""Workers that may die with a file in hand. More than tries, since a worker dies of much else: an update of the
+service, another file in the same process."""
+MAX_POSTPONED = 40
+"""Tries, over some three hours, after which a provider that answers others is no longer taken to be away."""
+
+SLICE_SECONDS = 20.0
 PAUSE_SECONDS = 15.0
+LONG_PAUSE_SECONDS = 60.0
+"""For a refusal that waiting does not mend, such as a rejected key."""
+LONGEST_PAUSE_SECONDS = 900.0
+"""A provider that asks for more is asked again nevertheless."""
+
+UNEXPECTED = "the file could not be processed; the service's log says why"
 
 
 class Worker:
     """Claims jobs of any tenant and does them, several at a time.
 
     A job is held by a lease that is renewed while the work goes on; when a worker dies, the lease runs out and
-    another takes the job over. A provider that is down does not use up a job's attempts.
+    another takes the job over. A file that is refused for a clear reason fails at once, one that breaks its reader
+    or the service after three tries. A provider or a database that is away uses up no try; the provider's jobs are
+    not handed out for a while.
     """
 
     def __init__(
@@ -50,16 +72,27 @@ class Worker:
         embedder: EntryEmbedder,
         upkeep: Upkeep,
         *,
+        reembedding: ReembeddingJobs | None = None,
         concurrency: int = 2,
         lease: timedelta = LEASE,
+        slice_seconds: float = SLICE_SECONDS,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
+        """`slice_seconds` is how long work that can be parted goes on before other tenants have their turn.
+
+        Work is looked for every `poll_seconds`, and as soon as a process that queues it says so.
+        """
         self._database = database
         self._jobs = jobs
         self._ingestion = ingestion
         self._embedder = embedder
         self._upkeep = upkeep
+        self._reembedding = reembedding
+        self._kinds = tuple(kind for kind in KINDS if kind != "reembed" or reembedding is not None)
         self._concurrency = concurrency
         self._lease = lease
+        self._slice = slice_seconds
+        self._poll = poll_seconds
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -67,16 +100,16 @@ class Worker:
             for _ in range(self._concurrency):
                 group.create_task(self._work())
             group.create_task(self._sweep())
+            group.create_task(self._listen())
 
     async def run_once(self) -> bool:
         """Do one due job; False when there is none. Raises DatabaseUnavailable."""
         async with self._database.platform_session() as session:
-            job = await queue.claim_job(session, KINDS, self._lease)
+            job = await queue.claim_job(session, self._kinds, self._lease)
         if job is None:
             return False
         started = time.perf_counter()
-        async with self._held(job):
-            outcome = await self._do(job)
+        outcome = await self._do(job)
         log.info(
             "job %s",
             outcome,
@@ -93,6 +126,7 @@ class Worker:
     async def _work(self) -> None:
         while True:
             busy = False
+            self._jobs.awake.clear()
             try:
                 busy = await self.run_once()
             except KnowledgeError as error:
@@ -102,10 +136,17 @@ class Worker:
                 log.exception("a job failed in an unexpected way")
                 await asyncio.sleep(POLL_SECONDS)
             if not busy:
-                self._jobs.awake.clear()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_SECONDS):
+                    async with asyncio.timeout(self._poll):
                         await self._jobs.awake.wait()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await queue.listen_for_jobs(self._database, self._jobs.wake)
+            except Exception as error:
+                log.debug("no hints of new work: %s", type(error).__name__)
+            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
 
     async def _sweep(self) -> None:
         while True:
@@ -116,61 +157,122 @@ class Worker:
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def _do(self, job: Job) -> str:
+        lease = Lease(self._database, job, self._lease)
         try:
-            match job.kind:
-                case "ingest_asset":
-                    await self._ingestion.ingest(job)
-                    await self._upkeep.check(job.tenant_id)
-                case "embed_entries":
-                    await self._embedder.embed_all(job.tenant_id)
-                    async with self._database.tenant_session(job.tenant_id) as session:
-                        await queue.complete_job(session, job)
-                    await self._upkeep.check(job.tenant_id)
-                case "refresh_statistics":
-                    await self._upkeep.refresh_statistics(job)
-                case _:
-                    await self._upkeep.index_vectors(job)
+            async with lease.kept():
+                return await self._perform(job, lease)
         except asyncio.CancelledError:
             # Shutting down: another worker need not wait for the lease to run out.
-            await asyncio.shield(self._release(job, 0.0, counts=False))
+            with contextlib.suppress(KnowledgeError):
+                await asyncio.shield(self._release(job, 0.0, patience=0.0))
             raise
         except (ClaimLost, TenantNotFound):
             # A newer version has a job of its own; where another worker took this one over, nothing is removed.
             async with self._database.tenant_session(job.tenant_id) as session:
                 await queue.complete_job(session, job)
             return "given up: overtaken"
+        except ParserDied as error:
+            return await self._try_again(job, lease, str(error))
         except (UnreadableDocument, UnsupportedMediaType, InvalidInput) as error:
-            await self._ingestion.fail(job, str(error))
-            return "failed"
+            return await self._fail(job, lease, str(error))
+        except InputRefused as error:
+            return await self._fail(job, lease, f"the embedding provider refuses the text: {error.reason}")
         except EmbeddingUnavailable as error:
-            await self._release(job, error.retry_after or PAUSE_SECONDS, counts=False)
-            return "put back: provider unavailable"
+            return await self._postpone(job, lease, error)
+        except DatabaseUnavailable as error:
+            if queue.is_statements_fault(error):
+                return await self._try_again(job, lease, "the database gave up on storing the file")
+            await self._release(job, POLL_SECONDS)
+            return "put back: database unavailable"
         except Exception as error:
             log.exception("a job failed", extra={"kind": job.kind, "job_id": str(job.id)})
-            if job.kind == "ingest_asset" and job.attempts >= MAX_ATTEMPTS:
-                await self._ingestion.fail(job, "the file could not be processed; the service's log says why")
-                return "failed"
-            await self._release(job, 2.0 ** min(job.attempts, 8), counts=True)
-            return f"put back after {type(error).__name__}"
+            outcome = await self._try_again(job, lease, UNEXPECTED)
+            return f"{outcome} after {type(error).__name__}"
+
+    async def _perform(self, job: Job, lease: Lease) -> str:
+        done, pause = True, 0.0
+        match job.kind:
+            case "ingest_asset":
+                if job.lost >= MAX_LOST:
+                    return await self._fail(
+                        job, lease, f"the service was stopped {job.lost} times while it processed the file"
+                    )
+                await self._ingestion.ingest(job, lease)
+                await self._upkeep.check(job.tenant_id)
+                return "done"
+            case "embed_entries":
+                done = await self._embedder.embed_all(job.tenant_id, seconds=self._slice)
+                if done:
+                    await self._upkeep.check(job.tenant_id)
+            case "refresh_statistics":
+                await self._upkeep.refresh_statistics(job.tenant_id)
+            case "reembed":
+                assert self._reembedding is not None
+                further = await self._reembedding.advance(job.tenant_id)
+                done, pause = further is None, further or 0.0
+            case _:
+                done = await self._upkeep.index_vectors(job.tenant_id, seconds=self._slice)
+        await lease.settle()
+        if not done:
+            await self._release(job, pause)
+            return "put back: more to do"
+        async with self._database.tenant_session(job.tenant_id) as session:
+            await queue.complete_job(session, job)
         return "done"
 
-    async def _release(self, job: Job, delay: float, *, counts: bool) -> None:
-        async with self._database.tenant_session(job.tenant_id) as session:
-            await queue.release_job(session, job, timedelta(seconds=delay), counts=counts)
+    async def _fail(self, job: Job, lease: Lease, reason: str) -> str:
+        if job.kind != "ingest_asset":
+            return await self._try_again(job, lease, reason)
+        await lease.settle()
+        await self._ingestion.fail(job, reason, lease.generation)
+        return "failed"
 
-    @contextlib.asynccontextmanager
-    async def _held(self, job: Job) -> AsyncIterator[None]:
-        """Renew the job's lease while the work goes on."""
+    async def _try_again(self, job: Job, lease: Lease, reason: str) -> str:
+        if job.kind == "ingest_asset" and job.attempts >= MAX_ATTEMPTS:
+            return await self._fail(job, lease, reason)
+        await self._release(job, 2.0 ** min(job.attempts, 8), counts=True)
+        return "put back"
 
-        async def renew() -> None:
-            while True:
-                await asyncio.sleep(self._lease.total_seconds() / 3)
-                with contextlib.suppress(KnowledgeError):
-                    async with self._database.tenant_session(job.tenant_id) as session:
-                        await queue.extend_lease(session, job, self._lease)
+    async def _postpone(self, job: Job, lease: Lease, error: EmbeddingUnavailable) -> str:
+        if isinstance(error, NoProvider):
+            await self._release(job, PAUSE_SECONDS, postpones=True)
+            return "put back: no provider for the tenant's model"
+        overdue = job.kind == "ingest_asset" and job.postponed >= MAX_POSTPONED
+        if overdue and await self._ingestion.provider_answers(job):
+            return await self._fail(job, lease, f"the embedding provider fails at it: {error.reason}")
+        pause = error.retry_after or (LONG_PAUSE_SECONDS if error.permanent else PAUSE_SECONDS)
+        pause = min(pause, LONGEST_PAUSE_SECONDS)
+        log.warning(
+            "the provider is away; its jobs wait",
+            extra={"provider": error.provider, "seconds": round(pause, 1)},
+        )
+        await self._release(job, pause, postpones=True, pauses=job.kind in queue.PROVIDER_KINDS)
+        return "put back: provider unavailable"
 
-        renewal = asyncio.create_task(renew())
-        try:
-            yield
-        finally:
-            renewal.cancel()
+    async def _release(
+        self,
+        job: Job,
+        delay: float,
+        *,
+        counts: bool = False,
+        postpones: bool = False,
+        pauses: bool = False,
+        patience: float | None = None,
+    ) -> None:
+        """Give a job back, as soon as the database takes it.
+
+        Raises DatabaseUnavailable after `patience` seconds: the lease, after which others find the job anyway.
+        """
+        wait = timedelta(seconds=delay)
+        end = time.monotonic() + (self._lease.total_seconds() if patience is None else patience)
+        while True:
+            try:
+                async with self._database.tenant_session(job.tenant_id) as session:
+                    if pauses:
+                        await queue.pause_provider(session, wait)
+                    await queue.release_job(session, job, wait, counts=counts, postpones=postpones)
+                return
+            except DatabaseUnavailable:
+                if time.monotonic() >= end:
+                    raise
+                await asyncio.sleep(POLL_SECONDS / 2)

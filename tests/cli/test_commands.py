@@ -23,6 +23,7 @@ COMMANDS = (
     ("export",),
     ("model", "add"),
     ("model", "list"),
+    ("reembed",),
     ("doctor",),
 )
 
@@ -65,6 +66,7 @@ def test_help_loads_no_heavy_library() -> None:
         (("serve", "--port", "70000"), "65535"),
         (("token", "--role", "king"), "reader"),
         (("related", "not-an-id", "-t", "a"), "ID"),
+        (("reembed", "sideways", "-t", "a"), "status"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(
@@ -95,6 +97,13 @@ def test_wrong_usage_is_one_line_and_status_2(
         (("tenant", "delete", "nobody"), "--yes: is needed"),
         (("token", "--role", "reader"), "--tenant"),
         (("model", "add", "--provider", "local", "--model", "huge"), "EMBEDDING_MODEL"),
+        (("model", "add", "--next"), "EMBEDDING_NEXT_PROVIDER: must be set"),
+        (
+            ("model", "add", "--next", "--provider", "mock"),
+            "--next: takes the model of EMBEDDING_NEXT_PROVIDER",
+        ),
+        (("reembed", "-t", "nobody"), "there is no tenant 'nobody'"),
+        (("reembed", "switch", "-t", "nobody", "--rate", "5"), "are for the start only"),
     ],
 )
 def test_failure_is_one_line_and_status_1(

@@ -111,7 +111,7 @@ def test_export_comes_back_with_its_relations(knowledge: CommandLine, tenant: st
     imported = knowledge.succeed("import", str(file), "-t", copy, "--json").json
     assert (imported["created"], imported["failed"], imported["dropped_references"]) == (3, 0, 0)
     assert by_content(exported(knowledge, copy)) == by_content(original)
-    assert {e["id"] for e in exported(knowledge, copy)}.isdisjoint(ids.values())
+    assert {e["id"] for e in exported(knowledge, copy)} == set(ids.values())
 
     again = knowledge.succeed("import", str(file), "-t", copy, "--json").json
     assert (again["created"], again["updated"], again["unchanged"]) == (0, 0, 3)
@@ -130,12 +130,54 @@ def test_import_drops_references_that_lead_nowhere(
     assert (entry["parent_id"], entry["source_ids"]) == (None, [])
 
 
-def test_export_leaves_chunks_of_assets_out(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
+def test_export_brings_assets_settings_and_vectors_back(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
     (tmp_path / "note.txt").write_text("A note about the crane.")
-    knowledge.succeed("ingest", "note.txt", "-t", tenant)
-    result = knowledge.succeed("export", "-t", tenant)
-    assert result.out == ""
-    assert result.err == "0 entries written; 1 chunks of assets are left out\n"
+    knowledge.succeed("ingest", "note.txt", "-t", tenant, "--tag", "crane")
+    result = knowledge.succeed("export", "-t", tenant, "--vectors", "-o", "all.jsonl")
+    assert result.err.endswith("1 entries and chunks, 1 assets written with vectors\n")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["all.jsonl", "note.txt"]
+    copy = f"{tenant[:50]}-copy"
+    knowledge.succeed("tenant", "create", copy)
+    # Without waiting and without a worker: nothing has to be made again.
+    imported = knowledge.succeed("import", "all.jsonl", "-t", copy, "--no-wait", "--json").json
+    assert (imported["created"], imported["assets"], imported["without_vector"]) == (1, 1, 0)
+    first, second = (
+        knowledge.succeed("export", "-t", slug, "--vectors").out.splitlines() for slug in (tenant, copy)
+    )
+    assert first[1:] == second[1:]
+    (hit,) = knowledge.succeed(
+        "search", "A note about the crane.", "-t", copy, "--mode", "semantic", "--json"
+    ).json["results"]
+    assert (hit["asset_name"], hit["tags"]) == ("note.txt", ["crane"])
+    again = knowledge.succeed("ingest", "note.txt", "-t", copy, "--tag", "crane")
+    assert again.out == "1 files: 0 indexed, 1 unchanged, 0 skipped, 0 failed\n"
+
+
+def test_export_that_fails_leaves_no_half_of_a_file(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
+    (tmp_path / "old.jsonl").write_text("the former export")
+    assert knowledge("export", "-t", "nobody", "-o", "old.jsonl").status == 1
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("old.jsonl", "the former export")]
+
+
+def test_import_of_an_export_that_is_cut_short_says_so_and_can_be_done_again(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
+    lines = [{"content": f"text {n}"} for n in range(5)]
+    knowledge.succeed("import", str(write_lines(tmp_path / "a.jsonl", lines)), "-t", tenant)
+    knowledge.succeed("export", "-t", tenant, "-o", "whole.jsonl")
+    whole = (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "half.jsonl").write_bytes(b"".join(whole[:3]))
+    copy = f"{tenant[:50]}-copy"
+    knowledge.succeed("tenant", "create", copy)
+    result = knowledge("import", "half.jsonl", "-t", copy)
+    assert result.status == 1
+    assert "failed: line 3: the export is cut short; what it has was written" in result.err
+    done = knowledge.succeed("import", "whole.jsonl", "-t", copy, "--json").json
+    assert (done["created"], done["unchanged"], done["failed"]) == (3, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +194,7 @@ def test_line_out_of_range_is_refused_with_a_reason(line: dict[str, Any], reason
 
 def exported(knowledge: CommandLine, tenant: str) -> list[dict[str, Any]]:
     lines = knowledge.succeed("export", "-t", tenant).out.splitlines()
-    return [json.loads(line) for line in lines]
+    return [entry for line in lines if (entry := json.loads(line))["kind"] == "entry"]
 
 
 def by_content(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

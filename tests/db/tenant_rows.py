@@ -56,3 +56,13 @@ async def fill_tenant(
             tenant.id,
             new_id(),
         )
+        await connection.execute(
+            "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
+            " values ('mock', 'another', 8, 100, 0) on conflict do nothing"
+        )
+        await connection.execute(
+            "insert into model_changes (tenant_id, from_model, to_model, state)"
+            " select $1, t.model_id, m.id, 'dropping' from tenants t, embedding_models m"
+            " where t.id = $1 and m.name = 'another'",
+            tenant.id,
+        )

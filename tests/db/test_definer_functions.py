@@ -150,7 +150,8 @@ async def test_keyword_functions_cannot_be_fooled_by_temporary_objects(
 async def test_claim_job_hands_out_numbers_and_no_content(seeded: Seeded, service: Connection) -> None:
     columns = await service.fetchval("select pg_get_function_result('queue.claim_job'::regproc)")
     assert (
-        columns == "TABLE(tenant_id uuid, id uuid, kind text, subject text, attempts integer, fence bigint)"
+        columns == "TABLE(tenant_id uuid, id uuid, kind text, subject text, attempts integer, fence bigint, "
+        "lost integer, postponed integer)"
     )
     own, foreign = [await ids_of(seeded, "jobs", t) for t in (seeded.first, seeded.second)]
     await service.execute("select set_config('app.current_tenant', '', true)")

@@ -152,3 +152,27 @@ async def test_tenant_on_another_model_is_refused(
     assert await find_model(services.database, MODEL) == 1
     await services.tenants.delete(tenant.id, actor="test")
     await build_services(services.database, FailingProvider(other))
+
+
+async def test_both_models_are_served_while_tenants_move(
+    services: Services, tenant: Tenant, fresh_database: TestDatabase
+) -> None:
+    other = resolve_model("mock", dimensions=24)
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^EMBEDDING_NEXT_PROVIDER: .* 24 dimensions is not registered; run: .* --next$",
+    ):
+        await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(other))
+    await register_model(fresh_database.admin_dsn, other)
+    both = await build_services(
+        services.database, FailingProvider(other), next_provider=FailingProvider(MODEL)
+    )
+    assert sorted(both.providers) == [1, 2]
+    await both.tenants.create("newcomer", actor="test")
+    assert (await both.tenants.context((await both.tenants.find("newcomer")).id)).model == other
+    assert (await both.tenants.context(tenant.id)).model == MODEL
+    for one in (MODEL, other):
+        with pytest.raises(ConfigurationError, match=r"tenant (first|newcomer) has vectors of"):
+            await find_model(services.database, one)
+    with pytest.raises(ConfigurationError, match="names the model of EMBEDDING_PROVIDER once more"):
+        await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(MODEL))

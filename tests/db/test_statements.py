@@ -67,7 +67,10 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
         "tenants.models",
     }
     exempt |= {"tenants.create_tenant", "tenants.delete_tenant"}
-    for name in ("assets", "embeddings", "entries", "jobs", "records", "search", "statistics", "tenants"):
+    for name in (
+        *("assets", "embeddings", "entries", "jobs", "records", "reembedding", "search", "statistics"),
+        *("tenants", "transfer"),
+    ):
         for statement in load_statements(name).values():
             if statement.name not in exempt:
                 assert "tenant_id" in statement.parameters, statement.name

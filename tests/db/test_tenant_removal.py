@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncpg
+import pytest
+
 from app.db.session import Database
 from app.db.tenants import delete_tenant
 from app.embedded import EmbeddedAddress
@@ -40,3 +43,25 @@ async def test_deleted_tenant_leaves_no_row_in_any_table(
             "select action, subject_tenant from platform_audit order by id desc limit 1"
         )
         assert [tuple(row) for row in audit] == [("tenant.delete", seeded_template.first)]
+
+
+async def test_deletion_that_would_leave_a_row_behind_fails_as_a_whole(
+    cluster: EmbeddedAddress, seeded_template: Seeded
+) -> None:
+    """A table of a later revision whose author forgot the foreign key."""
+    async with (
+        new_database(cluster, template=seeded_template.database.name) as made,
+        connected(made.superuser_dsn) as superuser,
+        connected(made.admin_dsn) as migrator,
+    ):
+        await migrator.execute("create table forgotten (tenant_id uuid not null)")
+        await superuser.execute("insert into forgotten values ($1)", seeded_template.first)
+        before = await superuser.fetchval("select count(*) from entries")
+        database = Database(made.service_dsn)
+        with pytest.raises(asyncpg.RaiseError, match="forgotten still has rows of the deleted tenant"):
+            async with database.platform_session() as session:
+                await delete_tenant(session, seeded_template.first, "test")
+        assert await superuser.fetchval("select count(*) from entries") == before
+        async with database.platform_session() as session:
+            assert await delete_tenant(session, seeded_template.second, "test")
+        await database.close()

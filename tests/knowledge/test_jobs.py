@@ -7,18 +7,20 @@ from datetime import timedelta
 
 import pytest
 
-from app.composition import Services
+from app.composition import Services, build_services
 from app.db import jobs as db
-from app.db.jobs import Job
+from app.db.session import Database
 from app.knowledge.assets import Upload
-from app.knowledge.ingestion import ClaimLost, Ingestion
 from app.knowledge.tenants import Tenant
-from app.knowledge.worker import KINDS, Worker
 from tests.db.cluster import connected
-from tests.knowledge.conftest import RunJobs
 from tests.knowledge.provider import FailingProvider
+from tests.knowledge.workers import (
+    MINUTE,
+    claim,
+    expire_leases,
+    replace_parts,
+)
 
-MINUTE = timedelta(minutes=1)
 NOW = timedelta(0)
 
 
@@ -26,16 +28,6 @@ async def enqueue(services: Services, tenant: Tenant, *subjects: str, delay: tim
     async with services.database.tenant_session(tenant.id) as session:
         for subject in subjects:
             await db.enqueue_job(session, "refresh_statistics", subject, delay)
-
-
-async def claim(services: Services, lease: timedelta = MINUTE) -> Job | None:
-    async with services.database.platform_session() as session:
-        return await db.claim_job(session, KINDS, lease)
-
-
-async def expire_leases(superuser_dsn: str) -> None:
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("update jobs set lease_until = clock_timestamp() - interval '1 second'")
 
 
 async def test_job_is_claimed_once_and_removed_when_done(services: Services, tenant: Tenant) -> None:
@@ -90,7 +82,8 @@ async def test_job_of_a_dead_worker_is_taken_over_and_the_dead_one_changes_nothi
     await expire_leases(superuser_dsn)
     living = await claim(services)
     assert living is not None
-    assert (living.id, living.fence, living.attempts) == (dead.id, dead.fence + 1, 2)
+    assert (living.id, living.fence) == (dead.id, dead.fence + 1)
+    assert (living.attempts, living.lost) == (1, 1), "the same try, begun anew"
     async with services.database.tenant_session(tenant.id) as session:
         assert not await db.extend_lease(session, dead, MINUTE)
         assert not await db.complete_job(session, dead)
@@ -101,44 +94,118 @@ async def test_job_of_a_dead_worker_is_taken_over_and_the_dead_one_changes_nothi
         assert await db.complete_job(session, living)
 
 
-async def test_asset_of_a_dead_worker_is_indexed_by_another_and_not_twice(
-    services: Services,
-    tenant: Tenant,
-    failing_provider: FailingProvider,
-    superuser_dsn: str,
-    run_jobs: RunJobs,
+async def test_job_of_a_dead_worker_goes_before_waiting_work(
+    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
-    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
-    slow = Ingestion(services.database, {1: failing_provider}, services.tenants)
-    job = await claim(services)
-    assert job is not None
-    go_on = failing_provider.hold_next_call()
-    dying = asyncio.create_task(slow.ingest(job))
-    await failing_provider.entered.wait()
+    await enqueue(services, tenant, "orphan")
+    orphan = await claim(services)
+    assert orphan is not None
+    await enqueue(services, tenant, *(str(n) for n in range(10)))
+    await enqueue(services, other_tenant, *(str(n) for n in range(10)))
     await expire_leases(superuser_dsn)
-    assert await run_jobs() == 1
-    before = await services.entries.list_entries(tenant.id)
-    assert (await services.assets.get(tenant.id, asset.id)).status == "indexed"
-    go_on.set()
-    with pytest.raises(ClaimLost):
-        await dying
-    await slow.fail(job, "late failure")
-    assert (await services.entries.list_entries(tenant.id)).items == before.items
-    assert (await services.assets.get(tenant.id, asset.id)).status == "indexed"
+    again = await claim(services)
+    assert again is not None
+    assert again.id == orphan.id
 
 
-async def test_tenant_with_much_work_does_not_keep_others_waiting(
+async def test_ten_thousand_files_of_one_tenant_do_not_hold_up_one_of_another(
+    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    """A single worker that does one job at a time; among two the turn is drawn, so 64 misses are as good as never."""
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute(
+            "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
+            " select $1, gen_random_uuid(), 'ingest_asset', n::text, now() - interval '1 hour', 1"
+            " from generate_series(1, 10000) n",
+            tenant.id,
+        )
+    await enqueue(services, other_tenant, "only")
+    for _ in range(64):
+        job = await claim(services)
+        assert job is not None
+        if job.tenant_id == other_tenant.id:
+            break
+        async with services.database.tenant_session(job.tenant_id) as session:
+            assert await db.complete_job(session, job)
+    else:
+        pytest.fail("the other tenant's job waits for those of the first")
+
+
+async def test_tenant_with_work_in_hand_lets_others_go_first(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await enqueue(services, tenant, *(str(n) for n in range(10)))
-    await enqueue(services, other_tenant, "only")
+    assert await claim(services) is not None
+    await enqueue(services, other_tenant, *(str(n) for n in range(10)))
     owners = []
-    for _ in range(4):
+    for _ in range(3):
         job = await claim(services)
         assert job is not None
         owners.append(job.tenant_id)
-    assert owners[:2] == [tenant.id, other_tenant.id]
-    assert owners[2:] == [tenant.id, tenant.id]
+    assert owners[0] == other_tenant.id
+    assert set(owners) == {tenant.id, other_tenant.id}
+
+
+async def test_paused_provider_holds_back_its_own_work_alone(
+    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    async with connected(superuser_dsn) as superuser:
+        other_model = await superuser.fetchval(
+            "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
+            " values ('openai', 'another', 8, 100, 0.5) returning id"
+        )
+        await superuser.execute(
+            "update tenants set model_id = $1 where id = $2", other_model, other_tenant.id
+        )
+    async with services.database.tenant_session(tenant.id) as session:
+        await db.enqueue_job(session, "ingest_asset", "a", NOW)
+        await db.enqueue_job(session, "embed_entries", "entries", NOW)
+        await db.enqueue_job(session, "refresh_statistics", "lexemes", NOW)
+        await db.pause_provider(session, MINUTE)
+        await db.pause_provider(session, NOW)
+    async with services.database.tenant_session(other_tenant.id) as session:
+        await db.enqueue_job(session, "ingest_asset", "b", NOW)
+    claimed = set()
+    while job := await claim(services):
+        claimed.add((job.tenant_id, job.kind))
+    assert claimed == {(tenant.id, "refresh_statistics"), (other_tenant.id, "ingest_asset")}
+    await expire_leases(superuser_dsn)
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute("update embedding_models set paused_until = clock_timestamp()")
+    claimed.clear()
+    while job := await claim(services):
+        claimed.add((job.tenant_id, job.kind))
+    assert len(claimed) == 4
+
+
+async def test_lost_work_of_a_paused_provider_waits_as_well(
+    services: Services, tenant: Tenant, superuser_dsn: str
+) -> None:
+    async with services.database.tenant_session(tenant.id) as session:
+        await db.enqueue_job(session, "ingest_asset", "a", NOW)
+    assert await claim(services) is not None
+    await expire_leases(superuser_dsn)
+    async with services.database.tenant_session(tenant.id) as session:
+        await db.pause_provider(session, MINUTE)
+    assert await claim(services) is None
+
+
+async def test_postponed_job_waits_twice_as_long_each_time(
+    services: Services, tenant: Tenant, superuser_dsn: str
+) -> None:
+    await enqueue(services, tenant, "a")
+    waits = []
+    async with connected(superuser_dsn) as superuser:
+        for postponed in range(8):
+            job = await claim(services)
+            assert job is not None
+            assert (job.attempts, job.postponed) == (1, postponed)
+            async with services.database.tenant_session(tenant.id) as session:
+                await db.release_job(session, job, timedelta(seconds=15), counts=False, postpones=True)
+            wait = await superuser.fetchval("select run_at - clock_timestamp() from jobs")
+            waits.append(round(wait.total_seconds() / 15))
+            await superuser.execute("update jobs set run_at = clock_timestamp()")
+    assert waits == [1, 2, 4, 8, 16, 20, 20, 20]
 
 
 async def test_release_counts_attempts_only_where_it_says_so(services: Services, tenant: Tenant) -> None:
@@ -162,57 +229,6 @@ async def test_release_gives_way_to_equal_work_queued_meanwhile(services: Servic
     assert await claim(services) is not None
 
 
-async def test_deleted_tenants_work_is_given_up(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider
-) -> None:
-    await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
-    go_on = failing_provider.hold_next_call()
-    working = asyncio.create_task(services.worker.run_once())
-    await failing_provider.entered.wait()
-    await services.tenants.delete(tenant.id, actor="test")
-    go_on.set()
-    assert await working
-    assert await claim(services) is None
-
-
-async def test_cancelled_worker_gives_its_job_back_at_once(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider
-) -> None:
-    await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
-    failing_provider.hold_next_call()
-    working = asyncio.create_task(services.worker.run_once())
-    await failing_provider.entered.wait()
-    working.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await working
-    job = await claim(services)
-    assert job is not None
-    assert job.attempts == 1, "a shutdown does not use up an attempt"
-
-
-async def test_lease_is_renewed_while_the_work_goes_on(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider
-) -> None:
-    await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
-    worker = Worker(
-        services.database,
-        services.jobs,
-        Ingestion(services.database, {1: failing_provider}, services.tenants),
-        services.embedder,
-        upkeep=services.worker._upkeep,
-        lease=timedelta(seconds=1.2),
-    )
-    go_on = failing_provider.hold_next_call()
-    working = asyncio.create_task(worker.run_once())
-    await failing_provider.entered.wait()
-    for _ in range(3):
-        await asyncio.sleep(0.6)
-        assert await claim(services) is None
-    go_on.set()
-    assert await working
-    assert (await services.administration.stats(tenant.id))["assets_by_status"] == {"indexed": 1}
-
-
 async def test_running_worker_is_woken_by_new_work(services: Services, tenant: Tenant) -> None:
     working = asyncio.create_task(services.worker.run())
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
@@ -224,3 +240,32 @@ async def test_running_worker_is_woken_by_new_work(services: Services, tenant: T
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
+
+
+async def test_worker_of_another_process_hears_of_new_work(
+    services: Services,
+    tenant: Tenant,
+    service_dsn: str,
+    superuser_dsn: str,
+    failing_provider: FailingProvider,
+) -> None:
+    """One that would look by itself in an hour, with a queue of its own that nobody here wakes."""
+    database = Database(service_dsn, pool_size=3)
+    elsewhere = await build_services(database, failing_provider)
+    working = asyncio.create_task(replace_parts(elsewhere.worker, poll=3600.0).run())
+    try:
+        async with asyncio.timeout(20), connected(superuser_dsn) as superuser:
+            while not await superuser.fetchval(  # noqa: ASYNC110
+                "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
+            ):
+                await asyncio.sleep(0.02)
+            for name in (b"a", b"b"):
+                asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"Boats lie here: " + name))
+                while (await services.assets.get(tenant.id, asset.id)).status != "indexed":  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+    finally:
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        await elsewhere.journal.close()
+        await database.close()

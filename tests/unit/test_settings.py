@@ -55,6 +55,11 @@ def test_settings_are_read_from_every_documented_variable() -> None:
         OPENAI_BASE_URL="http://10.0.0.7:8080/v1",
         GEMINI_API_KEY="key-2",
         GEMINI_BASE_URL="https://gemini.example",
+        EMBEDDING_NEXT_PROVIDER="Gemini",
+        EMBEDDING_NEXT_MODEL="gemini-embedding-001",
+        EMBEDDING_NEXT_DIMENSIONS="1536",
+        EMBEDDING_NEXT_API_KEY="key-3",
+        EMBEDDING_NEXT_BASE_URL="https://next.example",
         JWT_AUDIENCE="kb",
         JWT_ISSUER="https://issuer.example/",
         KB_SEARCH_DEFAULT_LIMIT="20",
@@ -90,6 +95,14 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert embedding.gemini_api_key is not None
     assert embedding.gemini_api_key.get_secret_value() == "key-2"
     assert embedding.gemini_base_url == "https://gemini.example"
+    following = settings.next_embedding
+    assert (following.provider, following.model, following.dimensions) == (
+        "gemini",
+        "gemini-embedding-001",
+        1536,
+    )
+    assert following.api_key is not None
+    assert (following.api_key.get_secret_value(), following.base_url) == ("key-3", "https://next.example")
     assert settings.jwt.secret is not None
     assert settings.jwt.secret.get_secret_value() == SECRET
     assert (settings.jwt.audience, settings.jwt.issuer) == ("kb", "https://issuer.example/")
@@ -283,3 +296,27 @@ def test_the_example_file_lists_every_setting_with_its_default() -> None:
             assert values[name] == ("on" if default else "off")
         else:
             assert values[name] == (f"{default:g}" if isinstance(default, float) else str(default))
+
+
+@pytest.mark.parametrize(
+    ("env", "reason"),
+    [
+        (
+            {"EMBEDDING_NEXT_MODEL": "x"},
+            "EMBEDDING_NEXT_MODEL: means nothing without EMBEDDING_NEXT_PROVIDER",
+        ),
+        ({"EMBEDDING_NEXT_DIMENSIONS": "8"}, "EMBEDDING_NEXT_DIMENSIONS: means nothing"),
+        ({"EMBEDDING_NEXT_API_KEY": "hidden"}, "EMBEDDING_NEXT_API_KEY: means nothing"),
+        ({"EMBEDDING_NEXT_PROVIDER": "openai"}, "EMBEDDING_NEXT_API_KEY: must be set"),
+        ({"EMBEDDING_NEXT_PROVIDER": "gemini", "OPENAI_API_KEY": "k"}, "EMBEDDING_NEXT_API_KEY: must be set"),
+    ],
+)
+def test_second_model_that_cannot_be_served_is_refused(env: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{reason}") as refusal:
+        load(**env)
+    assert "hidden" not in str(refusal.value)
+
+
+def test_second_model_may_use_the_key_of_its_provider() -> None:
+    settings = load(EMBEDDING_NEXT_PROVIDER="openai", OPENAI_API_KEY="key")
+    assert settings.next_embedding.provider == "openai"

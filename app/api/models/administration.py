@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -69,6 +69,65 @@ class SettingsPatch(BaseModel):
     def given(self) -> dict[str, Any]:
         """Only the fields that the caller gave, as plain values."""
         return self.model_dump(include=self.model_fields_set)
+
+
+class NewModelChange(BaseModel):
+    """A model to move to. What is left out of provider, model and dimensions, the only one that fits has."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"provider": "openai", "model": "text-embedding-3-small", "rate": 600}]
+        },
+    )
+
+    provider: Annotated[str, Field(min_length=1, max_length=50)] | None = None
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="A model that the operator has registered (`knowledge model add`) and serves."
+    )
+    dimensions: Annotated[int, Field(strict=True, ge=1, le=4000)] | None = None
+    rate: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = Field(
+        None, description="Entries to embed a minute; null: as many as the provider takes."
+    )
+    switch_at_overlap: Annotated[float, Field(strict=True, ge=0, le=1)] | None = Field(
+        0.0,
+        description="Switch by itself when the searches of both models have at least this share of their first ten"
+        " hits in common; null: wait for POST /admin/reembed/switch.",
+    )
+
+
+class ComparisonModel(BaseModel):
+    """What searches with both models have in common, over some of the tenant's own queries, else titles of entries."""
+
+    queries: int
+    source: Literal["queries", "titles"]
+    overlap: float = Field(description="Mean share of the first ten hits that both bring.")
+    semantic_overlap: float = Field(description="The same of the semantic leg alone.")
+    same: int = Field(description="Queries whose first ten hits are the same.")
+    empty: int = Field(description="Queries for which only the old model's semantic leg brings anything.")
+
+
+class ModelChangeModel(BaseModel):
+    """A change of model, and how far it has come."""
+
+    state: Literal["filling", "ready", "switched", "dropping"]
+    old: ModelInfo
+    new: ModelInfo
+    rate: int | None
+    switch_at_overlap: float | None
+    entries: int
+    waiting: int = Field(
+        description="Entries whose vectors of the model that is not in use are still to be made."
+    )
+    refused: int = Field(description="Entries that the provider of that model refuses.")
+    progress: float
+    served: bool = Field(
+        description="Whether this service has a provider of that model; the work waits if not."
+    )
+    comparison: ComparisonModel | None
+    started_at: datetime
+    ready_at: datetime | None
+    switched_at: datetime | None
 
 
 class AuditModel(BaseModel):

@@ -1,11 +1,19 @@
 -- name: enqueue
-insert into jobs (tenant_id, id, kind, subject, run_at)
-values (:tenant_id, :id, :kind, :subject, clock_timestamp() + :delay::interval)
-on conflict (tenant_id, kind, subject) where state = 'queued'
-do update set run_at = least(jobs.run_at, excluded.run_at);
+-- The notification goes out with the commit. It is a hint and carries nothing: workers that miss it poll.
+with queued as (
+  insert into jobs (tenant_id, id, kind, subject, run_at, model_id)
+  values (:tenant_id, :id, :kind, :subject, clock_timestamp() + :delay::interval,
+          case when :needs_provider::boolean
+               then coalesce((select model_id from tenants where id = :tenant_id), 0) else 0 end)
+  on conflict (tenant_id, kind, subject) where state = 'queued'
+  do update set run_at = least(jobs.run_at, excluded.run_at), model_id = excluded.model_id
+  returning 1
+)
+select pg_notify('jobs', '') from queued where :delay::interval = interval '0';
 
 -- name: claim
-select tenant_id, id, kind, subject, attempts, fence from queue.claim_job(:kinds::text[], :lease::interval);
+select tenant_id, id, kind, subject, attempts, fence, lost, postponed
+  from queue.claim_job(:kinds::text[], :lease::interval);
 
 -- name: extend
 update jobs set lease_until = clock_timestamp() + :lease::interval
@@ -15,15 +23,28 @@ update jobs set lease_until = clock_timestamp() + :lease::interval
 delete from jobs where tenant_id = :tenant_id and id = :id and fence = :fence and state = 'running';
 
 -- name: release
--- Back into the queue, unless the same work was queued again meanwhile.
+-- Back into the queue, unless the same work was queued again meanwhile. A postponed job waits twice as long each
+-- time, up to :longest: should it be what the provider stumbles over, the others have the time between.
 with freed as (
   delete from jobs where tenant_id = :tenant_id and id = :id and fence = :fence and state = 'running' returning *
 )
-insert into jobs (tenant_id, id, kind, subject, attempts, fence, run_at, created_at)
+insert into jobs (tenant_id, id, kind, subject, attempts, fence, lost, postponed, model_id, run_at, created_at)
 select tenant_id, id, kind, subject, case when :counts::boolean then attempts else greatest(attempts - 1, 0) end, fence,
-       clock_timestamp() + :delay::interval, created_at
+       lost, case when :postpones::boolean then postponed + 1 else postponed end,
+       case when :needs_provider::boolean
+            then coalesce((select t.model_id from tenants t where t.id = freed.tenant_id), 0) else 0 end,
+       clock_timestamp() + case when :postpones::boolean
+                                then least(:delay::interval * 2 ^ least(postponed, 20),
+                                           greatest(:delay::interval, :longest::interval))
+                                else :delay::interval end,
+       created_at
   from freed
 on conflict (tenant_id, kind, subject) where state = 'queued' do nothing;
+
+-- name: pause
+-- Nobody is handed work that needs the job's model before then.
+update embedding_models set paused_until = greatest(paused_until, clock_timestamp() + :pause::interval)
+ where id = (select t.model_id from tenants t where t.id = :tenant_id);
 
 -- name: cancel
 delete from jobs where tenant_id = :tenant_id and kind = :kind and subject = :subject;

@@ -21,7 +21,13 @@ select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coales
        exists (select from vector_statistics v join tenants t on t.id = v.tenant_id and t.model_id = v.model_id
                 where v.tenant_id = :tenant_id and v.passages > :exact_limit and v.index_state <> 'ready') as vectors,
        exists (select from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
-                where p.tenant_id = :tenant_id and p.attempts < 5) as embeddings;
+                where p.tenant_id = :tenant_id and p.attempts < 5) as embeddings,
+       exists (select from model_changes c
+                where c.tenant_id = :tenant_id
+                  and (c.state <> 'ready'
+                       or exists (select from pending_embeddings p join tenants t on t.id = p.tenant_id
+                                   where p.tenant_id = :tenant_id and p.attempts < 5 and p.model_id <> t.model_id
+                                     and p.model_id in (c.from_model, c.to_model)))) as model_change;
 
 -- name: overview
 select (select coalesce(sum(entries), 0) from corpus_statistics where tenant_id = :tenant_id) as entries,
@@ -33,7 +39,8 @@ select (select coalesce(sum(entries), 0) from corpus_statistics where tenant_id 
        (select coalesce(json_object_agg(status, n), '{}')
           from (select status, count(*) as n from assets where tenant_id = :tenant_id group by status) t)
          as assets_by_status,
-       (select count(*) from pending_embeddings where tenant_id = :tenant_id) as pending_embeddings,
+       (select count(*) from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
+         where p.tenant_id = :tenant_id) as pending_embeddings,
        (select count(*) from jobs where tenant_id = :tenant_id) as jobs,
        (select count(*) from searches where tenant_id = :tenant_id and at > clock_timestamp() - interval '24 hours')
          as searches_24h,

@@ -1,0 +1,148 @@
+"""`knowledge reembed`: moving a tenant to another embedding model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from uuid import UUID
+
+import typer
+
+from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
+from app.cli.options import JsonOption, TenantOption, examples
+from app.cli.terminal import print_json, remark, show_progress
+from app.errors import InvalidInput, ModelChangeNotFound
+
+if TYPE_CHECKING:
+    from app.composition import Services
+    from app.knowledge.reembedding import ModelChange
+    from app.settings import Settings
+
+Action = Literal["start", "status", "switch", "back", "end"]
+POLL_SECONDS = 0.25
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `reembed`."""
+    app.command(
+        epilog=examples(
+            "knowledge reembed --tenant demo",
+            "knowledge reembed --tenant demo --rate 600 --by-hand",
+            "knowledge reembed switch --tenant demo",
+            "knowledge reembed back --tenant demo",
+            "knowledge reembed end --tenant demo",
+        )
+    )(reembed)
+
+
+def reembed(
+    tenant: TenantOption,
+    action: Annotated[
+        Action, typer.Argument(help="What to do; by default begin, or go on, and wait until it is done.")
+    ] = "start",
+    rate: Annotated[
+        int | None, typer.Option(min=1, help="Entries to embed a minute.", show_default="all it takes")
+    ] = None,
+    switch_at: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="Switch only if this share of the first ten hits stays the same; else wait."
+        ),
+    ] = 0.0,
+    by_hand: Annotated[
+        bool, typer.Option("--by-hand", help="Do not switch; `knowledge reembed switch` does.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Move a tenant to the other of the two models that EMBEDDING_* and EMBEDDING_NEXT_* name.
+
+    Set EMBEDDING_NEXT_* for every process of the service, then run `knowledge model add --next`, then this. The new
+    model's vectors are made while searches use the old ones; both are compared on the tenant's own queries; then the
+    tenant is switched at once. After Ctrl-C the work goes on in the service, and this command watches it again.
+    `back` switches to the old model for as long as its vectors are kept: until `end` removes those not in use.
+    """
+    settings = read_settings()
+    if action != "start" and (rate is not None or switch_at or by_hand):
+        raise InvalidInput.of("--rate, --switch-at, --by-hand", "are for the start only")
+    change = run_async(_act(settings, tenant, action, rate, None if by_hand else switch_at))
+    if as_json:
+        print_json({"state": "ended"} if change is None else change)
+    else:
+        for line in describe_change(tenant, change):
+            typer.echo(line)
+
+
+def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
+    """A change in a few lines."""
+    if change is None:
+        return [f"tenant {tenant}: the vectors that were not in use are removed"]
+    old, new = (f"{m.provider}/{m.name} ({m.dimensions})" for m in (change.old, change.new))
+    lines = [
+        f"tenant {tenant}, {old} to {new}: {change.state}, {change.progress:.0%} of {change.entries} entries"
+    ]
+    if change.refused:
+        lines.append(f"{change.refused} entries are refused by the provider and have no vector")
+    if not change.served:
+        lines.append(
+            "this service has no provider of the model that is not in use: set EMBEDDING_NEXT_PROVIDER"
+        )
+    if (found := change.comparison) is not None:
+        source = "queries of the tenant" if found["source"] == "queries" else "titles of its entries"
+        lines.append(
+            f"compared on {found['queries']} {source}: {found['overlap']:.0%} of the first ten hits are the same,"
+            f" {found['semantic_overlap']:.0%} by meaning alone"
+        )
+    if change.state == "ready":
+        lines.append(f"to switch: knowledge reembed switch --tenant {tenant}")
+    if change.state == "switched":
+        lines.append(
+            f"the old vectors are kept; to go back: knowledge reembed back --tenant {tenant};"
+            f" to remove them: knowledge reembed end --tenant {tenant}"
+        )
+    return lines
+
+
+async def _act(
+    settings: Settings, slug: str, action: Action, rate: int | None, switch_at: float | None
+) -> ModelChange | None:
+    async with open_tenant(settings, slug) as (services, tenant):
+        service = services.reembedding
+        match action:
+            case "status":
+                return await service.status(tenant.id)
+            case "switch" | "back":
+                return await service.switch(tenant.id, back=action == "back", actor=ACTOR)
+            case "end":
+                await service.end(tenant.id, actor=ACTOR)
+            case _:
+                await service.start(tenant.id, rate=rate, switch_at_overlap=switch_at, actor=ACTOR)
+        async with working(services):
+            return await _watch(services, tenant.id)
+
+
+async def _watch(services: Services, tenant_id: UUID) -> ModelChange | None:
+    """Wait until the change has come as far as it comes by itself; None: it is over."""
+    told = False
+    try:
+        change = await services.reembedding.status(tenant_id)
+        with show_progress("entries", change.entries) as report:
+            while not _rests(change):
+                await asyncio.sleep(POLL_SECONDS)
+                change = await services.reembedding.status(tenant_id)
+                report(min(change.entries, round(change.progress * change.entries)))
+                if not change.served and not told and change.state == "filling":
+                    told = True
+                    remark("this process has no provider of the new model; another may")
+    except ModelChangeNotFound:
+        return None
+    return change
+
+
+def _rests(change: ModelChange) -> bool:
+    found: Any = change.comparison
+    if change.state == "switched":
+        return not change.waiting
+    if change.state != "ready":
+        return False
+    by_itself = change.switch_at_overlap is not None and found["overlap"] >= change.switch_at_overlap
+    return not by_itself or bool(change.refused) or change.switched_at is not None

@@ -1,0 +1,106 @@
+-- name: lock_tenant
+-- Waits for those who are writing entries, whose foreign keys hold the tenant, and keeps others from beginning.
+select model_id from tenants where id = :tenant_id for update;
+
+-- name: start
+insert into model_changes (tenant_id, from_model, to_model, rate, switch_at)
+values (:tenant_id, :from_model, :to_model, :rate, :switch_at);
+
+-- name: adjust
+update model_changes set rate = :rate, switch_at = :switch_at where tenant_id = :tenant_id;
+
+-- name: fetch
+-- The change, and how far the model that is not in use has come: `other`.
+select c.from_model, c.to_model, c.state, c.rate, c.switch_at, c.visited, c.visited_all, c.comparison, c.started_at,
+       c.ready_at, c.switched_at, t.model_id as current, o.id as other,
+       (select coalesce(sum(entries), 0)::bigint from corpus_statistics s where s.tenant_id = :tenant_id) as entries,
+       (select count(*) from pending_embeddings p
+         where p.tenant_id = :tenant_id and p.model_id = o.id and p.attempts < 5) as waiting,
+       (select count(*) from pending_embeddings p
+         where p.tenant_id = :tenant_id and p.model_id = o.id and p.attempts >= 5) as refused,
+       coalesce(v.passages, 0) as passages, coalesce(v.index_state, 'none') as index_state
+  from model_changes c
+  join tenants t on t.id = c.tenant_id
+ cross join lateral (select case t.model_id when c.to_model then c.from_model else c.to_model end as id) o
+  left join vector_statistics v on v.tenant_id = c.tenant_id and v.model_id = o.id
+ where c.tenant_id = :tenant_id;
+
+-- name: visit
+-- The next entries, by id, are given the work of getting vectors of the model, where they have none.
+with next as materialized (
+  select e.id from entries e, model_changes c
+   where c.tenant_id = :tenant_id and e.tenant_id = :tenant_id and e.id > c.place order by e.id limit :limit
+), lacking as materialized (
+  -- Locked: an entry that is being deleted would be no entry any more once its row in the queue is written.
+  select e.id from entries e
+   where e.tenant_id = :tenant_id and e.id in (select id from next)
+     and not exists (select from embeddings k
+                      where k.tenant_id = :tenant_id and k.entry_id = e.id and k.model_id = :model_id)
+   order by e.id for key share of e
+), queued as (
+  insert into pending_embeddings (tenant_id, model_id, entry_id)
+  select :tenant_id, :model_id, l.id from lacking l on conflict do nothing
+)
+update model_changes c
+   set place = coalesce((select id from next order by id desc limit 1), c.place),
+       visited = c.visited + (select count(*) from next),
+       visited_all = (select count(*) from next) < :limit
+ where c.tenant_id = :tenant_id and c.state = 'filling' and not c.visited_all;
+
+-- name: declare_ready
+update model_changes set state = 'ready', ready_at = clock_timestamp(), comparison = :comparison::jsonb
+ where tenant_id = :tenant_id and state = 'filling' and to_model = :model_id;
+
+-- name: lags
+-- Entries that a search with the model would miss although the model in use finds them.
+select count(*) from pending_embeddings p join tenants t on t.id = p.tenant_id
+ where p.tenant_id = :tenant_id and p.model_id = :model_id and p.attempts < 5
+   and not exists (select from pending_embeddings q
+                    where q.tenant_id = :tenant_id and q.model_id = t.model_id and q.entry_id = p.entry_id);
+
+-- name: use_model
+update tenants set model_id = :model_id where id = :tenant_id;
+
+-- name: note_switch
+update model_changes set switched_at = clock_timestamp() where tenant_id = :tenant_id;
+
+-- name: begin_drop
+update model_changes set state = 'dropping' where tenant_id = :tenant_id;
+
+-- name: drop_batch
+delete from embeddings where tenant_id = :tenant_id and model_id = :model_id and (entry_id, passage) in (
+  select entry_id, passage from embeddings where tenant_id = :tenant_id and model_id = :model_id limit :limit);
+
+-- name: drop_pending
+delete from pending_embeddings where tenant_id = :tenant_id and model_id = :model_id;
+
+-- name: drop_statistics
+delete from vector_statistics where tenant_id = :tenant_id and model_id = :model_id;
+
+-- name: finish
+delete from model_changes where tenant_id = :tenant_id and state = 'dropping';
+
+-- name: others_at_work
+select count(*) from jobs
+ where tenant_id = :tenant_id and kind = 'reembed' and state = 'running' and lease_until > clock_timestamp();
+
+-- name: recent_queries
+-- Saved ones first, then those asked last, each once; receipts hold a query only where the tenant keeps them.
+select q.query
+  from (
+    select s.request ->> 'query' as query, 1 as place, s.created_at as at from saved_searches s where s.tenant_id = :tenant_id
+    union all
+    select r.receipt ->> 'query', 2, r.at
+      from (select receipt, at from searches where tenant_id = :tenant_id and receipt ? 'query'
+             order by at desc limit 1000) r
+  ) q
+ where q.query is not null
+ group by q.query order by min(q.place), max(q.at) desc limit :limit;
+
+-- name: sampled_titles
+-- What entries are about, in their own words: titles, and the beginning of the text where there is none. The hash makes
+-- it a sample of all entries, and the same one each time.
+select coalesce(e.title, substring(e.content from 1 for 120)) as query
+  from entries e
+ where e.tenant_id = :tenant_id and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+ order by e.title is null, md5(e.id::text) limit :limit;

@@ -1,0 +1,160 @@
+-- name: assets
+-- One JSON object a row, apart from the bytes.
+select a.id, a.byte_size, to_jsonb(a)::text as line
+  from (select id, external_id, name, media_type, byte_size, sha256, title, extracted_text, total_pages, tags, roles,
+               metadata, status, error, progress, generation, created_at, updated_at
+          from assets where tenant_id = :tenant_id order by id) a;
+
+-- name: original_part
+select translate(encode(substring(original from :start::integer for :length::integer), 'base64'), E'\n', '')
+  from assets where tenant_id = :tenant_id and id = :id;
+
+-- name: entries
+-- One JSON object a row; vectors of the model in use as pgvector's binary form, which loses nothing.
+select (to_jsonb(e)
+        || jsonb_build_object('accesses', coalesce((select a.accesses from access_counts a
+                                                     where a.tenant_id = :tenant_id and a.entry_id = e.id), 0))
+        || case when not :with_vectors::boolean then '{}' else jsonb_build_object('vectors', (
+             select coalesce(jsonb_agg(jsonb_build_object(
+                      'passage', k.passage, 'char_start', k.char_start, 'char_end', k.char_end,
+                      'vector', translate(encode(halfvec_send(k.embedding), 'base64'), E'\n', '')) order by k.passage), '[]')
+               from embeddings k
+              where k.tenant_id = :tenant_id and k.entry_id = e.id and k.model_id = :model_id)) end)::text as line
+  from (select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids, superseded_by_id,
+               is_verified, asset_id, chunk_index, metadata, language, expires_at, external_id, version, created_at,
+               updated_at
+          from entries where tenant_id = :tenant_id order by id) e;
+
+-- name: saved_searches
+select (to_jsonb(s) - 'tenant_id')::text as line from saved_searches s where tenant_id = :tenant_id order by id;
+
+-- name: feedback
+select (to_jsonb(f) - 'tenant_id')::text as line from feedback f
+ where tenant_id = :tenant_id order by search_id, entry_id, subject;
+
+-- name: same_asset
+-- The asset that a line stands for: by id, else by what makes it the same; `identical` says that nothing is to be done.
+select a.id, a.sha256 = r.sha256 and a.generation = r.generation and a.updated_at = r.updated_at as identical
+  from jsonb_populate_record(null::assets, :line::jsonb) r
+  join assets a on a.tenant_id = :tenant_id
+   and (a.id = r.id or a.external_id = r.external_id
+        or (r.external_id is null and a.external_id is null and a.sha256 = r.sha256))
+ order by a.id <> r.id limit 1 for update of a;
+
+-- name: put_asset
+insert into assets (tenant_id, id, external_id, name, media_type, byte_size, sha256, original, title, extracted_text,
+                    total_pages, tags, roles, metadata, status, error, progress, generation, created_at, updated_at)
+select :tenant_id, r.id, r.external_id, r.name, r.media_type, r.byte_size, r.sha256, :original, r.title,
+       r.extracted_text, r.total_pages, r.tags, r.roles, r.metadata, r.status, r.error, r.progress, r.generation,
+       r.created_at, r.updated_at
+  from jsonb_populate_record(null::assets, :line::jsonb) r
+on conflict (tenant_id, id) do update
+   set external_id = excluded.external_id, name = excluded.name, media_type = excluded.media_type,
+       byte_size = excluded.byte_size, sha256 = excluded.sha256, original = excluded.original, title = excluded.title,
+       extracted_text = excluded.extracted_text, total_pages = excluded.total_pages, tags = excluded.tags,
+       roles = excluded.roles, metadata = excluded.metadata, status = excluded.status, error = excluded.error,
+       progress = excluded.progress, generation = excluded.generation, created_at = excluded.created_at,
+       updated_at = excluded.updated_at;
+
+-- name: drop_chunks
+delete from entries where tenant_id = :tenant_id and asset_id = :id;
+
+-- name: same_entries
+-- What each line stands for, of the entries that are here: by id, else by what makes an entry the same.
+select r.id, same.id as present
+  from jsonb_populate_recordset(null::entries, :lines::jsonb) r
+ cross join lateral (
+   (select e.id from entries e where e.tenant_id = :tenant_id and e.id = r.id)
+   union all
+   (select e.id from entries e
+     where r.external_id is not null and e.tenant_id = :tenant_id and e.external_id = r.external_id)
+   union all
+   (select e.id from entries e
+     where r.asset_id is not null and e.tenant_id = :tenant_id and e.asset_id = r.asset_id
+       and e.chunk_index = r.chunk_index)
+   union all
+   (select e.id from entries e
+     where r.external_id is null and r.asset_id is null and e.tenant_id = :tenant_id
+       and e.content_hash = sha256(convert_to(r.content, 'UTF8')) and e.external_id is null and e.asset_id is null)
+   limit 1) same;
+
+-- name: update_entries
+-- Everything but what refers to entries that may still be to come.
+with given as (
+  select r.*, sha256(convert_to(r.content, 'UTF8')) as content_sha,
+         sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')) as text_sha
+    from jsonb_populate_recordset(null::entries, :lines::jsonb) r
+), present as materialized (
+  select e.id, e.text_hash from entries e
+   where e.tenant_id = :tenant_id and e.id in (select id from given) order by e.id for update
+)
+update entries e
+   set entry_type = g.entry_type, title = g.title, content = g.content, tags = g.tags, roles = g.roles,
+       confidence = g.confidence, scope = g.scope, source_ids = g.source_ids, is_verified = g.is_verified,
+       asset_id = g.asset_id, chunk_index = g.chunk_index, metadata = g.metadata, language = g.language,
+       expires_at = g.expires_at, external_id = g.external_id, content_hash = g.content_sha, text_hash = g.text_sha,
+       version = g.version, created_at = g.created_at, updated_at = g.updated_at,
+       parent_id = case when g.parent_id is not null then e.parent_id end,
+       superseded_by_id = case when g.superseded_by_id is not null then e.superseded_by_id end
+  from given g join present p on p.id = g.id
+ where e.tenant_id = :tenant_id and e.id = g.id
+   and (e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.source_ids, e.is_verified,
+        e.asset_id, e.chunk_index, e.metadata, e.language, e.expires_at, e.external_id, e.version, e.created_at,
+        e.updated_at, e.parent_id is not null and g.parent_id is null,
+        e.superseded_by_id is not null and g.superseded_by_id is null)
+       is distinct from
+       (g.entry_type, g.title, g.content, g.tags, g.roles, g.confidence, g.scope, g.source_ids, g.is_verified,
+        g.asset_id, g.chunk_index, g.metadata, g.language, g.expires_at, g.external_id, g.version, g.created_at,
+        g.updated_at, false, false)
+returning e.id, p.text_hash <> e.text_hash as text_changed;
+
+-- name: insert_entries
+insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, source_ids, is_verified,
+                     asset_id, chunk_index, metadata, language, expires_at, external_id, version, created_at, updated_at,
+                     content_hash, text_hash)
+select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.source_ids,
+       r.is_verified, r.asset_id, r.chunk_index, r.metadata, r.language, r.expires_at, r.external_id, r.version,
+       r.created_at, r.updated_at, sha256(convert_to(r.content, 'UTF8')),
+       sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8'))
+  from jsonb_populate_recordset(null::entries, :lines::jsonb) r;
+
+-- name: link_entries
+-- Parents and successors, where they are here; returns how many are not.
+with given as materialized (
+  select r.id, r.parent_id, r.superseded_by_id, r.source_ids, p.id as parent, s.id as successor
+    from jsonb_populate_recordset(null::entries, :lines::jsonb) r
+    left join entries p on p.tenant_id = :tenant_id and p.id = r.parent_id
+    left join entries s on s.tenant_id = :tenant_id and s.id = r.superseded_by_id
+), linked as (
+  update entries e set parent_id = g.parent, superseded_by_id = g.successor, source_ids = g.source_ids
+    from given g
+   where e.tenant_id = :tenant_id and e.id = g.id
+     and (e.parent_id, e.superseded_by_id, e.source_ids) is distinct from (g.parent, g.successor, g.source_ids)
+)
+select coalesce(sum((parent_id is not null and parent is null)::integer
+                    + (superseded_by_id is not null and successor is null)::integer), 0)::integer from given;
+
+-- name: set_accesses
+insert into access_counts as a (tenant_id, entry_id, accesses)
+select :tenant_id, u.id, u.accesses from unnest(:ids::uuid[], :accesses::bigint[]) u (id, accesses) order by u.id
+on conflict (tenant_id, entry_id) do update set accesses = excluded.accesses where a.accesses <> excluded.accesses;
+
+-- name: mark_lacking
+-- Those that have no vector of the tenant's model wait for it; returns them.
+insert into pending_embeddings (tenant_id, model_id, entry_id)
+select :tenant_id, t.model_id, i.id
+  from tenants t, unnest(:ids::uuid[]) i (id)
+ where t.id = :tenant_id
+   and not exists (select from embeddings k
+                    where k.tenant_id = :tenant_id and k.entry_id = i.id and k.model_id = t.model_id)
+on conflict do nothing;
+
+-- name: put_saved_search
+insert into saved_searches select (jsonb_populate_record(null::saved_searches,
+                                     :line::jsonb || jsonb_build_object('tenant_id', :tenant_id::uuid))).*
+on conflict do nothing;
+
+-- name: put_feedback
+insert into feedback select (jsonb_populate_record(null::feedback,
+                               :line::jsonb || jsonb_build_object('tenant_id', :tenant_id::uuid))).*
+on conflict do nothing;

@@ -1,0 +1,53 @@
+"""What becomes of the lines of an export, and why some are refused."""
+
+from __future__ import annotations
+
+import binascii
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+SHOWN = 10
+REFUSALS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError, ValueError, KeyError, TypeError)
+"""Failures that are the line's own fault."""
+
+
+@dataclass(slots=True)
+class Restored:
+    """What became of the lines; entries unless it says otherwise. `failures` has the first few, with their lines."""
+
+    lines: int = 0
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    assets: int = 0
+    failed: int = 0
+    dropped_references: int = 0
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """All counts but that of the lines."""
+        names = ("created", "updated", "unchanged", "assets", "failed", "dropped_references")
+        return {name: getattr(self, name) for name in names}
+
+    def fail(self, line: int, reason: str) -> None:
+        """Note a line that was refused."""
+        self.failed += 1
+        if len(self.failures) < SHOWN:
+            self.failures.append({"line": line, "error": reason})
+
+
+def describe_refusal(error: Exception) -> str:
+    """Why a line was refused, without any of its content."""
+    match error:
+        case asyncpg.ForeignKeyViolationError():
+            return "belongs to something that is not here"
+        case asyncpg.UniqueViolationError():
+            return "stands for something that another entry or asset is already"
+        case asyncpg.CheckViolationError() | asyncpg.NotNullViolationError():
+            return f"breaks a rule of the table: {error.constraint_name or error.column_name}"
+        case binascii.Error() | asyncpg.DataError() | KeyError() | TypeError():
+            return "has a field that cannot be read"
+        case _:
+            return str(error)

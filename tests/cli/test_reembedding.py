@@ -1,0 +1,75 @@
+"""Moving a tenant to another model from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.embedded import EmbeddedPostgres
+from tests.cli.conftest import CommandLine, write_lines
+from tests.embedded.observation import FAST
+
+
+@pytest.fixture
+def own_data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A database of the test's own: once a tenant is on another model, every command needs it."""
+    data_dir = tmp_path / "data"
+    with EmbeddedPostgres(data_dir, settings=FAST):
+        monkeypatch.setenv("KB_DATA_DIR", str(data_dir))
+        yield
+
+
+@pytest.fixture
+def two_models(knowledge: CommandLine, own_data_dir: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mock of 768 dimensions, and registered beside it the one of 32."""
+    monkeypatch.setenv("EMBEDDING_NEXT_PROVIDER", "mock")
+    monkeypatch.setenv("EMBEDDING_NEXT_DIMENSIONS", "32")
+    refused = knowledge("tenant", "create", "early")
+    assert refused.err == (
+        "error: EMBEDDING_NEXT_PROVIDER: the model mock/text-hash with 32 dimensions is not registered;"
+        " run: knowledge model add --next\n"
+    )
+    added = knowledge.succeed("model", "add", "--next")
+    assert added.out == "registered mock/text-hash, 32 dimensions (number 2)\n"
+
+
+def test_tenant_moves_goes_back_and_moves_again(
+    knowledge: CommandLine, two_models: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knowledge.succeed("tenant", "create", "mover")
+    lines = [{"content": f"berth {n}", "title": f"Title {n}"} for n in range(20)]
+    knowledge.succeed("import", str(write_lines(tmp_path / "a.jsonl", lines)), "-t", "mover")
+    assert "no change of model" in knowledge("reembed", "status", "-t", "mover").err
+
+    held = knowledge.succeed("reembed", "-t", "mover", "--by-hand", "--json").json
+    assert (held["state"], held["progress"], held["comparison"]["queries"]) == ("ready", 1, 20)
+    shown = knowledge.succeed("reembed", "switch", "-t", "mover").out
+    assert shown.startswith("tenant mover, mock/text-hash (768) to mock/text-hash (32): switched, 100% of 20")
+    assert "to go back: knowledge reembed back --tenant mover" in shown
+    assert knowledge.succeed("reembed", "back", "-t", "mover", "--json").json["state"] == "ready"
+    ended = knowledge.succeed("reembed", "end", "-t", "mover")
+    assert ended.out == "tenant mover: the vectors that were not in use are removed\n"
+
+    straight = knowledge.succeed("reembed", "-t", "mover", "--rate", "100000").out
+    assert "switched, 100% of 20 entries" in straight
+    assert "compared on 20 titles of its entries: " in straight
+    found = knowledge.succeed("search", "berth 7", "-t", "mover", "--mode", "semantic", "--json").json
+    assert found["metadata"]["degraded"] == []
+    checks = knowledge.succeed("doctor", "--json").json
+    assert [c["status"] for c in checks if c["check"] in ("model", "provider")] == ["ok"] * 4
+
+    monkeypatch.delenv("EMBEDDING_NEXT_PROVIDER")
+    monkeypatch.delenv("EMBEDDING_NEXT_DIMENSIONS")
+    refused = knowledge("search", "berth", "-t", "mover")
+    assert (refused.status, refused.err.count("\n")) == (1, 1)
+    assert "tenant mover has vectors of mock/text-hash with 32 dimensions" in refused.err
+
+
+def test_move_without_a_second_model_says_what_to_set(knowledge: CommandLine, tenant: str) -> None:
+    result = knowledge("reembed", "-t", tenant)
+    assert (result.status, result.err) == (
+        1,
+        "error: model: this service serves no other model; set EMBEDDING_NEXT_PROVIDER\n",
+    )

@@ -1,0 +1,184 @@
+"""Postgres killed during uploads: what was acknowledged is indexed, once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.bootstrap import SERVICE, create_roles, prepare
+from app.composition import Services, build_services
+from app.db.session import Database
+from app.embedded import EmbeddedPostgres
+from app.embeddings.mock import MockProvider
+from app.errors import DatabaseUnavailable
+from app.knowledge.assets import Upload
+from app.knowledge.tenants import Tenant
+from tests.db.cluster import MODEL, PASSWORDS, TestDatabase, connected
+from tests.durability.files import FileSource
+from tests.durability.stock import assert_nothing_left_over, read_stock, wait_until_settled
+from tests.durability.test_killed_workers import index_in_peace
+from tests.durability.worker_process import WorkerProcess
+from tests.embedded.observation import find_postmaster
+
+log = logging.getLogger("tests.durability")
+
+# The system keeps what was written when only processes die; commits are waited for, as they are in service.
+SETTINGS = {"fsync": "off"}
+SETTLING_SECONDS = 120.0
+UPLOADERS = 3
+
+
+class Server:
+    """A Postgres of its own that is killed again and again."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._postgres = EmbeddedPostgres(data_dir, settings=SETTINGS)
+        self.kills = 0
+
+    async def start(self) -> TestDatabase:
+        address = await asyncio.to_thread(self._postgres.start)
+        await create_roles(address.dsn(), PASSWORDS)
+        async with connected(address.dsn(database="postgres")) as superuser:
+            await superuser.execute("create database killed owner kb_migrator")
+        self.database = TestDatabase("killed", address)
+        async with connected(self.database.superuser_dsn) as superuser:
+            await superuser.execute("create extension vector")
+        await prepare(self.database.admin_dsn, service_role=SERVICE, model=MODEL)
+        return self.database
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self._postgres.stop)
+
+    async def kill_backend(self, chance: random.Random) -> None:
+        """Kill one connection's process: Postgres ends all others, and recovers."""
+        async with connected(self.database.superuser_dsn) as superuser:
+            assert await superuser.fetchval("show synchronous_commit") == "on"
+            found = await superuser.fetch(
+                "select pid from pg_stat_activity where datname = 'killed' and usename = 'kb_service'"
+            )
+        if found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(chance.choice(found)["pid"], signal.SIGKILL)
+                self.kills += 1
+
+    async def kill_postmaster(self) -> None:
+        """Kill the server itself; its supervisor starts it again, five times."""
+        find_postmaster(self._data_dir).kill()
+        self.kills += 1
+
+    async def wait_until_back(self) -> None:
+        async with asyncio.timeout(SETTLING_SECONDS):
+            while True:
+                try:
+                    async with connected(self.database.superuser_dsn) as superuser:
+                        await superuser.fetchval("select 1")
+                    return
+                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                    await asyncio.sleep(0.05)
+
+
+class Uploader:
+    """Uploads one file after the other, each until it is acknowledged."""
+
+    def __init__(self, services: Services, tenant: Tenant, source: FileSource) -> None:
+        self._services = services
+        self._tenant = tenant
+        self._source = source
+        self.acknowledged: list[Upload] = []
+        self.refusals = 0
+
+    async def run(self) -> None:
+        while True:
+            file = self._source.make()
+            while True:
+                try:
+                    await self._services.assets.upload(self._tenant.id, file)
+                except DatabaseUnavailable:
+                    self.refusals += 1
+                    await asyncio.sleep(0.05)
+                else:
+                    break
+            self.acknowledged.append(file)
+            await asyncio.sleep(0.3)
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    server = Server(tmp_path / "data")
+    await server.start()
+    yield server
+    await server.stop()
+
+
+async def kill_during_uploads(server: Server, kills: int, seed: int) -> int:
+    """Returns how many uploads were acknowledged."""
+    chance = random.Random(seed)  # noqa: S311 (no secret)
+    dsn = server.database.service_dsn
+    database = Database(dsn, pool_size=5)
+    services = await build_services(database, MockProvider(MODEL))
+    tenant = await services.tenants.create("disturbed", actor="test")
+    source = FileSource(seed)
+    uploaders = [Uploader(services, tenant, source) for _ in range(UPLOADERS)]
+    running = [asyncio.create_task(uploader.run()) for uploader in uploaders]
+    with WorkerProcess(dsn) as first, WorkerProcess(dsn) as second:
+        while server.kills < kills:
+            await asyncio.sleep(chance.uniform(0.1, 0.8))
+            if server.kills % 2:
+                await server.kill_postmaster()
+            else:
+                await server.kill_backend(chance)
+            await server.wait_until_back()
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
+        async with connected(server.database.superuser_dsn) as superuser:
+            await wait_until_settled(superuser, tenant.id, SETTLING_SECONDS)
+            await assert_nothing_left_over(superuser, tenant.id)
+            first.kill()
+            second.kill()
+            files = [file for uploader in uploaders for file in uploader.acknowledged]
+            log.info(
+                "%d kills, %d uploads acknowledged, %d refused meanwhile",
+                server.kills, len(files), sum(uploader.refusals for uploader in uploaders),
+            )  # fmt: skip
+            await assert_same_as_undisturbed(services, superuser, tenant, files)
+    await services.journal.close()
+    await database.close()
+    return len(files)
+
+
+async def assert_same_as_undisturbed(
+    services: Services, superuser: asyncpg.Connection[asyncpg.Record], tenant: Tenant, files: list[Upload]
+) -> None:
+    acknowledged = {file.name for file in files}
+    stock = await read_stock(superuser, tenant.id)
+    there = [asset[0] for asset in stock["assets"]]
+    assert acknowledged <= set(there)
+    assert len(there) == len(set(there))
+    # The last file of each uploader may have been kept although nobody was told.
+    assert len(there) <= len(acknowledged) + UPLOADERS
+    undisturbed = await index_in_peace(services, "undisturbed", files)
+    expected = await read_stock(superuser, undisturbed.id)
+    for kind, rows in expected.items():
+        assert [row for row in stock[kind] if row[0] in acknowledged] == rows
+    assert all("indexed" in asset for asset in stock["assets"])
+
+
+async def test_uploads_survive_a_killed_connection_and_a_killed_server(server: Server) -> None:
+    assert await kill_during_uploads(server, kills=2, seed=11) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12, 17))
+async def test_uploads_survive_eight_kills_of_postgres(server: Server, seed: int) -> None:
+    assert await kill_during_uploads(server, kills=8, seed=seed) > 8

@@ -1,0 +1,208 @@
+"""What a worker does when files, providers, parsers or the database fail under its hands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from app.documents.parsed import ParseLimits
+from app.embeddings.failures import InputRefused
+from app.embeddings.provider import Vector
+from app.errors import EmbeddingUnavailable
+from app.knowledge.assets import Upload
+from app.knowledge.ingestion import Ingestion
+from app.knowledge.lease import Lease
+from app.knowledge.tenants import Tenant
+from app.knowledge.worker import MAX_LOST, MAX_POSTPONED
+from tests.db.cluster import MODEL, connected
+from tests.knowledge.conftest import RunJobs
+from tests.knowledge.provider import FailingProvider
+from tests.knowledge.workers import (
+    Bench,
+    find_parser,
+)
+
+
+async def test_rate_limit_pauses_the_work_that_needs_the_provider(
+    bench: Bench, other_tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    first = await bench.upload()
+    for n in range(3):
+        await bench.services.assets.upload(other_tenant.id, Upload("b.md", f"Text {n}.".encode()))
+    bench.provider.error = EmbeddingUnavailable("mock", "rate limit reached (HTTP 429)", retry_after=120.0)
+    worker = bench.make_worker()
+    assert await worker.run_once()
+    bench.provider.error = None
+    assert not await worker.run_once(), "no other file is tried in vain"
+    assert bench.provider.documents == []
+    assert [job["attempts"] for job in await bench.jobs()] == [0, 0, 0, 0]
+    async with connected(bench.superuser_dsn) as superuser:
+        pause = await superuser.fetchval("select paused_until - clock_timestamp() from embedding_models")
+    assert timedelta(seconds=60) < pause < timedelta(seconds=121)
+    await run_jobs()
+    assert (await bench.get(first)).status == "indexed"
+    assert await bench.jobs() == []
+
+
+async def test_provider_that_asks_for_a_day_is_asked_again_sooner(bench: Bench) -> None:
+    await bench.upload()
+    bench.provider.error = EmbeddingUnavailable("mock", "quota", retry_after=86_400.0)
+    assert await bench.make_worker().run_once()
+    async with connected(bench.superuser_dsn) as superuser:
+        assert await superuser.fetchval("select paused_until - clock_timestamp() from embedding_models") < (
+            timedelta(minutes=16)
+        )
+
+
+async def test_provider_missing_in_one_process_pauses_nothing(bench: Bench, run_jobs: RunJobs) -> None:
+    asset_id = await bench.upload()
+    without = Ingestion(bench.services.database, {}, bench.services.tenants)
+    assert await bench.make_worker(ingestion=without).run_once()
+    async with connected(bench.superuser_dsn) as superuser:
+        assert await superuser.fetchval("select paused_until from embedding_models") is None
+    await run_jobs()
+    assert (await bench.get(asset_id)).status == "indexed"
+
+
+async def test_file_whose_text_the_provider_refuses_fails_at_once_and_can_be_retried(
+    bench: Bench, run_jobs: RunJobs
+) -> None:
+    asset_id = await bench.upload()
+    bench.provider.error = InputRefused("mock", "input refused (HTTP 400)")
+    assert await run_jobs() == 1
+    asset = await bench.get(asset_id)
+    assert (asset.status, asset.error) == (
+        "failed",
+        "the embedding provider refuses the text: input refused (HTTP 400)",
+    )
+    bench.provider.error = None
+    await bench.services.assets.retry(bench.tenant.id, asset_id)
+    await run_jobs()
+    assert (await bench.get(asset_id)).status == "indexed"
+
+
+class StumblingProvider(FailingProvider):
+    """Answers for everything but the text of one file, as a provider with a fault of its own does."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        if any("Boats" in text for text in texts):
+            raise EmbeddingUnavailable("mock", "server error (HTTP 500)", attempts=3)
+        return await super().embed_documents(texts)
+
+
+async def test_file_that_the_provider_stumbles_over_for_hours_fails_in_the_end(
+    bench: Bench, run_jobs: RunJobs
+) -> None:
+    asset_id = await bench.upload()
+    stumbling = bench.make_ingestion(StumblingProvider(MODEL))
+    assert await bench.make_worker(ingestion=stumbling).run_once()
+    assert (await bench.get(asset_id)).status == "processing"
+    due = "update jobs set run_at = now(), postponed = $1"
+    for ingestion, status in ((bench.make_ingestion(), "processing"), (stumbling, "failed")):
+        bench.provider.down = True
+        await bench.change(due, MAX_POSTPONED)
+        await bench.change("update embedding_models set paused_until = null")
+        assert await bench.make_worker(ingestion=ingestion).run_once()
+        assert (await bench.get(asset_id)).status == status, "an outage alone fails no file"
+    assert (await bench.get(asset_id)).error == "the embedding provider fails at it: server error (HTTP 500)"
+
+
+async def test_file_that_kills_its_parser_fails_after_three_tries_with_the_reason(
+    bench: Bench, run_jobs: RunJobs
+) -> None:
+    bench.limits = ParseLimits(seconds=0.01)
+    asset_id = await bench.upload()
+    worker = bench.make_worker()
+    for attempt in (1, 2, 3):
+        assert (await bench.get(asset_id)).error is None
+        await bench.change("update jobs set run_at = now()")
+        assert await worker.run_once()
+        assert [job["attempts"] for job in await bench.jobs()] == [attempt] * (attempt < 3)
+    asset = await bench.get(asset_id)
+    assert (asset.status, asset.error) == ("failed", "the file takes more than 0.01 s to read")
+    retried = await bench.services.assets.retry(bench.tenant.id, asset_id)
+    assert (retried.status, retried.error, retried.progress) == ("pending", None, 0)
+    assert await run_jobs() == 1
+    assert (await bench.get(asset_id)).status == "indexed"
+
+
+async def test_file_whose_parser_is_killed_once_is_read_the_second_time(bench: Bench) -> None:
+    asset_id = await bench.upload()
+    worker = bench.make_worker()
+    working = asyncio.create_task(worker.run_once())
+    (await find_parser()).kill()
+    assert await working
+    assert [(job["state"], job["attempts"]) for job in await bench.jobs()] == [("queued", 1)]
+    await bench.change("update jobs set run_at = now()")
+    assert await worker.run_once()
+    assert (await bench.get(asset_id)).status == "indexed"
+
+
+async def test_file_that_many_workers_died_with_fails_and_can_be_retried(
+    bench: Bench, run_jobs: RunJobs
+) -> None:
+    asset_id = await bench.upload()
+    await bench.change("update jobs set lost = $1", MAX_LOST)
+    assert await run_jobs() == 1
+    asset = await bench.get(asset_id)
+    assert asset.status == "failed"
+    assert asset.error == f"the service was stopped {MAX_LOST} times while it processed the file"
+    await bench.services.assets.retry(bench.tenant.id, asset_id)
+    await run_jobs()
+    assert (await bench.get(asset_id)).status == "indexed"
+
+
+async def test_failure_of_an_old_version_does_not_fail_the_new(bench: Bench, run_jobs: RunJobs) -> None:
+    asset_id = await bench.upload(Upload("a.md", b"Old.", external_id="a"))
+    job_lease: list[Lease] = []
+
+    class Late(Ingestion):
+        async def ingest(self, job: Any, lease: Lease) -> None:
+            lease.follow(asset_id, 1)
+            job_lease.append(lease)
+            await bench.upload(Upload("a.md", b"New.", external_id="a"))
+            raise InputRefused("mock", "told to")
+
+    late = Late(bench.services.database, {1: bench.provider}, bench.services.tenants)
+    assert await bench.make_worker(ingestion=late).run_once()
+    assert job_lease
+    asset = await bench.get(asset_id)
+    assert (asset.status, asset.error, asset.generation) == ("pending", None, 2)
+    await run_jobs()
+    assert (await bench.get(asset_id)).status == "indexed"
+
+
+async def test_lost_database_connections_use_up_no_try(bench: Bench) -> None:
+    asset_id = await bench.upload()
+    go_on = bench.provider.hold_next_call()
+    worker = bench.make_worker()
+    working = asyncio.create_task(worker.run_once())
+    await bench.provider.entered.wait()
+    await bench.change(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and usename = 'kb_service'"
+    )
+    go_on.set()
+    assert await working
+    assert [(j["state"], j["attempts"], j["lost"]) for j in await bench.jobs()] == [("queued", 0, 0)]
+    await bench.change("update jobs set run_at = now()")
+    assert await worker.run_once()
+    assert (await bench.get(asset_id)).status == "indexed"
+
+
+async def test_long_work_on_entries_gives_way_to_others(bench: Bench, run_jobs: RunJobs) -> None:
+    bench.provider.down = True
+    drafts = [{"content": f"Boat number {n} lies in the harbour."} for n in range(130)]
+    await bench.services.entries.create_many(bench.tenant.id, drafts)
+    bench.provider.down = False
+    await bench.change("update jobs set run_at = now()")
+    worker = bench.make_worker(slice=0.0)
+    pending = [130]
+    while pending[-1]:
+        assert await worker.run_once()
+        pending.append((await bench.services.administration.stats(bench.tenant.id))["pending_embeddings"])
+    assert pending == [130, 66, 2, 0]
+    await run_jobs()
+    assert await bench.jobs() == []
