@@ -56,7 +56,14 @@ async def test_attack_ends_with_a_reason(attack: Attack) -> None:
         await parse_document(attack.data, attack.name, limits)
 
 
-@pytest.mark.parametrize("attack", [*ATTACKS, *HARMLESS], ids=lambda attack: attack.title)
+# Every fifth by default, all of them in the slow suite.
+COSTED = [
+    pytest.param(attack, id=attack.title, marks=[] if place % 5 == 0 else pytest.mark.slow)
+    for place, attack in enumerate([*ATTACKS, *HARMLESS])
+]
+
+
+@pytest.mark.parametrize("attack", COSTED)
 def test_attack_costs_no_more_than_the_limits(attack: Attack) -> None:
     cost = measure_child(attack.data, attack.name, LIMITS)
     assert cost.peak_bytes <= LIMITS.memory_bytes

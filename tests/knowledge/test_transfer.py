@@ -260,6 +260,7 @@ async def test_line_cannot_choose_its_tenant(
     assert len(await rows(superuser_dsn, "entries", other_tenant)) == 1
 
 
+@pytest.mark.slow
 async def test_export_and_restoration_take_no_more_memory_for_more_entries(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
