@@ -167,11 +167,6 @@ async def check_database(service_dsn: str) -> None:
         await connection.close()
 
 
-async def find_model(database: Database, model: EmbeddingModel) -> int:
-    """The number of a registered model that all tenants use. Raises ConfigurationError."""
-    return (await find_models(database, [model]))[0]
-
-
 async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> list[int]:
     """The numbers of the registered models that are served. Raises ConfigurationError for one that is not registered,
     and for a tenant whose vectors are of none of them: its searches would find nothing by meaning."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,37 +14,21 @@ import orjson
 from app.cli.execution import ACTOR
 from app.composition import Services
 from app.errors import EntryNotFound
+from app.knowledge.restored import Outcome
 
 BATCH = 500
-SHOWN = 10
 REFERENCES = ("parent_id", "source_ids", "superseded_by_id")
 
 Report = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class Imported:
-    """What became of the lines; the first few failures with their line and reason."""
+class Imported(Outcome):
+    """What became of the lines of a file of entries."""
 
-    lines: int = 0
-    created: int = 0
-    updated: int = 0
-    unchanged: int = 0
+    COUNTED = ("created", "updated", "unchanged", "skipped_empty", "failed", "dropped_references")
+
     skipped_empty: int = 0
-    dropped_references: int = 0
-    failed: int = 0
-    failures: list[dict[str, Any]] = field(default_factory=list)
-
-    def counts(self) -> dict[str, int]:
-        """The counts that are worth a word."""
-        names = ("created", "updated", "unchanged", "skipped_empty", "failed", "dropped_references")
-        return {name: getattr(self, name) for name in names}
-
-    def fail(self, line: int, reason: str) -> None:
-        """Note a line that was refused."""
-        self.failed += 1
-        if len(self.failures) < SHOWN:
-            self.failures.append({"line": line, "error": reason})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from app.knowledge.fusion import Candidate, LegHit
+from app.knowledge.fusion import Candidate, keyword_scale
 from app.knowledge.plan import Legs, Plan
 from app.knowledge.query import quoted_phrases
 
@@ -18,14 +17,13 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
     keyword_score/keyword_scale; a score is the sum of the terms, times the boosts. Diversity reorders, no more.
     """
     query = plan.query
+    scale = keyword_scale((hit.value for hit in legs.keyword or ()), legs.best_keyword_score)
     return {
         "mode": query.mode,
         "fusion": plan.fusion,
         "weights": {"semantic": plan.weights.semantic, "keyword": plan.weights.keyword},
         "rrf_k": query.rrf_k,
-        "keyword_scale": _word_scale(legs.keyword, legs.best_keyword_score)
-        if plan.fusion == "score"
-        else None,
+        "keyword_scale": scale if scale and plan.fusion == "score" else None,
         "boost": list(query.boost),
         "diversity": query.diversity,
         "similarity_threshold": plan.threshold,
@@ -72,9 +70,3 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
             for place, c in enumerate(page, 1)
         ],
     }
-
-
-def _word_scale(keyword: Sequence[LegHit] | None, full_match: float) -> float | None:
-    """What score fusion divides BM25 scores by; None where words found nothing."""
-    best = max((hit.value for hit in keyword or ()), default=0.0)
-    return math.sqrt(best * max(full_match, best)) or None

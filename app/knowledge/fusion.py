@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -86,13 +86,18 @@ def score_fusion(candidates: Sequence[Candidate], weights: Weights, full_match: 
     a strong one aside. The cosine is also taken for entries that only words found. A negative cosine counts as 0,
     an absent leg adds nothing. After the convex combination of Bruch, Gai and Ingber (ACM TOIS 2023).
     """
-    best = max((c.keyword_score for c in candidates if c.keyword_score is not None), default=0.0)
-    scale = math.sqrt(best * max(full_match, best))
+    scale = keyword_scale((c.keyword_score for c in candidates if c.keyword_score is not None), full_match)
     for c in candidates:
         cosine = c.cosine if c.cosine is not None else c.similarity
         c.semantic_term = weights.semantic * max(cosine or 0.0, 0.0)
         c.keyword_term = weights.keyword * (c.keyword_score or 0.0) / scale if scale else 0.0
         c.score = c.semantic_term + c.keyword_term
+
+
+def keyword_scale(scores: Iterable[float], full_match: float) -> float:
+    """What score fusion divides BM25 scores by; 0 where words found nothing."""
+    best = max(scores, default=0.0)
+    return math.sqrt(best * max(full_match, best))
 
 
 def apply_boosts(candidates: Sequence[Candidate], factors: Mapping[UUID, Mapping[str, float]]) -> None:

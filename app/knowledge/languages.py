@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import threading
+from collections.abc import Callable, Mapping
+
+from Stemmer import Stemmer
+
+WORD = re.compile(r"[^\W_]+")
+"""A word of a text: letters and digits."""
 
 SNOWBALL: Mapping[str, str] = {
     name: name
@@ -16,3 +23,17 @@ SNOWBALL: Mapping[str, str] = {
 
 LANGUAGES: tuple[str, ...] = ("simple", *SNOWBALL)
 """What `language` may be: those that Postgres 16 ships; the check on the entries table names the same."""
+
+_stemmers = threading.local()
+
+
+def find_stemmer(language: str) -> Callable[[str], str]:
+    """What makes the stem of a word in small letters; kept for each thread, since they are not safe to share."""
+    name = SNOWBALL.get(language)
+    if name is None:
+        return str
+    known: dict[str, Stemmer] = _stemmers.__dict__.setdefault("known", {})
+    if name not in known:
+        known[name] = Stemmer(name)
+    stem: Callable[[str], str] = known[name].stemWord
+    return stem

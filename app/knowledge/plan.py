@@ -59,6 +59,10 @@ class Legs:
     failure: EmbeddingUnavailable | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def words_sought(self, query: str) -> str:
+        """The query with what misspelt words of it were taken for."""
+        return " ".join((query, *self.corrections.values()))
+
 
 def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefaults) -> Plan:
     """Settle weights, threshold, fusion and depth. Raises InvalidInput for what only the tenant can judge."""

@@ -18,6 +18,7 @@ from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable
 from app.knowledge import boosts
 from app.knowledge.diversity import diversify
+from app.knowledge.embedding import find_provider
 from app.knowledge.fusion import (
     Candidate,
     LegHit,
@@ -99,12 +100,8 @@ class Ranker:
             legs.vector = (vector / np.linalg.norm(vector)).astype(np.float32)
             return
         started = time.perf_counter()
-        provider = self._providers.get(plan.tenant.space.model_id)
         try:
-            if provider is None:
-                raise EmbeddingUnavailable(
-                    plan.tenant.model.provider, "no provider for the tenant's model", attempts=0
-                )
+            provider = find_provider(self._providers, plan.tenant)
             legs.vector = await provider.embed_query(plan.query.query)
         except EmbeddingUnavailable as error:
             legs.failure = error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import asyncpg
 
@@ -14,28 +14,37 @@ REFUSALS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError, ValueE
 
 
 @dataclass(slots=True)
-class Restored:
-    """What became of the lines; entries unless it says otherwise. `failures` has the first few, with their lines."""
+class Outcome:
+    """What became of the lines of a file. `failures` has the first few, with their line and reason."""
+
+    COUNTED: ClassVar[tuple[str, ...]]
 
     lines: int = 0
     created: int = 0
     updated: int = 0
     unchanged: int = 0
-    assets: int = 0
-    failed: int = 0
     dropped_references: int = 0
+    failed: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        """All counts but that of the lines."""
-        names = ("created", "updated", "unchanged", "assets", "failed", "dropped_references")
-        return {name: getattr(self, name) for name in names}
+        """The counts that are worth a word."""
+        return {name: getattr(self, name) for name in self.COUNTED}
 
     def fail(self, line: int, reason: str) -> None:
         """Note a line that was refused."""
         self.failed += 1
         if len(self.failures) < SHOWN:
             self.failures.append({"line": line, "error": reason})
+
+
+@dataclass(slots=True)
+class Restored(Outcome):
+    """What became of the lines of an export; counts are of entries unless they say otherwise."""
+
+    COUNTED = ("created", "updated", "unchanged", "assets", "failed", "dropped_references")
+
+    assets: int = 0
 
 
 def describe_refusal(error: Exception) -> str:

@@ -69,7 +69,7 @@ class KnowledgeSearchService:
         async with self._ranker.run(plan) as ranked:
             legs, ranking = ranked.legs, ranked.candidates
             log.debug("search %s: %d candidates ranked", search_id, len(ranking))
-            words = " ".join((query.query, *legs.corrections.values()))
+            words = legs.words_sought(query.query)
             page = ranking[: query.limit]
             hits = await hydrate(ranked.session, plan.tenant, query, words, page, legs.vector)
             suggestions = [] if hits else await suggest(ranked.session, query)
@@ -101,7 +101,7 @@ class KnowledgeSearchService:
         plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
         async with self._ranker.run(plan) as ranked:
             legs, ranking = ranked.legs, ranked.candidates
-            words = " ".join((query.query, *legs.corrections.values()))
+            words = legs.words_sought(query.query)
             verdict = await db.fetch_verdict(
                 ranked.session, plan.tenant.space, entry_id, words, legs.vector, query.entry_filter
             )

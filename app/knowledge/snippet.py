@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from Stemmer import Stemmer
-
-from app.knowledge.languages import SNOWBALL
+from app.knowledge.languages import WORD, find_stemmer
 
 SNIPPET_LENGTH = 240
-PART = re.compile(r"[^\W_]+")
 LATIN = [letter for letter in map(chr, range(ord("a"), 0x250)) if letter.islower()]
-
-_stemmers = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +26,7 @@ class SnippetMaker:
     """Makes the snippets of one search; what it learns of a word serves all of its hits."""
 
     def __init__(self, query: str) -> None:
-        self._words = [word.lower() for word in PART.findall(query)]
+        self._words = [word.lower() for word in WORD.findall(query)]
         self._languages: dict[str, _Vocabulary] = {}
 
     def make(
@@ -65,7 +59,7 @@ class _Vocabulary:
     """The words of texts in one language, and which of them are words of the query."""
 
     def __init__(self, words: Sequence[str], language: str, lexemes: Collection[str]) -> None:
-        self._stem = _stemmer(language)
+        self._stem = find_stemmer(language)
         wanted = frozenset(lexemes)
         self.terms: dict[str, str] = {}
         for word in words:
@@ -147,14 +141,3 @@ def _cut(content: str, start: int) -> str:
     piece = folded[: room - 1]
     space = piece.rfind(" ")
     return prefix + (piece[:space] if space > room // 2 else piece) + "…"
-
-
-def _stemmer(language: str) -> Callable[[str], str]:
-    name = SNOWBALL.get(language)
-    if name is None:
-        return str
-    known: dict[str, Stemmer] = _stemmers.__dict__.setdefault("known", {})
-    if name not in known:
-        known[name] = Stemmer(name)
-    stem: Callable[[str], str] = known[name].stemWord
-    return stem

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
-from Stemmer import Stemmer
-
 from app.db import records as db
 from app.db.session import TenantSession
-from app.knowledge.languages import SNOWBALL
+from app.knowledge.languages import WORD, find_stemmer
 from app.knowledge.query import SearchQuery
 
-WORD = re.compile(r"[^\W_]+")
 SUGGESTIONS = 5
 LEAST_LIKENESS = 0.3
 """Trigram similarity that a suggestion must exceed; the default of pg_trgm."""
@@ -50,10 +45,10 @@ async def suggest(session: TenantSession, query: SearchQuery) -> list[str]:
 
 def spell(lexeme: str, language: str, text: str) -> str | None:
     """The first word of the text that becomes `lexeme`, as it stands there; None where none does."""
-    stemmer = Stemmer(SNOWBALL[language]) if language in SNOWBALL else None
+    stem = find_stemmer(language)
     words: list[str] = WORD.findall(text)
     for word in dict.fromkeys(words):
         lowered = word.lower()
-        if lowered == lexeme or (stemmer is not None and stemmer.stemWord(lowered) == lexeme):
+        if lexeme in (lowered, stem(lowered)):
             return word
     return None

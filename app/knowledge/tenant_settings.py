@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
 from app.errors import FieldError, InvalidInput
@@ -64,10 +64,6 @@ class TenantSettings:
         if errors:
             raise InvalidInput(errors)
         return cls(**values)
-
-    def as_mapping(self) -> dict[str, Any]:
-        """Plain values, as shown to the tenant's admin."""
-        return asdict(self)
 
 
 def _is_number(value: Any, low: float, high: float) -> bool:

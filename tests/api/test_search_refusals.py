@@ -14,7 +14,7 @@ import pytest
 from asgi_lifespan import LifespanManager
 
 from app.auth.tokens import TokenVerifier
-from app.composition import Services, find_model
+from app.composition import Services, find_models
 from app.db.session import Database, TenantSession
 from app.knowledge.plan import SearchDefaults
 from app.knowledge.search import KnowledgeSearchService
@@ -55,7 +55,7 @@ async def counted(
 ) -> AsyncIterator[CountedSearch]:
     """The app with the limits of its searches changed: 3 hits unless asked, 20 at most."""
     database = CountingDatabase(api_database.service_dsn, pool_size=2)
-    model = await find_model(database, shared_provider.model)
+    (model,) = await find_models(database, [shared_provider.model])
     search = KnowledgeSearchService(
         database,
         {model: shared_provider},

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from app.bootstrap import prepare
-from app.composition import Services, build_services, check_database, find_model
+from app.composition import Services, build_services, check_database, find_models
 from app.db.migration import migrate
 from app.db.models import register_model
 from app.db.session import Database
@@ -148,8 +148,8 @@ async def test_tenant_on_another_model_is_refused(
     with pytest.raises(
         ConfigurationError, match="tenant first has vectors of mock/text-hash with 16 dimensions"
     ):
-        await find_model(services.database, other)
-    assert await find_model(services.database, MODEL) == 1
+        await find_models(services.database, [other])
+    assert await find_models(services.database, [MODEL]) == [1]
     await services.tenants.delete(tenant.id, actor="test")
     await build_services(services.database, FailingProvider(other))
 
@@ -173,6 +173,6 @@ async def test_both_models_are_served_while_tenants_move(
     assert (await both.tenants.context(tenant.id)).model == MODEL
     for one in (MODEL, other):
         with pytest.raises(ConfigurationError, match=r"tenant (first|newcomer) has vectors of"):
-            await find_model(services.database, one)
+            await find_models(services.database, [one])
     with pytest.raises(ConfigurationError, match="names the model of EMBEDDING_PROVIDER once more"):
         await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(MODEL))
