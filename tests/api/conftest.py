@@ -19,7 +19,7 @@ from app.knowledge.tenants import Tenant
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
 from tests.api.callers import SECRET, Caller, make_token, open_client
-from tests.db.cluster import MODEL, TestDatabase, new_database
+from tests.db.cluster import MODEL, TestDatabase, connected, new_database
 from tests.knowledge.provider import FailingProvider
 
 
@@ -116,10 +116,12 @@ async def platform(http: httpx.AsyncClient) -> Caller:
 
 
 @pytest.fixture
-def work(api_services: Services) -> Callable[[], Awaitable[None]]:
-    """Does all queued work that is due."""
+def work(api_services: Services, api_database: TestDatabase) -> Callable[[], Awaitable[None]]:
+    """Does all queued work that is due, whatever outage of the provider an earlier test has left behind."""
 
     async def work() -> None:
+        async with connected(api_database.superuser_dsn) as superuser:
+            await superuser.execute("update embedding_models set paused_until = null")
         while await api_services.worker.run_once():
             pass
 
