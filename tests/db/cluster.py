@@ -16,7 +16,7 @@ from app.embeddings.models import resolve_model
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+FAST = {"shared_buffers": "128MB", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 """Settings for clusters whose data nobody keeps."""
 
 PASSWORDS = {MIGRATOR: "migrator-password", SERVICE: "service-password"}
