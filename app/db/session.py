@@ -125,6 +125,8 @@ class Database:
         # First come, first served: the pool itself lets a caller that returns a connection take it again before
         # one that waits, and with many callers some would wait for seconds.
         self._turns = asyncio.Semaphore(pool_size)
+        self._pool_size = pool_size
+        self._taken = 0
         self._pool_timeout = pool_timeout
         self._statement_timeout = f"{int(statement_timeout * 1000)}ms"
         self.engine = engine or create_async_engine(
@@ -163,6 +165,11 @@ class Database:
         async with self._transaction(begin) as connection:
             yield PlatformSession(connection, _OPENED)
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether so few connections are in use that a caller may take a second one, to be done sooner."""
+        return 4 * self._taken <= self._pool_size
+
     @asynccontextmanager
     async def _transaction(self, begin: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         try:
@@ -170,10 +177,12 @@ class Database:
                 await self._turns.acquire()
         except TimeoutError:
             raise DatabaseUnavailable from None
+        self._taken += 1
         try:
             async with self._open_transaction(begin) as connection:
                 yield connection
         finally:
+            self._taken -= 1
             self._turns.release()
 
     @asynccontextmanager

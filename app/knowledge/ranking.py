@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from app.db import search as db
 from app.db.search import KeywordQuery
 from app.db.session import Database, Row, TenantSession
-from app.embeddings.provider import EmbeddingProvider
+from app.embeddings.provider import EmbeddingProvider, Vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge import boosts
 from app.knowledge.diversity import diversify
@@ -33,6 +33,9 @@ from app.knowledge.query import is_identifier, quoted_phrases
 from app.knowledge.semantic_leg import search_vectors, session_setup
 
 log = logging.getLogger("app.knowledge.search")
+
+EmbedQuery = Callable[[str], Awaitable[Vector]]
+"""Makes the vector of a query. Raises EmbeddingUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,40 +59,53 @@ class Ranker:
         self._defaults = defaults
 
     @contextlib.asynccontextmanager
-    async def run(self, plan: Plan) -> AsyncIterator[Ranked]:
+    async def run(self, plan: Plan, embed: EmbedQuery | None = None) -> AsyncIterator[Ranked]:
         """Run both legs and fuse them; without a vector the words alone.
 
-        The keyword leg runs while the provider embeds the query. Where the embedding is there when that leg is
-        done, its transaction goes on; otherwise it ends, since no connection waits for a provider.
-        Raises DatabaseUnavailable.
+        `embed` makes the query's vector in place of the provider of the tenant's model.
+
+        The keyword leg runs while the provider embeds the query, and while the semantic leg runs where the database
+        has connections to spare. Otherwise its transaction goes on with the semantic leg if the embedding is there
+        by then, and ends if not, since no connection waits for a provider. Raises DatabaseUnavailable.
         """
         legs = Legs()
-        embedding = asyncio.create_task(self._embed(plan, legs))
+        embedding = asyncio.create_task(self._embed(plan, legs, embed))
+        aside = asyncio.create_task(self._meaning_aside(embedding, plan, legs))
         try:
             if plan.query.mode != "semantic":
                 async with self._open(plan) as session:
                     await self._keyword_leg(session, plan, legs)
                     if embedding.done():
+                        await aside
                         yield await self._finish(session, plan, legs)
                         return
-            await embedding
+            await aside
         finally:
             embedding.cancel()
+            aside.cancel()
+            await asyncio.gather(embedding, aside, return_exceptions=True)
         async with self._open(plan) as session:
             yield await self._finish(session, plan, legs)
+
+    async def _meaning_aside(self, embedding: asyncio.Task[None], plan: Plan, legs: Legs) -> None:
+        """Wait for the embedding; run the semantic leg beside the other one while few connections are in use."""
+        await embedding
+        if plan.query.mode == "hybrid" and legs.vector is not None and self._database.is_calm:
+            async with self._open(plan) as session:
+                await self._semantic_leg(session, plan, legs)
 
     def _open(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[TenantSession]:
         setup = session_setup(plan.query.ef_search, plan.tenant.passages)
         return self._database.tenant_session(plan.tenant.tenant_id, setup=setup)
 
     async def _finish(self, session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
-        if legs.vector is not None:
+        if legs.vector is not None and legs.semantic is None:
             await self._semantic_leg(session, plan, legs)
         elif legs.keyword is None:
             await self._keyword_leg(session, plan, legs)
         return Ranked(session, legs, await self._fuse(session, plan, legs))
 
-    async def _embed(self, plan: Plan, legs: Legs) -> None:
+    async def _embed(self, plan: Plan, legs: Legs, embed: EmbedQuery | None) -> None:
         if plan.query.mode == "keyword":
             return
         given = plan.query.query_embedding
@@ -101,8 +117,8 @@ class Ranker:
             return
         started = time.perf_counter()
         try:
-            provider = find_provider(self._providers, plan.tenant)
-            legs.vector = await provider.embed_query(plan.query.query)
+            embed = embed or find_provider(self._providers, plan.tenant).embed_query
+            legs.vector = await embed(plan.query.query)
         except EmbeddingUnavailable as error:
             legs.failure = error
             log.warning(

@@ -323,3 +323,23 @@ async def test_warming_up_opens_connections_that_have_the_plans(services: Servic
         assert all(part in known for part in ("keyword.search", "from embeddings", "left join assets"))
     finally:
         await database.close()
+
+
+async def test_legs_run_side_by_side_only_while_connections_are_plenty(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "harbour words", "sailing boats", "words of boats")
+    query = SearchQuery(query="harbour boats", similarity_threshold=0.0)
+    found = []
+    for size, opened in ((1, 1), (3, 1), (4, 2), (10, 2)):
+        database = Database(
+            services.database.engine.url.render_as_string(hide_password=False), pool_size=size
+        )
+        search = KnowledgeSearchService(database, services.providers, services.tenants, services.journal)
+        try:
+            found.append([(hit.id, hit.score) for hit in await search.search(tenant.id, query)])
+            assert database.engine.pool.checkedin() == opened  # type: ignore[attr-defined]
+        finally:
+            await database.close()
+    assert len(found[0]) == 3
+    assert all(others == found[0] for others in found)
