@@ -12,24 +12,24 @@ COPY requirements.lock ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/venv/bin/pip install --require-hashes --only-binary :all: -r requirements.lock
 
-# Installed in place: migrations are read from the folder beside the package.
-COPY pyproject.toml README.md LICENSE alembic.ini ./
+# The wheel carries the migrations; what builds it stays behind.
+COPY pyproject.toml README.md LICENSE ./
 COPY alembic ./alembic
 COPY app ./app
 RUN --mount=type=bind,source=requirements-dev.lock,target=/tmp/dev.lock \
     --mount=type=cache,target=/root/.cache/pip \
-    sed -n '/^setuptools==/,/[^\\]$/p' /tmp/dev.lock > /tmp/build.lock \
-    && /opt/venv/bin/pip install --require-hashes -r /tmp/build.lock \
-    && /opt/venv/bin/pip install --no-deps --no-build-isolation --editable . \
-    && /opt/venv/bin/pip uninstall --yes setuptools pip \
-    && /opt/venv/bin/python -m compileall -q app alembic
+    sed -nE '/^(hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers)==/,/[^\\]$/p' /tmp/dev.lock > /tmp/build.lock \
+    && python -m venv /opt/build \
+    && /opt/build/bin/pip install --require-hashes -r /tmp/build.lock \
+    && /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/dist . \
+    && /opt/venv/bin/pip install --no-deps --no-build-isolation /tmp/dist/*.whl \
+    && /opt/venv/bin/pip uninstall --yes setuptools pip
 
 FROM python:${PYTHON_VERSION}-slim-trixie
 RUN groupadd --system --gid 10001 knowledge \
     && useradd --system --uid 10001 --gid knowledge --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin knowledge \
     && install -d -o knowledge -g knowledge -m 0700 /var/lib/knowledge
 COPY --from=builder /opt/venv /opt/venv
-COPY --from=builder /opt/knowledge /opt/knowledge
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

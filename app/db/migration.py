@@ -16,7 +16,11 @@ from sqlalchemy.pool import NullPool
 
 from alembic import command, op
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "alembic"
+_PACKAGE = Path(__file__).resolve().parents[1]
+SCRIPTS = next(
+    folder for folder in (_PACKAGE / "alembic", _PACKAGE.parent / "alembic") if (folder / "env.py").exists()
+)
+"""The migrations: inside the installed package, or beside it in a checkout."""
 
 
 def sqlalchemy_url(dsn: str) -> Any:

@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import threading
+import zipfile
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +65,40 @@ def test_dockerfile_installs_only_what_the_lock_allows(dockerfile: list[str]) ->
         )
 
 
-def test_dockerfile_finds_a_pinned_build_backend_in_the_lock(dockerfile: list[str]) -> None:
-    pattern = re.search(r"sed -n '/(\^setuptools==)/,/(\[\^\\\\]\$)/p'", "\n".join(dockerfile))
+def test_dockerfile_finds_what_builds_the_wheel_in_the_lock(dockerfile: list[str]) -> None:
+    pattern = re.search(r"sed -nE '/\^\(([a-z|-]+)\)==/,/(\[\^\\\\]\$)/p'", "\n".join(dockerfile))
     assert pattern is not None
+    names, last = pattern.groups()
+    assert set(names.split("|")) == {"hatchling", *_requirements("hatchling")}
     lines = (ROOT / "requirements-dev.lock").read_text("utf-8").splitlines()
-    start = next(index for index, line in enumerate(lines) if re.match(pattern[1], line))
-    end = next(index for index in range(start, len(lines)) if re.search(pattern[2], lines[index]))
-    assert end > start
-    assert all("--hash=sha256:" in line for line in lines[start + 1 : end + 1])
+    for name in names.split("|"):
+        start = next(index for index, line in enumerate(lines) if line.startswith(f"{name}=="))
+        end = next(index for index in range(start, len(lines)) if re.search(last, lines[index]))
+        assert end > start
+        assert all("--hash=sha256:" in line for line in lines[start + 1 : end + 1])
+
+
+def test_wheel_carries_migrations_statements_and_samples(tmp_path: Path) -> None:
+    build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    made = subprocess.run(
+        [sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    with zipfile.ZipFile(tmp_path / made.stdout.split()[-1]) as wheel:
+        carried = set(wheel.namelist())
+    for folder, inside in ((ROOT / "alembic", "app/alembic"), (ROOT / "app", "app")):
+        kept = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        assert kept
+        assert {f"{inside}/{path.relative_to(folder).as_posix()}" for path in kept} <= carried
+    assert not [name for name in carried if name.endswith(".pyc") or name.startswith(("tests", "benchmarks"))]
+
+
+def _requirements(distribution: str) -> set[str]:
+    """The names that an installed distribution needs on this Python."""
+    return {
+        re.split(r"[^A-Za-z0-9-]", line)[0]
+        for line in metadata.requires(distribution) or ()
+        if "extra" not in line and "python_version" not in line
+    }
 
 
 def test_dockerfile_pins_its_base_images(dockerfile: list[str]) -> None:
