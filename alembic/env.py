@@ -6,11 +6,10 @@ import asyncio
 import os
 
 from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from alembic import context
-from app.db.migration import sqlalchemy_url
+from app.db.migration import make_engine
 
 
 def run(connection: Connection) -> None:
@@ -22,7 +21,7 @@ def run(connection: Connection) -> None:
 
 async def run_from_environment() -> None:
     """Connect as the role that owns the tables, when called as plain `alembic`."""
-    engine = create_async_engine(sqlalchemy_url(os.environ["DATABASE_ADMIN_URL"]), poolclass=NullPool)
+    engine = make_engine(os.environ["DATABASE_ADMIN_URL"], poolclass=NullPool)
     async with engine.connect() as connection:
         await connection.run_sync(run)
     await engine.dispose()

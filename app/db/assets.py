@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+from app.db.embeddings import PassageVector, as_columns
 from app.db.jobs import Job
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
@@ -161,7 +162,12 @@ async def delete_asset(session: TenantSession, asset_id: UUID) -> bool:
     return await session.execute(SQL["delete"], tenant_id=session.tenant_id, id=asset_id) > 0
 
 
-async def swap_chunks(
+async def delete_chunks(session: TenantSession, asset_id: UUID) -> None:
+    """Remove an asset's chunks, to put others in their place."""
+    await session.execute(SQL["delete_chunks"], tenant_id=session.tenant_id, id=asset_id)
+
+
+async def insert_chunks(
     session: TenantSession,
     asset_id: UUID,
     chunks: Sequence[ChunkRow],
@@ -170,8 +176,7 @@ async def swap_chunks(
     roles: Sequence[str],
     language: str,
 ) -> None:
-    """Put new chunks in the place of an asset's old ones."""
-    await session.execute(SQL["delete_chunks"], tenant_id=session.tenant_id, id=asset_id)
+    """Add chunks to an asset."""
     await session.execute(
         SQL["insert_chunks"],
         tenant_id=session.tenant_id,
@@ -185,6 +190,13 @@ async def swap_chunks(
         metadata=[orjson.dumps(dict(c.metadata)).decode() for c in chunks],
         indexes=[c.index for c in chunks],
         text_hashes=[c.text_hash for c in chunks],
+    )
+
+
+async def insert_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
+    """Keep the vectors of chunks that the same transaction has inserted."""
+    await session.execute(
+        SQL["insert_vectors"], tenant_id=session.tenant_id, model_id=model_id, **as_columns(vectors)
     )
 
 

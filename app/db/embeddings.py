@@ -60,18 +60,20 @@ async def list_pending(
 
 async def store_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
     """Keep vectors of entries whose text is still the one embedded, and stop waiting for them."""
-    await session.execute(
-        SQL["store"],
-        tenant_id=session.tenant_id,
-        model_id=model_id,
-        entry_ids=[v.entry_id for v in vectors],
-        passages=[v.passage for v in vectors],
-        text_hashes=[v.text_hash for v in vectors],
-        char_starts=[v.char_start for v in vectors],
-        char_ends=[v.char_end for v in vectors],
+    await session.execute(SQL["store"], tenant_id=session.tenant_id, model_id=model_id, **as_columns(vectors))
+
+
+def as_columns(vectors: Sequence[PassageVector]) -> dict[str, list[Any]]:
+    """Vectors as the arrays that statements unnest."""
+    return {
+        "entry_ids": [v.entry_id for v in vectors],
+        "passages": [v.passage for v in vectors],
+        "text_hashes": [v.text_hash for v in vectors],
+        "char_starts": [v.char_start for v in vectors],
+        "char_ends": [v.char_end for v in vectors],
         # Wrapped, since a bare array would be taken for another dimension of the list.
-        vectors=[v.vector if isinstance(v.vector, HalfVector) else HalfVector(v.vector) for v in vectors],
-    )
+        "vectors": [v.vector if isinstance(v.vector, HalfVector) else HalfVector(v.vector) for v in vectors],
+    }
 
 
 async def count_pending(session: TenantSession) -> int:

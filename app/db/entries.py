@@ -92,6 +92,12 @@ async def delete_entry(session: TenantSession, entry_id: UUID) -> bool:
     return await session.execute(SQL["delete"], tenant_id=session.tenant_id, id=entry_id) > 0
 
 
+async def purge_expired(session: TenantSession, limit: int) -> Sequence[UUID]:
+    """Remove up to `limit` entries that expired as long ago as the tenant has set; returns their ids."""
+    rows = await session.fetch(SQL["purge_expired"], tenant_id=session.tenant_id, limit=limit)
+    return [row["id"] for row in rows]
+
+
 async def related_entries(session: TenantSession, entry_id: UUID, limit: int) -> Sequence[Row]:
     """Rows of id, relationship and overlap_count, nearest relation first."""
     return await session.fetch(SQL["related"], tenant_id=session.tenant_id, id=entry_id, limit=limit)

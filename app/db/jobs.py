@@ -9,8 +9,6 @@ from datetime import timedelta
 from uuid import UUID
 
 import asyncpg
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
 
 from app.db.identifiers import new_id
 from app.db.session import Database, PlatformSession, TenantSession
@@ -119,7 +117,7 @@ async def listen_for_jobs(database: Database, wake: Callable[[], None]) -> None:
     Takes a connection of its own beside the pool. Raises what connecting raises. A pooler between, such as PgBouncer
     in transaction mode, lets no notification through: workers poll all the same.
     """
-    engine = create_async_engine(database.engine.url, poolclass=NullPool)
+    engine = database.make_engine_apart()
     try:
         async with engine.connect() as connection:
             raw = await connection.get_raw_connection()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import asyncpg
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, make_url, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from alembic import command, op
@@ -23,9 +24,16 @@ SCRIPTS = next(
 """The migrations: inside the installed package, or beside it in a checkout."""
 
 
-def sqlalchemy_url(dsn: str) -> Any:
-    """A `postgres://` or `postgresql://` address as SQLAlchemy's asyncpg dialect wants it."""
-    return make_url(dsn).set(drivername="postgresql+asyncpg")
+def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **options: Any) -> AsyncEngine:
+    """An engine for a `postgresql://` address.
+
+    The driver reads the address itself: SQLAlchemy would hand it `sslmode` and the like as arguments that it does
+    not take.
+    """
+    address = dsn.replace("postgresql+asyncpg://", "postgresql://", 1)
+    return create_async_engine(
+        "postgresql+asyncpg://", connect_args={**(connect_args or {}), "dsn": address}, **options
+    )
 
 
 def execute_script(script: str) -> None:
@@ -75,13 +83,18 @@ def latest_revision() -> str:
     return head
 
 
+def known_revisions() -> frozenset[str]:
+    """All revisions up to and including the latest."""
+    return frozenset(s.revision for s in ScriptDirectory.from_config(configuration()).walk_revisions())
+
+
 async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False) -> None:
     """Bring the database at `admin_dsn` to `revision`, as the role that owns the tables.
 
     Raises asyncpg.PostgresError, e.g. InsufficientPrivilegeError.
     """
     config = configuration()
-    engine = create_async_engine(sqlalchemy_url(admin_dsn), poolclass=NullPool)
+    engine = make_engine(admin_dsn, poolclass=NullPool)
 
     def apply(connection: Connection) -> None:
         config.attributes["connection"] = connection
@@ -103,7 +116,7 @@ async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False)
 
 async def current_revision(dsn: str) -> str | None:
     """The revision that the database is at, or None when it has never been migrated."""
-    engine = create_async_engine(sqlalchemy_url(dsn), poolclass=NullPool)
+    engine = make_engine(dsn, poolclass=NullPool)
     try:
         async with engine.connect() as connection:
             return await connection.run_sync(lambda c: MigrationContext.configure(c).get_current_revision())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import orjson
@@ -16,6 +16,8 @@ from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements("records")
+
+Outcome = Literal["done", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,21 @@ async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -
     )
 
 
-async def fetch_search(session: TenantSession, search_id: UUID) -> Row | None:
-    """One kept search."""
-    return await session.fetch_row(SQL["fetch_search"], tenant_id=session.tenant_id, id=search_id)
+async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) -> Row | None:
+    """One kept search that is not older than `age`."""
+    return await session.fetch_row(SQL["fetch_search"], tenant_id=session.tenant_id, id=search_id, age=age)
 
 
-async def purge_searches(session: TenantSession, age: timedelta) -> int:
-    """Drop kept searches older than `age`; returns how many."""
-    return await session.execute(SQL["purge_searches"], tenant_id=session.tenant_id, age=age)
+async def purge_searches(session: TenantSession, age: timedelta, empty_age: timedelta) -> int:
+    """Drop kept searches older than `age`, and without their receipts keep those that found nothing for `empty_age`.
+
+    Returns how many were dropped.
+    """
+    dropped = await session.execute(
+        SQL["purge_searches"], tenant_id=session.tenant_id, age=age, empty_age=empty_age
+    )
+    await session.execute(SQL["strip_receipts"], tenant_id=session.tenant_id, age=age)
+    return dropped
 
 
 async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[Row]:
@@ -101,9 +110,15 @@ async def suggest_lexemes(
 
 
 async def write_audit(
-    session: TenantSession, actor: str, action: str, subject_ids: Sequence[UUID], detail: Mapping[str, Any]
+    session: TenantSession,
+    actor: str,
+    action: str,
+    subject_ids: Sequence[UUID],
+    detail: Mapping[str, Any],
+    *,
+    outcome: Outcome = "done",
 ) -> None:
-    """Note a change, in the transaction that makes it; metadata only, never content."""
+    """Note a change or an administrative read, in the transaction that makes it; metadata only, never content."""
     await session.execute(
         SQL["write_audit"],
         tenant_id=session.tenant_id,
@@ -112,6 +127,7 @@ async def write_audit(
         action=action,
         subject_ids=list(subject_ids),
         detail=orjson.dumps(detail).decode(),
+        outcome=outcome,
     )
 
 

@@ -8,8 +8,7 @@ nothing else can make: a query without a tenant is a type error.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -18,63 +17,55 @@ import asyncpg
 import orjson
 from pgvector.asyncpg import register_vector
 from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
-from app.db.migration import sqlalchemy_url
+from app.db.migration import make_engine
+from app.db.outage import AWAY, BUSY, Outage
 from app.db.statements import Statement
 from app.errors import DatabaseUnavailable
-
-log = logging.getLogger("app.db")
+from app.turns import PLATFORM, Turns
 
 Row = asyncpg.Record
-
-AWAY = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.QueryCanceledError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.OutOfMemoryError,
-    asyncpg.DiskFullError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    PoolTimeout,
-    InterfaceError,
-    OperationalError,
-)
-"""Failures of the database, not of the statement: the caller may try again."""
 
 
 class _Session:
     """Runs statements on one connection, inside the transaction that its maker opened."""
 
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], opened_by: object) -> None:
+    def __init__(
+        self,
+        connection: asyncpg.Connection[asyncpg.Record],
+        opened_by: object,
+        patience: float | None = None,
+    ) -> None:
         if opened_by is not _OPENED:
             raise TypeError("sessions are made by Database, which opens their transaction")
         self._connection = connection
+        self._patience = patience
 
     async def fetch(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         """All rows. Raises asyncpg.PostgresError."""
-        return await self._connection.fetch(statement.sql, *[parameters[n] for n in statement.parameters])
+        return await self._connection.fetch(
+            statement.sql, *[parameters[n] for n in statement.parameters], timeout=self._patience
+        )
 
     async def fetch_row(self, statement: Statement, **parameters: Any) -> Row | None:
         """The first row, or None."""
-        return await self._connection.fetchrow(statement.sql, *[parameters[n] for n in statement.parameters])
+        return await self._connection.fetchrow(
+            statement.sql, *[parameters[n] for n in statement.parameters], timeout=self._patience
+        )
 
     async def fetch_value(self, statement: Statement, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
-        return await self._connection.fetchval(statement.sql, *[parameters[n] for n in statement.parameters])
+        return await self._connection.fetchval(
+            statement.sql, *[parameters[n] for n in statement.parameters], timeout=self._patience
+        )
 
     async def execute(self, statement: Statement, **parameters: Any) -> int:
         """Run a statement without a result; returns the number of rows it touched."""
-        status = await self._connection.execute(statement.sql, *[parameters[n] for n in statement.parameters])
+        status = await self._connection.execute(
+            statement.sql, *[parameters[n] for n in statement.parameters], timeout=self._patience
+        )
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
@@ -83,9 +74,12 @@ class _Session:
     ) -> AsyncIterator[Sequence[Row]]:
         """Rows through a cursor, `batch` at a time, for results that may be left early or do not fit memory."""
         cursor = await self._connection.cursor(
-            statement.sql, *[parameters[n] for n in statement.parameters], prefetch=None
+            statement.sql,
+            *[parameters[n] for n in statement.parameters],
+            prefetch=None,
+            timeout=self._patience,
         )
-        while rows := await cursor.fetch(batch):
+        while rows := await cursor.fetch(batch, timeout=self._patience):
             yield rows
 
 
@@ -93,9 +87,13 @@ class TenantSession(_Session):
     """One transaction in which only one tenant's rows exist."""
 
     def __init__(
-        self, connection: asyncpg.Connection[asyncpg.Record], opened_by: object, tenant_id: UUID
+        self,
+        connection: asyncpg.Connection[asyncpg.Record],
+        opened_by: object,
+        tenant_id: UUID,
+        patience: float | None = None,
     ) -> None:
-        super().__init__(connection, opened_by)
+        super().__init__(connection, opened_by, patience)
         self.tenant_id = tenant_id
 
 
@@ -118,19 +116,28 @@ class Database:
         connect_timeout: float = 5.0,
         statement_timeout: float = 30.0,
         prepared_statements: bool = True,
+        crowd: int | None = None,
         engine: AsyncEngine | None = None,
     ) -> None:
-        """Times are in seconds. `engine` lets a host application lend its own engine."""
+        """Times are in seconds. `engine` lets a host application lend its own engine.
+
+        While several tenants are active they share `crowd` connections: as many transactions as run side by side
+        without slowing each other down; None: the whole pool.
+        """
         self._lent = engine is not None
-        # First come, first served: the pool itself lets a caller that returns a connection take it again before
-        # one that waits, and with many callers some would wait for seconds.
-        self._turns = asyncio.Semaphore(pool_size)
+        # First come, first served, by turns between tenants: the pool itself lets a caller that returns a connection
+        # take it again before one that waits, and with many callers some would wait for seconds.
+        self._turns = Turns(pool_size, crowd=crowd)
         self._pool_size = pool_size
-        self._taken = 0
         self._pool_timeout = pool_timeout
+        self._connect_timeout = connect_timeout
         self._statement_timeout = f"{int(statement_timeout * 1000)}ms"
-        self.engine = engine or create_async_engine(
-            sqlalchemy_url(dsn),
+        # The server's own time limit comes first, unless nothing is heard of the server any more.
+        self._patience = statement_timeout + connect_timeout
+        self._outage = Outage()
+        self._dsn = dsn
+        self.engine = engine or make_engine(
+            dsn,
             pool_size=pool_size,
             max_overflow=0,
             # The connection used last has its plans made and its caches warm.
@@ -155,61 +162,88 @@ class Database:
         """
         # The type is what makes the literal safe: only a UUID's own text reaches the statement.
         begin = f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);{setup}"
-        async with self._transaction(begin) as connection:
-            yield TenantSession(connection, _OPENED, tenant_id)
+        async with self._transaction(begin, tenant_id) as connection:
+            yield TenantSession(connection, _OPENED, tenant_id, self._patience_for(setup))
 
     @asynccontextmanager
     async def platform_session(self, *, setup: str = "") -> AsyncIterator[PlatformSession]:
         """A transaction in which no tenant is set."""
         begin = f"select set_config('app.current_tenant', '', true);{setup}"
-        async with self._transaction(begin) as connection:
-            yield PlatformSession(connection, _OPENED)
+        async with self._transaction(begin, PLATFORM) as connection:
+            yield PlatformSession(connection, _OPENED, self._patience_for(setup))
 
     @property
     def is_calm(self) -> bool:
         """Whether so few connections are in use that a caller may take a second one, to be done sooner."""
-        return 4 * self._taken <= self._pool_size
+        return self._turns.is_calm and 4 * self._turns.taken <= self._pool_size
 
     @asynccontextmanager
-    async def _transaction(self, begin: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    async def _transaction(
+        self, begin: str, tenant: Hashable
+    ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         try:
             async with asyncio.timeout(self._pool_timeout):
-                await self._turns.acquire()
+                await self._turns.acquire(tenant)
         except TimeoutError:
-            raise DatabaseUnavailable from None
-        self._taken += 1
+            raise DatabaseUnavailable(BUSY) from None
         try:
             async with self._open_transaction(begin) as connection:
                 yield connection
         finally:
-            self._taken -= 1
-            self._turns.release()
+            self._turns.release(tenant)
 
     @asynccontextmanager
     async def _open_transaction(self, begin: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        pooled, driver = await self._begin(begin)
         try:
-            pooled = await self.engine.connect()
-        except AWAY as error:
-            raise DatabaseUnavailable from error
-        except DBAPIError as error:
-            log.exception("connecting to the database failed")
-            raise DatabaseUnavailable from error
-        try:
-            driver = await _driver_connection(pooled)
-            await driver.execute(
-                f"begin;set local statement_timeout='{self._statement_timeout}';set local jit=off;{begin}"
-            )
             yield driver
-            await driver.execute("commit")
+            await driver.execute("commit", timeout=self._patience)
         except BaseException as error:
             await asyncio.shield(_abandon(pooled, reusable=isinstance(error, Exception)))
             # asyncpg's DataError, a ValueError, is a wrong argument and not an absent database.
             if isinstance(error, AWAY) and not isinstance(error, ValueError):
-                log.error("database error: %s", type(error).__name__, exc_info=error)
-                raise DatabaseUnavailable from error
+                raise self._outage.refuse(error) from error
             raise
         else:
             await pooled.close()
+
+    async def _begin(self, begin: str) -> tuple[AsyncConnection, asyncpg.Connection[asyncpg.Record]]:
+        """Open a transaction. A pooled connection that died while it was idle costs the caller nothing.
+
+        Raises DatabaseUnavailable, whatever keeps the connection from being made: callers cannot mend it.
+        """
+        statement = f"begin;set local statement_timeout='{self._statement_timeout}';set local jit=off;{begin}"
+        left = self._pool_size
+        while True:
+            try:
+                pooled = await self.engine.connect()
+            except (*AWAY, asyncpg.PostgresError) as error:
+                raise self._outage.refuse(error) from error
+            driver = None
+            try:
+                driver = await _driver_connection(pooled)
+                await driver.execute(statement, timeout=self._connect_timeout)
+            except BaseException as error:
+                died = driver is not None and driver.is_closed()
+                await asyncio.shield(_abandon(pooled, reusable=isinstance(error, Exception) and not died))
+                if not isinstance(error, AWAY) or isinstance(error, ValueError):
+                    raise
+                if not died or not left:
+                    raise self._outage.refuse(error) from error
+                left -= 1
+            else:
+                self._outage.end()
+                return pooled, driver
+
+    def _patience_for(self, setup: str) -> float | None:
+        """Seconds to wait for a server that says nothing; work with a time limit of its own has that alone."""
+        return None if "statement_timeout" in setup else self._patience
+
+    def make_engine_apart(self) -> AsyncEngine:
+        """An engine for the same database whose connections are no part of the pool; the caller disposes of it."""
+        if self._lent:
+            return create_async_engine(self.engine.url, poolclass=NullPool)
+        return make_engine(self._dsn, poolclass=NullPool)
 
     async def close(self) -> None:
         """Close all connections, unless the engine was lent."""
@@ -257,7 +291,7 @@ async def _abandon(pooled: AsyncConnection, *, reusable: bool) -> None:
     if reusable:
         try:
             driver = await _driver_connection(pooled)
-            await asyncio.wait_for(driver.execute("rollback"), 5)
+            await asyncio.wait_for(driver.execute("rollback"), 2)
         except Exception:  # whatever it is, this connection is not used again
             reusable = False
     if not reusable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from app.db.session import PlatformSession, Row, TenantSession
@@ -28,6 +28,23 @@ async def create_tenant(
 async def delete_tenant(session: PlatformSession, tenant_id: UUID, actor: str) -> bool:
     """Remove a tenant with every row it has; False when there is none."""
     return bool(await session.fetch_value(SQL["delete_tenant"], id=tenant_id, actor=actor))
+
+
+async def note_action(
+    session: PlatformSession, actor: str, action: str, subject: UUID | None, *, outcome: str = "done"
+) -> None:
+    """Note what a platform administrator read or was refused; changes of tenants are noted by what makes them."""
+    await session.fetch(SQL["note_action"], actor=actor, action=action, subject=subject, outcome=outcome)
+
+
+async def change_limits(
+    session: PlatformSession, tenant_id: UUID, changes_json: str, actor: str
+) -> Mapping[str, int] | None:
+    """Replace some of the platform's limits for a tenant, null removes one; returns all, or None without a tenant."""
+    changed: Mapping[str, int] | None = await session.fetch_value(
+        SQL["change_limits"], id=tenant_id, changes=changes_json, actor=actor
+    )
+    return changed
 
 
 async def own_tenant(session: TenantSession) -> Row | None:

@@ -1,5 +1,5 @@
 -- name: find_same
-select id, sha256, generation from assets
+select id, sha256, generation, byte_size from assets
  where tenant_id = :tenant_id
    and case when :external_id::text is null then sha256 = :sha256 else external_id = :external_id end
  order by (external_id is null) desc, created_at limit 1 for update;
@@ -69,6 +69,22 @@ select :tenant_id, c.id, 'chunk', c.title, c.content, :tags, :roles, c.metadata,
        sha256(convert_to(c.content, 'UTF8')), c.text_hash
   from unnest(:ids::uuid[], :titles::text[], :contents::text[], :metadata::jsonb[], :indexes::integer[],
               :text_hashes::bytea[]) c (id, title, content, metadata, chunk_index, text_hash);
+
+-- name: insert_vectors
+-- As `store` of embeddings.sql, for chunks that nobody else sees yet: there is no other writer to wait for.
+with state as materialized (
+  select v.index_state <> 'none' as in_index from vector_statistics v
+   where v.tenant_id = :tenant_id and v.model_id = :model_id
+     for no key update of v
+), stored as (
+  insert into embeddings (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+  select :tenant_id, u.entry_id, :model_id, u.passage, u.text_hash, u.char_start, u.char_end,
+         coalesce((select in_index from state), false), u.embedding
+    from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
+                :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
+)
+delete from pending_embeddings p
+ where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = any (:entry_ids::uuid[]);
 
 -- name: known_vectors
 select distinct on (k.text_hash, k.passage) k.text_hash, k.passage, k.char_start, k.char_end, k.embedding

@@ -74,8 +74,23 @@ update entries e
 -- name: delete
 delete from entries where tenant_id = :tenant_id and id = :id;
 
+-- name: purge_expired
+-- Only where the tenant has set a time. What supersedes an entry stays for as long as that is there: without it the
+-- older one would be found again.
+with gone as (
+  select e.id from entries e
+   where e.tenant_id = :tenant_id
+     and e.expires_at < clock_timestamp() - make_interval(days => (
+           select (t.settings ->> 'purge_expired_after_days')::integer from tenants t where t.id = :tenant_id))
+     and not exists (select from entries o where o.tenant_id = :tenant_id and o.superseded_by_id = e.id)
+   order by e.expires_at, e.id limit :limit for update skip locked
+)
+delete from entries e using gone g where e.tenant_id = :tenant_id and e.id = g.id
+returning e.id;
+
 -- name: related
--- The parent, then siblings (for a chunk its neighbours in the asset), then entries that share tags.
+-- The parent, then siblings (for a chunk its neighbours in the asset), then the entries that it was made from and
+-- those made from it, then entries that share tags: what somebody has said comes before what is inferred.
 with origin as (
   select * from entries where tenant_id = :tenant_id and id = :id
 ), visible as (
@@ -95,7 +110,15 @@ with origin as (
               else row_number() over (order by v.created_at, v.id) end
     from visible v, origin o where v.id is distinct from o.parent_id
   union all
-  select t.entry_id, 'tag_overlap', t.overlap_count, 3, row_number() over (order by t.overlap_count desc)
+  select e.id, 'source', null, 3, array_position(o.source_ids, e.id)
+    from origin o join entries e on e.tenant_id = :tenant_id and e.id = any (o.source_ids) and e.id <> o.id
+   where (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+  union all
+  -- Fewer than :limit of them can be there as something else, or they would not be reached.
+  select d.entry_id, 'derived', null, 4, d.place
+    from origin o cross join lateral keyword.derived_entries(o.id, 2 * :limit) with ordinality d (entry_id, place)
+  union all
+  select t.entry_id, 'tag_overlap', t.overlap_count, 5, row_number() over (order by t.overlap_count desc)
     from origin o cross join lateral keyword.tag_overlaps(o.tags, o.id, 3 * :limit + 2) t
 ), firsts as (
   select distinct on (id) id, relationship, overlap_count, place, nearness from ranked order by id, place

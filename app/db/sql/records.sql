@@ -12,11 +12,20 @@ select :tenant_id, u.id, u.accesses
 on conflict (tenant_id, entry_id) do update set accesses = a.accesses + excluded.accesses;
 
 -- name: fetch_search
-select id, subject, at, receipt from searches where tenant_id = :tenant_id and id = :id;
+select id, subject, at, result_count, query_time_ms, receipt from searches
+ where tenant_id = :tenant_id and id = :id and at > clock_timestamp() - :age::interval;
 
 -- name: purge_searches
-delete from searches where tenant_id = :tenant_id and at < clock_timestamp() - :age::interval;
+-- Of a search without results it is remembered for longer that there was one, and of whatever is old no more.
+delete from searches
+ where tenant_id = :tenant_id
+   and (at < clock_timestamp() - :empty_age::interval
+        or (at < clock_timestamp() - :age::interval and result_count > 0));
 
+-- name: strip_receipts
+update searches
+   set receipt = case when receipt ? 'query' then jsonb_build_object('query', receipt -> 'query') else '{}'::jsonb end
+ where tenant_id = :tenant_id and at < clock_timestamp() - :age::interval and receipt ? 'ranking';
 -- name: boost_facts
 select e.id, e.entry_type, e.is_verified, coalesce(a.accesses, 0) as accesses
   from entries e left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id
@@ -94,10 +103,10 @@ select a.lexeme, a.likeness, e.language, e.title, e.content
  order by a.likeness desc, a.entries desc, a.lexeme;
 
 -- name: write_audit
-insert into audit (tenant_id, id, actor, action, subject_ids, detail)
-values (:tenant_id, :id, :actor, :action, :subject_ids::uuid[], :detail::jsonb);
+insert into audit (tenant_id, id, actor, action, subject_ids, detail, outcome)
+values (:tenant_id, :id, :actor, :action, :subject_ids::uuid[], :detail::jsonb, :outcome);
 
 -- name: list_audit
-select id, at, actor, action, subject_ids, detail from audit
+select id, at, actor, action, subject_ids, outcome, detail from audit
  where tenant_id = :tenant_id and (:before_id::uuid is null or (at, id) < (:before_at::timestamptz, :before_id::uuid))
  order by at desc, id desc limit :limit;

@@ -7,14 +7,21 @@ select tenancy.create_tenant(:id, :slug, :name, :model_id, :actor);
 -- name: delete_tenant
 select tenancy.delete_tenant(:id, :actor);
 
+-- name: note_action
+select tenancy.note_action(:actor, :action, :subject, :outcome);
+
+-- name: change_limits
+select tenancy.change_limits(:id, :changes::jsonb, :actor);
+
 -- name: own_tenant
 -- Everything a request needs to know of its tenant, in one row.
-select t.id, t.slug, t.name, t.settings, m.id as model_id, m.provider, m.name as model, m.dimensions,
+select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as tokens_today, m.id as model_id, m.provider, m.name as model, m.dimensions,
        m.max_tokens, m.similarity_threshold, coalesce(v.passages, 0) as passages,
        coalesce(v.index_state, 'none') as index_state
   from tenants t
   join embedding_models m on m.id = t.model_id
   left join vector_statistics v on v.tenant_id = t.id and v.model_id = t.model_id
+  left join embedding_usage u on u.tenant_id = t.id and u.day = (clock_timestamp() at time zone 'UTC')::date
  where t.id = :tenant_id;
 
 -- name: update_settings

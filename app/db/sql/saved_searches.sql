@@ -1,0 +1,28 @@
+-- name: save
+insert into saved_searches as s (tenant_id, id, owner, name, request)
+values (:tenant_id, :id, :owner, :name, :request::jsonb)
+on conflict (tenant_id, owner, name) do update set request = excluded.request
+returning s.id, s.name, s.request, s.created_at, s.id = :id as is_new;
+
+-- name: lock_owner
+-- Two of an owner's calls at once count one after the other.
+select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' ' || :owner::text, 0));
+
+-- name: count
+select count(*) from saved_searches where tenant_id = :tenant_id and owner = :owner and name <> :name;
+
+-- name: fetch
+select s.id, s.name, s.request, s.created_at,
+       exists (select from subscriptions u where u.tenant_id = :tenant_id and u.saved_search_id = s.id) as subscribed
+  from saved_searches s where s.tenant_id = :tenant_id and s.owner = :owner and s.id = :id;
+
+-- name: list
+select s.id, s.name, s.request, s.created_at,
+       exists (select from subscriptions u where u.tenant_id = :tenant_id and u.saved_search_id = s.id) as subscribed
+  from saved_searches s
+ where s.tenant_id = :tenant_id and s.owner = :owner
+   and (:before_id::uuid is null or (s.created_at, s.id) < (:before_at::timestamptz, :before_id::uuid))
+ order by s.created_at desc, s.id desc limit :limit;
+
+-- name: delete
+delete from saved_searches where tenant_id = :tenant_id and owner = :owner and id = :id;

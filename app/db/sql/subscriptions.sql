@@ -1,0 +1,91 @@
+-- name: lock_tenant
+select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' subscriptions', 0));
+
+-- name: count_others
+select count(*) from subscriptions where tenant_id = :tenant_id and saved_search_id <> :id;
+
+-- name: put
+insert into subscriptions as u (tenant_id, saved_search_id, url, secret, rights_until)
+values (:tenant_id, :id, :url, :secret, clock_timestamp() + :rights::interval)
+on conflict (tenant_id, saved_search_id) do update
+   set url = excluded.url, secret = excluded.secret, rights_until = excluded.rights_until, state = 'active',
+       failures = 0, failing_since = null, retry_at = null, last_error = null;
+
+-- name: fetch
+-- Of one owner's, or of anybody's where no owner is given.
+select u.saved_search_id, u.url, u.secret, u.rights_until, u.failures, u.failing_since, u.last_error,
+       u.last_delivered_at, u.created_at, s.owner, s.name,
+       case when u.state = 'active' and u.rights_until <= clock_timestamp() then 'paused' else u.state end as state,
+       (select count(*) from deliveries d
+         where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting') as waiting
+  from subscriptions u join saved_searches s on s.tenant_id = :tenant_id and s.id = u.saved_search_id
+ where u.tenant_id = :tenant_id and u.saved_search_id = any (:ids::uuid[])
+   and (:owner::text is null or s.owner = :owner);
+
+-- name: list
+select u.saved_search_id as id, u.created_at from subscriptions u
+ where u.tenant_id = :tenant_id
+   and (:before_id::uuid is null or (u.created_at, u.saved_search_id) < (:before_at::timestamptz, :before_id::uuid))
+ order by u.created_at desc, u.saved_search_id desc limit :limit;
+
+-- name: delete
+delete from subscriptions u using saved_searches s
+ where u.tenant_id = :tenant_id and u.saved_search_id = :id and s.tenant_id = :tenant_id and s.id = u.saved_search_id
+   and (:owner::text is null or s.owner = :owner);
+
+-- name: set_rights
+-- The owner has called: as a reader (until some time from now), or as somebody who may no longer read (until now).
+update subscriptions u set rights_until = clock_timestamp() + :rights::interval
+  from saved_searches s
+ where u.tenant_id = :tenant_id and s.tenant_id = :tenant_id and s.id = u.saved_search_id and s.owner = :owner;
+
+-- name: active
+select u.saved_search_id, s.request from subscriptions u
+  join saved_searches s on s.tenant_id = :tenant_id and s.id = u.saved_search_id
+ where u.tenant_id = :tenant_id and u.state = 'active' order by u.saved_search_id;
+
+-- name: changes
+-- Entries to compare: those that have their vector, or get none; or those whose words have not been compared yet; or all.
+select c.entry_id, c.changed_at
+  from entry_changes c
+ cross join lateral (
+   select not exists (select from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
+                       where p.tenant_id = :tenant_id and p.entry_id = c.entry_id and p.attempts < 5) as ready) r
+ where c.tenant_id = :tenant_id
+   and case :kind::text when 'ready' then r.ready when 'words' then not c.words_checked else true end
+ order by c.changed_at, c.entry_id limit :limit;
+
+-- name: count_changes
+select count(*) from entry_changes where tenant_id = :tenant_id;
+
+-- name: match
+-- Which of these entries the saved search finds: they pass its filter, and share a word with it or come near it.
+select e.id, e.asset_id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.is_verified,
+       e.metadata, w.shared, case when n.similarity >= :threshold then n.similarity end as similarity
+  from entries e
+ cross join lateral (
+   select :by_words::boolean and exists (
+     select from unnest(tsvector_to_array(text_lexemes(e.language, :words) || identifier_lexemes(:query))) l
+      where l = any (tsvector_to_array(e.lexemes))) as shared) w
+ cross join lateral (
+   select 1 - min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as similarity
+     from embeddings p
+    where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
+      and :vector::halfvec({dimensions}) is not null) n
+ where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) and entry_matches(e, :filter)
+   and (w.shared or n.similarity >= :threshold);
+
+-- name: finish_changes
+-- An entry that was changed once more meanwhile stays.
+delete from entry_changes c using unnest(:ids::uuid[], :changed_ats::timestamptz[]) u (entry_id, changed_at)
+ where c.tenant_id = :tenant_id and c.entry_id = u.entry_id and c.changed_at = u.changed_at;
+
+-- name: note_words
+update entry_changes c set words_checked = true
+  from unnest(:ids::uuid[], :changed_ats::timestamptz[]) u (entry_id, changed_at)
+ where c.tenant_id = :tenant_id and c.entry_id = u.entry_id and c.changed_at = u.changed_at;
+
+-- name: forget_changes
+-- Nobody is subscribed any more.
+delete from entry_changes where tenant_id = :tenant_id
+   and not exists (select from subscriptions u where u.tenant_id = :tenant_id and u.state = 'active');

@@ -1,0 +1,172 @@
+"""Turns between tenants at something of which there is only so much, so that one tenant's crowd delays no other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+LATELY = 1.0
+"""Seconds for which a tenant that had a turn still counts as active: its next request finds room."""
+
+
+PLATFORM = "platform"
+"""Whoever works for no tenant: has its turns like a tenant, without a share, and takes none from the others."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What one tenant has and waits for."""
+
+    held: int = 0
+    resting: int = 0
+    most: int | None = None
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+    seen: float = 0.0
+
+
+class Turns:
+    """`places` that tenants share, first come first served within a tenant, by turns between tenants.
+
+    A tenant that is alone may hold all places. While others are active, those share `crowd` places equally, at least
+    one each: what is held by a tenant that sends more than its share is never so much that it slows the others down.
+    """
+
+    def __init__(
+        self,
+        places: int,
+        *,
+        crowd: int | None = None,
+        rest: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`crowd` is how many may work at the same time without slowing each other down; None: all.
+
+        While others are active, a tenant that has more waiting rests between two turns, `rest` times as long as its
+        last one took.
+        """
+        self._places = places
+        self._rest = rest
+        self._crowd = places if crowd is None else crowd
+        self._clock = clock
+        self._taken = 0
+        # By the time of the last sign of life, those seen last at the end.
+        self._queues: OrderedDict[Hashable, _Queue] = OrderedDict()
+        # Those who wait, whose turn is next at the beginning.
+        self._line: OrderedDict[Hashable, None] = OrderedDict()
+
+    @property
+    def taken(self) -> int:
+        """Places in use."""
+        return self._taken
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether no tenant has to share with another."""
+        return self._count_active() <= 1
+
+    @property
+    def share(self) -> int:
+        """Places that one tenant may hold at the moment."""
+        active = self._count_active()
+        return self._places if active <= 1 else max(1, self._crowd // active)
+
+    @asynccontextmanager
+    async def turn(self, tenant: Hashable) -> AsyncIterator[None]:
+        """Hold a place while the block runs."""
+        await self.acquire(tenant)
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self.release(tenant, self._clock() - began)
+
+    def held(self, tenant: Hashable) -> int:
+        """Places that the tenant has."""
+        return self._queues[tenant].held if tenant in self._queues else 0
+
+    def waiting(self, tenant: Hashable) -> int:
+        """Places that the tenant waits for."""
+        return len(self._queues[tenant].waiting) if tenant in self._queues else 0
+
+    async def acquire(self, tenant: Hashable, *, most: int | None = None) -> None:
+        """Wait for a place; it is the tenant's until `release`. It never has more than `most`."""
+        queue = self._queues.setdefault(tenant, _Queue())
+        queue.most = most
+        queue.seen = self._clock()
+        self._queues.move_to_end(tenant)
+        if not queue.waiting and self._taken < self._places and self._has_room(tenant, queue, self.share):
+            queue.held += 1
+            self._taken += 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.waiting.append(place)
+        self._line.setdefault(tenant)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():
+                self.release(tenant)
+            elif place in queue.waiting:
+                queue.waiting.remove(place)
+                if not queue.waiting:
+                    self._line.pop(tenant, None)
+            raise
+
+    def release(self, tenant: Hashable, took: float = 0.0) -> None:
+        """Give a place back after `took` seconds; whoever is next in turn gets it."""
+        queue = self._queues[tenant]
+        queue.held -= 1
+        self._taken -= 1
+        pause = self._rest * took
+        if pause > 0 and queue.waiting and not self.is_calm:
+            queue.resting += 1
+            asyncio.get_running_loop().call_later(pause, self._wake, queue)
+        self._hand_out()
+
+    def _wake(self, queue: _Queue) -> None:
+        queue.resting -= 1
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        share = self.share
+        while self._taken < self._places and (tenant := self._next(share)) is not None:
+            queue = self._queues[tenant]
+            queue.waiting.popleft().set_result(None)
+            queue.held += 1
+            self._taken += 1
+            self._line.move_to_end(tenant)
+
+    def _next(self, share: int) -> Hashable | None:
+        """The first in line who may have another place."""
+        for tenant in list(self._line):
+            queue = self._queues[tenant]
+            while queue.waiting and queue.waiting[0].done():
+                queue.waiting.popleft()
+            if not queue.waiting:
+                del self._line[tenant]
+            elif self._has_room(tenant, queue, share):
+                return tenant
+        return None
+
+    @staticmethod
+    def _has_room(tenant: Hashable, queue: _Queue, share: int) -> bool:
+        most = share if queue.most is None else min(share, queue.most)
+        return tenant is PLATFORM or queue.held + queue.resting < most
+
+    def _count_active(self) -> int:
+        """Tenants that hold or wait for something, or did so lately."""
+        horizon = self._clock() - LATELY
+        while self._queues:
+            tenant, queue = next(iter(self._queues.items()))
+            if queue.seen >= horizon:
+                break
+            if queue.held or queue.waiting or queue.resting:
+                queue.seen = horizon + LATELY
+                self._queues.move_to_end(tenant)
+            else:
+                del self._queues[tenant]
+        return len(self._queues) - (PLATFORM in self._queues)
