@@ -58,6 +58,10 @@ class SavedSearchNotFound(NotFound):
     """No saved search with this id that belongs to the caller."""
 
 
+class SubscriptionNotFound(NotFound):
+    """No subscription on a saved search with this id that the caller may see."""
+
+
 class TenantNotFound(NotFound):
     """No tenant with this id or slug."""
 
@@ -82,6 +86,10 @@ class TooLarge(KnowledgeError):
     """The input is larger than the limit that the text names."""
 
 
+class TooSlow(KnowledgeError):
+    """The input came so slowly that it is no longer waited for."""
+
+
 class UnsupportedMediaType(KnowledgeError):
     """The file is of a kind that is not read; the text lists those that are."""
 
@@ -91,27 +99,32 @@ class CursorExpired(KnowledgeError):
 
 
 class RateLimited(KnowledgeError):
-    """A named limit is used up; try again after `retry_after` seconds."""
+    """A limit is used up, named by `limit` where it has a name; try again after `retry_after` seconds."""
 
-    def __init__(self, message: str, retry_after: float) -> None:
+    def __init__(self, message: str, retry_after: float, limit: str | None = None) -> None:
         self.retry_after = retry_after
+        self.limit = limit
         super().__init__(message)
 
 
 class DatabaseUnavailable(KnowledgeError):
-    """The database does not answer now; try again after `retry_after` seconds."""
+    """The database does not answer now, or gave up; try again after `retry_after` seconds."""
 
-    def __init__(self, retry_after: float = 1.0) -> None:
+    def __init__(
+        self, reason: str = "the database is not reachable at the moment", *, retry_after: float = 1.0
+    ) -> None:
         self.retry_after = retry_after
-        super().__init__("the database is not reachable at the moment")
+        super().__init__(reason)
 
 
 class EmbeddingUnavailable(KnowledgeError):
-    """The provider gave no usable vector.
+    """The provider gave no usable vector; `degradation` is the word for it in a search's answer.
 
     `attempts` counts the calls made (0: the circuit was open), `retry_after` is the provider's own wish in
     seconds, and `permanent` says that trying again with the same input and key will not help.
     """
+
+    degradation = "embedding_unavailable"
 
     def __init__(
         self,

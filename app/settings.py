@@ -58,6 +58,19 @@ def _host(host: str) -> str:
     return host
 
 
+def _origins(text: object) -> object:
+    """A list of web origins, as browsers send them: scheme, host, and a port that is not the scheme's own."""
+    origins = [part.strip() for part in text.split(",") if part.strip()] if isinstance(text, str) else text
+    for origin in origins if isinstance(origins, list | tuple) else ():
+        parts = urlsplit(origin)
+        _ = parts.port
+        if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
+            raise ValueError("not a web origin")
+        if not parts.hostname or parts.username or origin != origin.lower():
+            raise ValueError("not a web origin")
+    return origins
+
+
 def _long_secret(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value().encode("utf-8", "surrogateescape")) < MIN_SECRET_BYTES:
         raise ValueError("too short")
@@ -177,7 +190,32 @@ class IngestionSettings(SettingsGroup):
         "KB_MAX_UPLOAD_BYTES", 50 * 1024 * 1024, "a whole number from 1 to 1073741824", ge=1, le=1024**3
     )
     worker: bool = _setting("KB_WORKER", True, "on or off")
-    concurrency: int = _setting("KB_WORKERS", 1, "a whole number from 1 to 64", ge=1, le=64)
+    concurrency: int = _setting("KB_WORKERS", 2, "a whole number from 1 to 64", ge=1, le=64)
+    chunk_overlap: int = _setting("KB_CHUNK_OVERLAP", 0, "a whole number from 0 to 1000", ge=0, le=1000)
+
+
+def _limit(name: str, default: int, what: str) -> Any:
+    return _setting(name, default, f"a whole number of {what}, or 0 for no limit", ge=0, le=10**15)
+
+
+class LimitSettings(SettingsGroup):
+    """What each tenant may use, unless the platform gives it other limits; 0 is no limit."""
+
+    requests_per_minute: int = _limit("KB_LIMIT_REQUESTS_PER_MINUTE", 60_000, "requests")
+    concurrent_searches: int = _limit("KB_LIMIT_CONCURRENT_SEARCHES", 16, "searches")
+    entries: int = _limit("KB_LIMIT_ENTRIES", 10_000_000, "entries")
+    bytes: int = _limit("KB_LIMIT_BYTES", 100 * 1024**3, "bytes")
+    embedding_tokens_per_day: int = _limit("KB_LIMIT_EMBEDDING_TOKENS_PER_DAY", 1_000_000_000, "tokens")
+    crowd: int | None = _setting(
+        "KB_LIMIT_CROWD", None, "a whole number from 1 to 500, or empty", ge=1, le=500
+    )
+
+
+class WebhookSettings(SettingsGroup):
+    """Where finds of saved searches are sent, and for how long after their owner's last call."""
+
+    allow_private: bool = _setting("KB_WEBHOOK_ALLOW_PRIVATE", False, "on or off")
+    rights_days: int = _setting("KB_WEBHOOK_RIGHTS_DAYS", 30, "a whole number from 1 to 3650", ge=1, le=3650)
 
 
 class ServerSettings(SettingsGroup):
@@ -188,6 +226,12 @@ class ServerSettings(SettingsGroup):
     )
     port: Port = _setting("KB_PORT", 8000, "a whole number from 1 to 65535")
     metrics_port: Port | None = _setting("KB_METRICS_PORT", None, "a whole number from 1 to 65535, or empty")
+    drain_seconds: float = _setting(
+        "KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300
+    )
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(_origins)] | None = _setting(
+        "KB_CORS_ORIGINS", None, "origins such as https://app.example.com, separated by commas, or empty"
+    )
 
 
 class LoggingSettings(SettingsGroup):
@@ -212,6 +256,8 @@ class Settings(BaseSettings):
     jwt: JwtSettings = JwtSettings()
     search: SearchSettings = SearchSettings()
     ingestion: IngestionSettings = IngestionSettings()
+    limits: LimitSettings = LimitSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     server: ServerSettings = ServerSettings()
     logging: LoggingSettings = LoggingSettings()
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
@@ -24,8 +24,8 @@ _WINDOW_CUTS = ("\n\n\n", "\n\n", "\n", ". ", " ")
 # Words with the space before them; a longer run of signs counts as several.
 _PIECE = re.compile(r"\s*\S{1,32}")
 _CACHED_PIECES = 50_000
-# Costs nothing for text that is far too long: more characters a token than any real text has.
-_CHARACTERS_A_TOKEN = 12
+# A beginning that is too long says enough of the rest. Characters a token: as most texts have, and as hardly any has.
+_CHARACTERS_A_TOKEN = (7, 12)
 # A line's end inside a sentence, as in mails and PDF files: long line, no stop, and a word follows.
 _WRAPPED = re.compile(r"^(?![#|>])(\S.{38,}[^\s.!?:|])\n(?=[^\W\d_]|[(\"'„“»])", re.M)
 # Formats whose lines are meant as they are.
@@ -172,18 +172,53 @@ def _halve(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) 
     yield from _halve(text, _Span(middle, end), count_tokens, max_tokens)
 
 
-def _build_estimate(count_tokens: TokenCounter, max_tokens: int) -> TokenCounter:
-    """Count by words, each counted once: exact for tokenizers that never cross a space, and far cheaper."""
+@lru_cache(4)
+def _cache_pieces(count_tokens: TokenCounter) -> TokenCounter:
+    """Count words one by one, each once for all documents of a model: there are few, and counting one is dear."""
     frame = count_tokens("")
-    count_piece = lru_cache(_CACHED_PIECES)(lambda piece: count_tokens(piece) - frame)
-    enough = max_tokens * _CHARACTERS_A_TOKEN
+    return lru_cache(_CACHED_PIECES)(lambda piece: count_tokens(piece) - frame)
+
+
+class _PrefixCount:
+    """Sums up the tokens of a text's words. A text that the last one begins with, or that begins with it, is cheap:
+    the splitter measures from where it stands to one possible end after the other."""
+
+    def __init__(self, count_piece: TokenCounter) -> None:
+        self._count_piece = count_piece
+        self._text = ""
+        self._ends: list[int] = []
+        self._sums: list[int] = []
+
+    def count(self, text: str) -> int:
+        if not self._text.startswith(text):
+            self._read(text)
+        whole = bisect_right(self._ends, len(text))
+        end, total = (self._ends[whole - 1], self._sums[whole - 1]) if whole else (0, 0)
+        rest = text[end:]
+        return total + self._count_piece(rest) if rest and not rest.isspace() else total
+
+    def _read(self, text: str) -> None:
+        # The last word may go on where the text does.
+        known = max(0, len(self._ends) - 1) if text.startswith(self._text) else 0
+        del self._ends[known:], self._sums[known:]
+        pieces = _PIECE.findall(text, self._ends[-1] if known else 0)
+        self._ends += accumulate(map(len, pieces), initial=self._ends.pop() if known else 0)
+        self._sums += accumulate(map(self._count_piece, pieces), initial=self._sums.pop() if known else 0)
+        self._text = text
+
+
+def _build_estimate(count_tokens: TokenCounter, max_tokens: int) -> TokenCounter:
+    """Count by words: exact for tokenizers that never cross a space, and far cheaper."""
+    frame = count_tokens("")
+    words = _PrefixCount(_cache_pieces(count_tokens))
 
     def estimate(text: str) -> int:
-        if len(text) > enough:
-            beginning = frame + sum(map(count_piece, _PIECE.findall(text, 0, enough)))
-            if beginning > max_tokens:
-                return beginning
-        return frame + sum(map(count_piece, _PIECE.findall(text)))
+        for characters in _CHARACTERS_A_TOKEN:
+            if len(text) > characters * max_tokens:
+                beginning = frame + words.count(text[: characters * max_tokens])
+                if beginning > max_tokens:
+                    return beginning
+        return frame + words.count(text)
 
     return estimate
 

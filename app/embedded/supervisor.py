@@ -27,7 +27,9 @@ from app.errors import ConfigurationError
 
 POLL_SECONDS = 0.1
 RESTART_LIMIT = 5
-"""How often a Postgres that ended by itself is started again."""
+"""How often in a row a Postgres that ended by itself is started again."""
+STEADY_SECONDS = 60.0
+"""A Postgres that has been ready for so long begins a new row: what ends it once a day is no reason to give up."""
 LEFTOVER_SECONDS = 15.0
 """How long to try while the shared memory of a killed predecessor is still in use."""
 LOCK_SECONDS = 5.0
@@ -60,7 +62,8 @@ class Supervisor:
 
     def _serve(self, account: Account) -> None:
         folder, settings = self._folder, self._options.settings
-        for _ in range(RESTART_LIMIT):
+        ended = 0
+        while ended < RESTART_LIMIT:
             self._report("starting")
             stop_cluster_processes(folder.cluster)
             remove_stale_files(folder.cluster, self._socket_dir)
@@ -69,7 +72,7 @@ class Supervisor:
                 return
             postmaster = Postmaster(folder, account, self._binaries, settings, self._socket_dir)
             try:
-                self._attend(postmaster)
+                steady = self._attend(postmaster)
             finally:
                 if postmaster.is_alive:
                     with contextlib.suppress(OSError):  # the folder may have been deleted
@@ -77,21 +80,27 @@ class Supervisor:
                     postmaster.stop()
             if self._is_done():
                 return
+            ended = 1 if steady else ended + 1
             self._deadline = time.monotonic() + self._options.start_timeout
-        raise ConfigurationError(f"the embedded Postgres ended {RESTART_LIMIT} times: see {folder.log}")
+        raise ConfigurationError(
+            f"the embedded Postgres ended {RESTART_LIMIT} times in a row: see {folder.log}"
+        )
 
-    def _attend(self, postmaster: Postmaster) -> None:
-        """Return when there is no user left, or when a Postgres that was ready has ended by itself."""
-        ready = False
+    def _attend(self, postmaster: Postmaster) -> bool:
+        """Return when there is no user left, or when a Postgres that was ready has ended by itself.
+
+        Returns whether it had been ready for long.
+        """
+        ready, since = False, time.monotonic()
         while not self._is_done():
             if not postmaster.is_alive:
                 if ready or self._is_blocked_by_leftovers(postmaster):
-                    return
+                    return ready and time.monotonic() - since >= STEADY_SECONDS
                 raise ConfigurationError(
                     f"the embedded Postgres did not start: {postmaster.read_log_end()} ({self._folder.log})"
                 )
             if not ready and postmaster.is_ready:
-                ready = True
+                ready, since = True, time.monotonic()
                 self._report("ready", postmaster)
             if not ready and time.monotonic() > self._deadline:
                 raise ConfigurationError(
@@ -99,6 +108,7 @@ class Supervisor:
                     f"{postmaster.read_log_end()} ({self._folder.log})"
                 )
             time.sleep(POLL_SECONDS if ready else POLL_SECONDS / 4)
+        return True
 
     def _is_done(self) -> bool:
         # Keeps the lock once it has it: a user who comes now waits until Postgres has stopped.

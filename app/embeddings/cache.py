@@ -6,11 +6,17 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from uuid import UUID
 
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
 
-_Key = tuple[str, str, int, str]
+asking_tenant: ContextVar[UUID | None] = ContextVar("asking_tenant", default=None)
+"""For whom queries are embedded: a vector that is remembered for one tenant does not answer another, which could
+tell from the time it takes what others have just asked."""
+
+_Key = tuple[UUID | None, str, str, int, str]
 
 
 @dataclass(slots=True)
@@ -24,9 +30,9 @@ class _Flight:
 class QueryCache:
     """EmbeddingProvider that remembers the last queries for a short time.
 
-    An embedding is a pure function of text and model, so one cache serves all tenants. Equal queries at the
-    same time share one call, which ends early only when all who wait for it are gone. `hits` counts queries
-    answered without a call of their own, `misses` the others.
+    Each tenant has vectors of its own in it (`asking_tenant`). Equal queries of a tenant at the same time share one
+    call, which ends early only when all who wait for it are gone. `hits` counts queries answered without a call of
+    their own, `misses` the others.
     """
 
     def __init__(
@@ -56,8 +62,7 @@ class QueryCache:
         return self._inner.model
 
     async def embed_query(self, text: str) -> Vector:
-        model = self._inner.model
-        key = (model.provider, model.name, model.dimensions, text)
+        key = self._key(text)
         remembered = self._recall(key)
         if remembered is not None:
             self.hits += 1
@@ -69,6 +74,18 @@ class QueryCache:
         else:
             self.hits += 1
         return await self._join(key, flight)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        """As `embed_query` for each; those not remembered go in one call."""
+        keys = {text: self._key(text) for text in texts}
+        found = {text: vector for text, key in keys.items() if (vector := self._recall(key)) is not None}
+        missing = [text for text in keys if text not in found]
+        self.misses += len(missing)
+        self.hits += len(texts) - len(missing)
+        if missing:
+            made = await self._inner.embed_queries(missing)
+            found |= {t: self._remember(keys[t], v) for t, v in zip(missing, made, strict=True)}
+        return [found[text] for text in texts]
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         return await self._inner.embed_documents(texts)
@@ -83,6 +100,10 @@ class QueryCache:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._vectors.clear()
         await self._inner.close()
+
+    def _key(self, text: str) -> _Key:
+        model = self._inner.model
+        return asking_tenant.get(), model.provider, model.name, model.dimensions, text
 
     def _recall(self, key: _Key) -> Vector | None:
         entry = self._vectors.get(key)
@@ -102,7 +123,9 @@ class QueryCache:
         return flight
 
     async def _fetch(self, key: _Key, text: str) -> Vector:
-        vector = await self._inner.embed_query(text)
+        return self._remember(key, await self._inner.embed_query(text))
+
+    def _remember(self, key: _Key, vector: Vector) -> Vector:
         vector.setflags(write=False)
         self._vectors[key] = (self._clock() + self._ttl, vector)
         self._vectors.move_to_end(key)

@@ -35,6 +35,9 @@ class E5Provider:
     async def embed_query(self, text: str) -> Vector:
         return await self._lanes.run_query(self._embed_query, text)
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._lanes.run_queries(self._embed_query, texts)
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         return await self._lanes.run_documents(self._embed_passage, texts)
 

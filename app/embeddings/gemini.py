@@ -53,11 +53,11 @@ class GeminiProvider:
     async def embed_query(self, text: str) -> Vector:
         return (await self._request([text], "RETRIEVAL_QUERY"))[0]
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._request_batches(texts, "RETRIEVAL_QUERY")
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        vectors: list[Vector] = []
-        for batch in split_batches(texts, GEMINI_BATCH, estimate_tokens):
-            vectors += await self._request(batch, "RETRIEVAL_DOCUMENT")
-        return vectors
+        return await self._request_batches(texts, "RETRIEVAL_DOCUMENT")
 
     def count_tokens(self, text: str) -> int:
         return estimate_tokens(text)
@@ -65,6 +65,12 @@ class GeminiProvider:
     async def close(self) -> None:
         await self._http.aclose()
         self._client.close()
+
+    async def _request_batches(self, texts: Sequence[str], task_type: str) -> list[Vector]:
+        vectors: list[Vector] = []
+        for batch in split_batches(texts, GEMINI_BATCH, estimate_tokens):
+            vectors += await self._request(batch, task_type)
+        return vectors
 
     async def _request(self, texts: list[str], task_type: str) -> list[Vector]:
         provider = self._model.provider

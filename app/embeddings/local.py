@@ -79,6 +79,9 @@ class LocalProvider:
     async def embed_query(self, text: str) -> Vector:
         return await self._lanes.run_query(self._minilm.embed, text)
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._lanes.run_queries(self._minilm.embed, texts)
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         return await self._lanes.run_documents(self._minilm.embed, texts)
 

@@ -23,6 +23,9 @@ class MockProvider:
     async def embed_query(self, text: str) -> Vector:
         return self._embed(text)
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return [self._embed(text) for text in texts]
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         return [self._embed(text) for text in texts]
 

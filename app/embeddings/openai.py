@@ -45,6 +45,9 @@ class OpenAIProvider:
     async def embed_query(self, text: str) -> Vector:
         return (await self._request([text]))[0]
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return await self.embed_documents(texts)
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         vectors: list[Vector] = []
         for batch in split_batches(texts, OPENAI_BATCH, estimate_tokens):

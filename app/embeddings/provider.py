@@ -42,6 +42,10 @@ class EmbeddingProvider(Protocol):
         """Embed a search query. Raises EmbeddingUnavailable."""
         ...
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        """Embed several search queries in one call, in order. Raises EmbeddingUnavailable."""
+        ...
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         """Embed stored texts, any number of them, in order. Raises EmbeddingUnavailable."""
         ...

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from app.embeddings.circuit import Circuit, CircuitOpen, CircuitState, Permit
@@ -19,6 +19,9 @@ from app.errors import EmbeddingUnavailable
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+SECONDS_PER_QUERY = 0.1
+"""What each further query of a call adds to the time that it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,12 @@ class ResilientProvider:
 
     async def embed_query(self, text: str) -> Vector:
         return await self._call(lambda: self._inner.embed_query(text), self._policy.query, self.query_circuit)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        # A model in this process computes one text after another.
+        timeout = self._policy.query.timeout + SECONDS_PER_QUERY * (len(texts) - 1)
+        budget = replace(self._policy.query, timeout=timeout)
+        return await self._call(lambda: self._inner.embed_queries(texts), budget, self.query_circuit)
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         vectors: list[Vector] = []
