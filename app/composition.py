@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import httpx
 from pydantic import SecretStr
@@ -15,27 +16,39 @@ from app.auth.secret import ensure_secret
 from app.auth.tokens import TokenVerifier
 from app.bootstrap import DatabaseAddresses, open_database
 from app.db import catalog
+from app.db.isolation import check_isolation
+from app.db.models import register_model
 from app.db.session import Database
 from app.db.tenants import list_models, list_tenants
 from app.embeddings.factory import ProviderConfig, build_provider
+from app.embeddings.lanes import count_cores
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.errors import ConfigurationError
 from app.knowledge.administration import AdministrationService
+from app.knowledge.admission import Admission
 from app.knowledge.assets import AssetService
+from app.knowledge.audit import AuditTrail
+from app.knowledge.deliveries import DeliveryService
 from app.knowledge.embedding import EntryEmbedder
 from app.knowledge.entries import EntryService
-from app.knowledge.ingestion import Ingestion
+from app.knowledge.feedback import FeedbackService
+from app.knowledge.ingestion import ChunkSize, Ingestion
 from app.knowledge.jobs import JobQueue
 from app.knowledge.journal import SearchJournal
+from app.knowledge.limits import Limits
+from app.knowledge.matching import ChangeMatcher
 from app.knowledge.plan import SearchDefaults
 from app.knowledge.query import Weights
 from app.knowledge.ranking import Ranker
 from app.knowledge.reembedding import ReembeddingService
 from app.knowledge.reembedding_jobs import ReembeddingJobs
 from app.knowledge.related import RelatedService
+from app.knowledge.saved_searches import SavedSearchService
 from app.knowledge.search import KnowledgeSearchService
+from app.knowledge.subscriptions import RIGHTS_LAST, SubscriptionService
 from app.knowledge.tenants import TenantDirectory
 from app.knowledge.upkeep import Upkeep
+from app.knowledge.webhooks import WebhookSender
 from app.knowledge.worker import Worker
 from app.settings import Settings
 
@@ -45,22 +58,35 @@ class Services:
     """Everything that a way in needs; each service may be used from any task of one event loop.
 
     `provider` makes the vectors of new tenants' model; `providers` are all, by the number of their model.
+    Whoever called `build_services` closes them, then the provider and the database, which it gave.
     """
 
     database: Database
     provider: EmbeddingProvider
     providers: Mapping[int, EmbeddingProvider]
     tenants: TenantDirectory
+    trail: AuditTrail
+    admission: Admission
     search: KnowledgeSearchService
     entries: EntryService
     assets: AssetService
     related: RelatedService
+    saved_searches: SavedSearchService
+    subscriptions: SubscriptionService
+    feedback: FeedbackService
     administration: AdministrationService
+    ranker: Ranker
+    defaults: SearchDefaults
     reembedding: ReembeddingService
     embedder: EntryEmbedder
     journal: SearchJournal
     jobs: JobQueue
     worker: Worker
+
+    async def close(self) -> None:
+        """Write down what is still to be written in the background. Leaves `database` and `provider` open."""
+        await self.subscriptions.close()
+        await self.journal.close()
 
 
 async def build_services(
@@ -71,58 +97,92 @@ async def build_services(
     defaults: SearchDefaults | None = None,
     max_upload_bytes: int = 50 * 1024 * 1024,
     worker_concurrency: int = 1,
+    chunk_size: ChunkSize | None = None,
+    limits: Limits | None = None,
+    crowd: int | None = None,
+    webhooks: WebhookSender | None = None,
+    rights_last: timedelta = RIGHTS_LAST,
 ) -> Services:
     """Build the services over a database and a provider, e.g. for a workflow engine with an engine of its own.
 
-    `next_provider` serves tenants that move to its model, have moved, or may move back. Raises ConfigurationError
+    `next_provider` serves tenants that move to its model, have moved, or may move back. Subscriptions go on for
+    `rights_last` after their owner's last call. Raises ConfigurationError
     when a provider's model is not registered, or a tenant is on a model of neither.
     """
     defaults = defaults or SearchDefaults()
     given = [provider] if next_provider is None else [provider, next_provider]
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
     jobs = JobQueue()
-    tenants = TenantDirectory(database, default_model_id=next(iter(providers)))
+    tenants = TenantDirectory(database, default_model_id=next(iter(providers)), limits=limits)
+    admission = Admission(crowd=crowd)
     journal = SearchJournal(database)
     embedder = EntryEmbedder(database, providers, tenants)
-    upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
-    ingestion = Ingestion(database, providers, tenants)
+    webhooks = webhooks or WebhookSender()
+    deliveries = DeliveryService(database, jobs, webhooks)
+    upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit, deliveries=deliveries)
+    ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
     reembedding = ReembeddingService(
         database, providers, tenants, embedder, jobs, exact_limit=defaults.exact_limit
     )
-    ranker = Ranker(database, providers, defaults)
+    ranker = Ranker(database, providers, defaults, journal.meter)
     changes = ReembeddingJobs(database, tenants, reembedding, embedder, upkeep, ranker, defaults)
     return Services(
         database=database,
         provider=provider,
         providers=providers,
         tenants=tenants,
-        search=KnowledgeSearchService(database, providers, tenants, journal, defaults),
-        entries=EntryService(database, embedder, jobs),
-        assets=AssetService(database, jobs, max_bytes=max_upload_bytes),
+        trail=AuditTrail(database),
+        admission=admission,
+        search=KnowledgeSearchService(database, providers, tenants, journal, defaults, admission),
+        entries=EntryService(database, embedder, jobs, tenants),
+        assets=AssetService(database, jobs, tenants, max_bytes=max_upload_bytes),
         related=RelatedService(database),
-        administration=AdministrationService(database, tenants),
+        saved_searches=SavedSearchService(database),
+        subscriptions=SubscriptionService(
+            database, jobs, allow_private=webhooks.allow_private, rights_last=rights_last
+        ),
+        feedback=FeedbackService(database, tenants, journal),
+        administration=AdministrationService(database, tenants, admission, journal.meter),
+        ranker=ranker,
+        defaults=defaults,
         reembedding=reembedding,
         embedder=embedder,
         journal=journal,
         jobs=jobs,
         worker=Worker(
-            database, jobs, ingestion, embedder, upkeep, reembedding=changes, concurrency=worker_concurrency
+            database,
+            jobs,
+            ingestion,
+            embedder,
+            upkeep,
+            reembedding=changes,
+            matcher=ChangeMatcher(database, providers, tenants, jobs, defaults),
+            deliveries=deliveries,
+            concurrency=worker_concurrency,
         ),
     )
 
 
 @contextlib.asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
+async def open_services(
+    settings: Settings, *, provider: EmbeddingProvider | None = None
+) -> AsyncIterator[Services]:
     """The services as the settings describe them, with the database they need.
 
-    Raises ConfigurationError with one line that says what is missing.
+    A given `provider` takes the place of those of the settings, and is not closed; its model is registered where the
+    settings name an administrator of the database. Raises ConfigurationError with one line that says what is missing.
     """
-    async with open_database(settings) as addresses, _services_at(settings, addresses) as services:
-        yield services
+    async with open_database(settings) as addresses:
+        if provider is not None and addresses.admin is not None:
+            await register_model(addresses.admin, provider.model)
+        async with _services_at(settings, addresses, provider) as services:
+            yield services
 
 
 @contextlib.asynccontextmanager
-async def _services_at(settings: Settings, addresses: DatabaseAddresses) -> AsyncIterator[Services]:
+async def _services_at(
+    settings: Settings, addresses: DatabaseAddresses, lent: EmbeddingProvider | None
+) -> AsyncIterator[Services]:
     await check_database(addresses.service)
     database = Database(
         addresses.service,
@@ -131,8 +191,9 @@ async def _services_at(settings: Settings, addresses: DatabaseAddresses) -> Asyn
         connect_timeout=settings.database.timeout,
         statement_timeout=settings.database.statement_timeout,
         prepared_statements=settings.database.prepared_statements,
+        crowd=settings.limits.crowd or count_cores(),
     )
-    providers = await asyncio.to_thread(build_providers, settings)
+    providers = [lent] if lent is not None else await asyncio.to_thread(build_providers, settings)
     try:
         services = await build_services(
             database,
@@ -145,14 +206,20 @@ async def _services_at(settings: Settings, addresses: DatabaseAddresses) -> Asyn
             ),
             max_upload_bytes=settings.ingestion.max_upload_bytes,
             worker_concurrency=settings.ingestion.concurrency,
+            limits=Limits(**settings.limits.model_dump(exclude={"crowd"})),
+            crowd=settings.limits.crowd or count_cores(),
+            chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
+            webhooks=WebhookSender(allow_private=settings.webhooks.allow_private),
+            rights_last=timedelta(days=settings.webhooks.rights_days),
         )
         try:
             yield services
         finally:
-            await services.journal.close()
+            await services.close()
     finally:
         for provider in providers:
-            await provider.close()
+            if provider is not lent:
+                await provider.close()
         await database.close()
 
 
@@ -163,6 +230,7 @@ async def check_database(service_dsn: str) -> None:
         await catalog.check_server(connection)
         await catalog.check_service_role(connection)
         await catalog.check_schema(connection)
+        await check_isolation(connection)
     finally:
         await connection.close()
 

@@ -12,8 +12,6 @@ from app.evaluation.evaluation import VARIANTS, Variant, evaluate
 from app.evaluation.progress import ShowProgress
 from app.evaluation.report import Report
 from app.evaluation.vector_cache import VectorCache
-from app.knowledge.plan import SearchDefaults
-from app.knowledge.query import Weights
 from app.settings import Settings
 
 
@@ -26,34 +24,31 @@ async def evaluate_collections(
     vector_cache: Path | None = None,
 ) -> Report:
     """Measure the collections one after the other. Raises KnowledgeError."""
-    defaults = SearchDefaults(
-        weights=Weights(settings.search.semantic_weight, settings.search.keyword_weight),
-        similarity_threshold=settings.search.similarity_threshold,
-        exact_limit=settings.search.exact_limit,
-    )
-    async with open_services(settings) as plain, _with_cache(plain, defaults, vector_cache) as services:
+    async with open_services(settings) as plain, _with_cache(plain, vector_cache) as services:
         evaluations = [await evaluate(services, c, progress, variants=variants) for c in collections]
         async with services.database.engine.connect() as connection:
             server = str((await connection.exec_driver_sql("show server_version")).scalar_one())
         return Report(
-            evaluations, services.provider.model, defaults, server, vectors_cached=vector_cache is not None
+            evaluations,
+            services.provider.model,
+            services.defaults,
+            server,
+            vectors_cached=vector_cache is not None,
         )
 
 
 @contextlib.asynccontextmanager
-async def _with_cache(
-    services: Services, defaults: SearchDefaults, folder: Path | None
-) -> AsyncIterator[Services]:
+async def _with_cache(services: Services, folder: Path | None) -> AsyncIterator[Services]:
     """The same services with vectors from a cache, or as they are."""
     if folder is None:
         yield services
         return
     cache = VectorCache(services.provider, folder)
     try:
-        cached = await build_services(services.database, cache, defaults=defaults)
+        cached = await build_services(services.database, cache, defaults=services.defaults)
         try:
             yield cached
         finally:
-            await cached.journal.close()
+            await cached.close()
     finally:
         await cache.close()

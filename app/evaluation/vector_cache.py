@@ -44,6 +44,9 @@ class VectorCache:
             self._keep("query", [text], [known])
         return known
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return [await self.embed_query(text) for text in texts]
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         found = {text: self._find("document", text) for text in texts}
         missing = [text for text, vector in found.items() if vector is None]

@@ -8,39 +8,53 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.db import records, statistics
-from app.db.session import Database, Row
+from app.db import records, statistics, usage
+from app.db.session import Database, Row, TenantSession
 from app.errors import SearchNotFound
+from app.knowledge.admission import Admission
 from app.knowledge.paging import Page, page_of
+from app.knowledge.quotas import TokenMeter
+from app.knowledge.receipts import KEPT, show_receipt
 from app.knowledge.tenant_settings import TenantSettings
 from app.knowledge.tenants import TenantDirectory
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Who did what to which things, and when; metadata only."""
+    """Who did what to which things, when, and how it ended; metadata only."""
 
     id: UUID
     at: datetime
     actor: str
     action: str
     subject_ids: Sequence[UUID]
+    outcome: records.Outcome
     detail: Mapping[str, Any]
 
 
 class AdministrationService:
-    """Counts, settings, receipts and the audit trail of one tenant at a time."""
+    """Counts, settings, receipts and the audit trail of one tenant at a time.
 
-    def __init__(self, database: Database, tenants: TenantDirectory) -> None:
+    A read is noted in the trail when `reader` says who wants to know.
+    """
+
+    def __init__(
+        self, database: Database, tenants: TenantDirectory, admission: Admission, meter: TokenMeter
+    ) -> None:
         self._database = database
         self._tenants = tenants
+        self._admission = admission
+        self._meter = meter
 
-    async def stats(self, tenant_id: UUID) -> dict[str, Any]:
+    async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
         """Entries, assets, backlog, model and the last day's searches."""
         self._tenants.forget(tenant_id)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             row = await statistics.overview(session)
+            stored = await usage.fetch_stored(session)
+            tokens = await usage.fetch_tokens(session) + self._meter.unwritten(tenant_id)
+            await _note_read(session, reader, "stats.read")
         return {
             "entries": int(row["entries"]),
             "entries_by_type": row["entries_by_type"],
@@ -58,46 +72,57 @@ class AdministrationService:
             "searches_24h": row["searches_24h"],
             "searches_without_results_24h": row["searches_without_results_24h"],
             "fallback_rate_24h": row["fallback_rate_24h"],
+            "limits": {
+                name: {"used": used, "limit": getattr(tenant.limits, name) or None}
+                for name, used in {
+                    **self._admission.used(tenant),
+                    "entries": stored.entries,
+                    "bytes": stored.bytes,
+                    "embedding_tokens_per_day": tokens,
+                }.items()
+            },
         }
 
-    async def settings(self, tenant_id: UUID) -> TenantSettings:
+    async def settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
         """The tenant's settings, defaults filled in."""
+        if reader is not None:
+            async with self._database.tenant_session(tenant_id) as session:
+                await _note_read(session, reader, "settings.read")
         return (await self._tenants.context(tenant_id)).settings
 
     async def change_settings(
         self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str
     ) -> TenantSettings:
         """Change some settings; None resets one. Raises InvalidInput naming each field out of range."""
-        settings = await self._tenants.change_settings(tenant_id, dict(changes))
-        async with self._database.tenant_session(tenant_id) as session:
-            await records.write_audit(session, actor, "settings.update", [], {"fields": sorted(changes)})
-        return settings
+        return await self._tenants.change_settings(tenant_id, dict(changes), actor=actor)
 
     async def audit(
-        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None
+        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
     ) -> Page[AuditRecord]:
-        """The audit trail, newest first. Raises InvalidInput for a bad cursor."""
+        """The audit trail, newest first, as it was before this read. Raises InvalidInput for a bad cursor."""
         async with self._database.tenant_session(tenant_id) as session:
 
             async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
                 return await records.list_audit(session, before, count)
 
             page = await page_of(read, limit, cursor, "at")
-        items = [
-            AuditRecord(r["id"], r["at"], r["actor"], r["action"], r["subject_ids"], r["detail"])
-            for r in page.items
-        ]
+            await _note_read(session, reader, "audit.read")
+        items = [AuditRecord(**dict(row)) for row in page.items]
         return Page(items, page.next_cursor)
 
-    async def receipt(self, tenant_id: UUID, search_id: UUID) -> dict[str, Any]:
+    async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
         """What a search did: its settings, model and ranks. Raises SearchNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
-            row = await records.fetch_search(session, search_id)
+            row = await records.fetch_search(session, search_id, KEPT)
+            await _note_read(session, reader, "search.read", search_id, found=row is not None)
         if row is None:
             raise SearchNotFound("there is no search with this id, or its receipt has expired")
-        receipt = row["receipt"]
-        names = ("id", "updated_at", "semantic_rank", "similarity", "keyword_rank", "keyword_score", "score")
-        receipt["ranking"] = [
-            {k: v for k, v in zip(names, hit, strict=True) if k != "updated_at"} for hit in receipt["ranking"]
-        ]
-        return {"search_id": search_id, "subject": row["subject"], "at": row["at"], **receipt}
+        return show_receipt(row)
+
+
+async def _note_read(
+    session: TenantSession, reader: str | None, action: str, *subject_ids: UUID, found: bool = True
+) -> None:
+    if reader is not None:
+        outcome: records.Outcome = "done" if found else "refused"
+        await records.write_audit(session, reader, action, subject_ids, {}, outcome=outcome)

@@ -17,9 +17,12 @@ from app.db.identifiers import new_id
 from app.db.session import Database, Row
 from app.documents.formats import detect_format
 from app.errors import AssetNotFound, Conflict, FieldError, InvalidInput, TooLarge
+from app.knowledge.audit import AuditTrail
 from app.knowledge.entry import check_draft
 from app.knowledge.jobs import JobQueue
 from app.knowledge.paging import Page, page_of
+from app.knowledge.quotas import Room, find_room, refuse_entries
+from app.knowledge.tenants import TenantDirectory
 from app.knowledge.text import is_storable
 
 MAX_UPLOAD = 50 * 1024 * 1024
@@ -69,8 +72,12 @@ class Asset:
 class AssetService:
     """Takes in, lists, retries and deletes the assets of any tenant; the worker does the reading."""
 
-    def __init__(self, database: Database, jobs: JobQueue, *, max_bytes: int = MAX_UPLOAD) -> None:
+    def __init__(
+        self, database: Database, jobs: JobQueue, tenants: TenantDirectory, *, max_bytes: int = MAX_UPLOAD
+    ) -> None:
         self._database = database
+        self._tenants = tenants
+        self._trail = AuditTrail(database)
         self._jobs = jobs
         self.max_bytes = max_bytes
 
@@ -78,19 +85,23 @@ class AssetService:
         """Keep a file and queue its reading; returns the asset and whether there is anything to do.
 
         The same bytes again give the same asset; the same `external_id` with other bytes is a new version.
-        Raises InvalidInput, TooLarge, UnsupportedMediaType and DatabaseUnavailable.
+        Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (no room for it) and DatabaseUnavailable.
         """
         new = self._check(upload)
+        tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
+            room = await find_room(session, tenant)
             for _ in range(5):
                 same = await db.find_same_asset(session, new.external_id, new.sha256)
                 if same is not None and same["sha256"] == new.sha256:
                     asset_id, work = same["id"], False
                 elif same is not None:
                     asset_id, work = same["id"], True
+                    _require_room(room, len(upload.data) - same["byte_size"])
                     await db.replace_asset(session, asset_id, new)
                 else:
                     asset_id, work = new_id(), True
+                    _require_room(room, len(upload.data), new=True)
                     if not await db.insert_asset(session, asset_id, new):
                         continue
                 break
@@ -142,8 +153,12 @@ class AssetService:
 
     async def retry(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> Asset:
         """Read a failed asset once more. Raises AssetNotFound, and Conflict when it has not failed."""
-        await self.get(tenant_id, asset_id)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with (
+            self._trail.attempt(tenant_id, actor, "asset.retry", [asset_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            if asset_id not in await db.fetch_assets(session, [asset_id]):
+                raise AssetNotFound("there is no asset with this id")
             if not await db.retry_asset(session, asset_id):
                 raise Conflict("only a failed asset can be retried")
             await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
@@ -153,7 +168,10 @@ class AssetService:
 
     async def delete(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> None:
         """Remove an asset with its chunks, and stop work on it. Raises AssetNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
+        async with (
+            self._trail.attempt(tenant_id, actor, "asset.delete", [asset_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
             # The job first, as the worker locks them: the other order could block both.
             await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
             if not await db.delete_asset(session, asset_id):
@@ -185,3 +203,13 @@ class AssetService:
             roles=checked["roles"],
             metadata=checked["metadata"],
         )
+
+
+def _require_room(room: Room | None, size: int, *, new: bool = False) -> None:
+    """Raise RateLimited when there is no room for the file, or none for a single chunk of a new one."""
+    if room is None:
+        return
+    if new and room.entries is not None and room.entries < 1:
+        raise refuse_entries(room.most_entries)
+    if (over := room.take_bytes(max(0, size))) is not None:
+        raise over

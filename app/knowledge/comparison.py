@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+from app.knowledge.feedback import JudgedQuery
+from app.knowledge.gain import ndcg
 from app.knowledge.plan import SearchDefaults, make_plan
 from app.knowledge.query import MAX_QUERY_LENGTH, SearchQuery
 from app.knowledge.ranking import Ranker
@@ -15,6 +17,9 @@ from app.knowledge.tenants import TenantContext
 DEPTH = 10
 QUERIES = 50
 """Queries compared: the share of equal hits is then known to within some 0.05."""
+
+JUDGED = 200
+"""Judged queries that are asked of both models, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,9 @@ class Comparison:
         overlap: mean share of the first ten hits that both models bring, as the tenant searches (0 to 1).
         semantic_overlap: the same of the semantic leg alone.
         same: queries whose first ten hits are the same entries.
+        judged: queries that callers have given feedback on; None for both figures where there are none.
+        ndcg_old, ndcg_new: mean nDCG@10 of their hits with the old and the new model. Hits that nobody judged count
+            as wrong, and those judged were found by the old one: the new one does no worse than this says.
         empty: queries for which the new model's semantic leg brings nothing, although the old one's does.
     """
 
@@ -35,6 +43,9 @@ class Comparison:
     semantic_overlap: float
     same: int
     empty: int
+    judged: int = 0
+    ndcg_old: float | None = None
+    ndcg_new: float | None = None
 
     def as_mapping(self) -> Mapping[str, Any]:
         """Plain values, to be kept."""
@@ -48,8 +59,9 @@ async def compare_models(
     new: TenantContext,
     queries: Sequence[str],
     source: str,
+    judged: Sequence[JudgedQuery] = (),
 ) -> Comparison:
-    """Ask both models the same queries; nothing of it is recorded.
+    """Ask both models the same queries, and those that were `judged`; nothing of it is recorded.
 
     Raises EmbeddingUnavailable when one of them has no vector for a query, and DatabaseUnavailable.
     """
@@ -69,7 +81,26 @@ async def compare_models(
         semantic_overlap=_mean(semantic),
         same=sum(share == 1 for share in overlaps),
         empty=empty,
+        judged=len(judged[:JUDGED]),
+        **await _measure(ranker, defaults, {"ndcg_old": old, "ndcg_new": new}, judged[:JUDGED]),
     )
+
+
+async def _measure(
+    ranker: Ranker,
+    defaults: SearchDefaults,
+    tenants: Mapping[str, TenantContext],
+    judged: Sequence[JudgedQuery],
+) -> dict[str, float | None]:
+    means: dict[str, float | None] = dict.fromkeys(tenants)
+    for name, tenant in tenants.items():
+        gains = [
+            ndcg(await _first_hits(ranker, defaults, tenant, q.query, "hybrid"), q.grades, DEPTH)
+            for q in judged
+        ]
+        if gains:
+            means[name] = round(sum(gains) / len(gains), 4)
+    return means
 
 
 def share_in_common(first: Sequence[UUID], second: Sequence[UUID]) -> float:

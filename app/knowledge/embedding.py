@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from app.db import embeddings as db
+from app.db import usage
 from app.db.embeddings import PassageVector
 from app.db.session import Database, Row
 from app.documents.chunking import split_text
+from app.embeddings.cache import asking_tenant
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import EmbeddingUnavailable, KnowledgeError
 from app.knowledge.entry import embedding_text
+from app.knowledge.quotas import EmbeddingQuotaUsed, count_tokens, tokens_left
 from app.knowledge.tenants import TenantContext, TenantDirectory
 
 log = logging.getLogger("app.knowledge.embedding")
@@ -29,7 +32,11 @@ class NoProvider(EmbeddingUnavailable):
 
 
 def find_provider(providers: Mapping[int, EmbeddingProvider], tenant: TenantContext) -> EmbeddingProvider:
-    """The provider of the tenant's model. Raises NoProvider."""
+    """The provider of the tenant's model; what the caller's task embeds with it counts as asked by the tenant.
+
+    Raises NoProvider.
+    """
+    asking_tenant.set(tenant.tenant_id)
     provider = providers.get(tenant.space.model_id)
     if provider is None:
         raise NoProvider(tenant.model.provider, "no provider for the tenant's model", attempts=0)
@@ -77,8 +84,13 @@ class EntryEmbedder:
             served = await db.copy_known(session, model_id, [row["entry_id"] for row in waiting])
             taken = len(waiting)
             waiting = [row for row in waiting if row["entry_id"] not in served]
+            left = await tokens_left(session, tenant)
         if not waiting:
             return taken
+        if left is not None:
+            waiting = _affordable(waiting, left)
+            if not waiting:
+                raise EmbeddingQuotaUsed(tenant.model.provider)
         try:
             await self._store(tenant, waiting)
         except InputRefused:
@@ -87,9 +99,10 @@ class EntryEmbedder:
         return taken
 
     async def _store(self, tenant: TenantContext, rows: Sequence[Row]) -> None:
-        vectors = await self._make_vectors(tenant, rows)
+        vectors, tokens = await self._make_vectors(tenant, rows)
         async with self._database.tenant_session(tenant.tenant_id) as session:
             await db.store_vectors(session, tenant.space.model_id, vectors)
+            await usage.add_tokens(session, tokens)
 
     async def _store_one_by_one(self, tenant: TenantContext, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -115,7 +128,10 @@ class EntryEmbedder:
                 return False
         return True
 
-    async def _make_vectors(self, tenant: TenantContext, rows: Sequence[Row]) -> list[PassageVector]:
+    async def _make_vectors(
+        self, tenant: TenantContext, rows: Sequence[Row]
+    ) -> tuple[list[PassageVector], int]:
+        """The vectors, and the tokens that they cost."""
         provider = find_provider(self._providers, tenant)
         texts: list[str] = []
         places: list[tuple[UUID, int, bytes, int, int]] = []
@@ -127,7 +143,19 @@ class EntryEmbedder:
                 places.append((row["entry_id"], passage, row["text_hash"], start, end))
         distinct = list(dict.fromkeys(texts))
         made = dict(zip(distinct, await provider.embed_documents(distinct), strict=True))
-        return [PassageVector(*place, made[text]) for place, text in zip(places, texts, strict=True)]
+        vectors = [PassageVector(*place, made[text]) for place, text in zip(places, texts, strict=True)]
+        return vectors, count_tokens(distinct)
+
+
+def _affordable(rows: Sequence[Row], left: int) -> list[Row]:
+    """The first rows, up to the one that uses up what is left: what is longer than a day's tokens has its turn too."""
+    affordable: list[Row] = []
+    for row in rows:
+        if left <= 0:
+            break
+        affordable.append(row)
+        left -= count_tokens((embedding_text(row["title"], row["content"]),))
+    return affordable
 
 
 def make_passages(provider: EmbeddingProvider, title: str | None, content: str) -> list[tuple[str, int, int]]:

@@ -103,6 +103,8 @@ def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name in ("tags", "roles", "source_ids"):
         if name in checked:
             checked[name] = list(dict.fromkeys(checked[name]))
+    if checked.get("expires_at") is not None:  # Postgres takes no offsets beyond 16 hours
+        checked["expires_at"] = checked["expires_at"].astimezone(UTC)
     return checked
 
 

@@ -8,12 +8,14 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from app.db import assets as db
 from app.db import embeddings as vectors
 from app.db import jobs as queue
+from app.db import usage
 from app.db.assets import ChunkRow
 from app.db.embeddings import PassageVector
 from app.db.identifiers import new_id
@@ -22,11 +24,12 @@ from app.db.session import Database, Row
 from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.parsing import parse_document
-from app.embeddings.provider import EmbeddingProvider
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.errors import EmbeddingUnavailable
 from app.knowledge.embedding import find_provider, make_passages
 from app.knowledge.entry import detect, embedding_text
 from app.knowledge.lease import ClaimLost, Lease
+from app.knowledge.quotas import count_tokens, find_room, require_within, tokens_left
 from app.knowledge.tenants import TenantContext, TenantDirectory
 
 log = logging.getLogger("app.knowledge.ingestion")
@@ -38,8 +41,11 @@ TITLE_ROOM = 48
 BEGUN, PARSED, EMBEDDED = 0.02, 0.1, 0.95
 """Progress where each stage ends. The parser does not tell, so the time it has had stands for what it has done."""
 
+STORED_AT_ONCE = 500
+"""Rows in one statement: enough for the words that they share to be indexed once for all of them."""
+
 STORING = "set local statement_timeout='10min';"
-"""The chunks of the largest files are written in one statement."""
+"""Vectors that go into an HNSW index take some milliseconds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +77,8 @@ class Ingestion:
     async def ingest(self, job: Job, lease: Lease) -> None:
         """Do the job and remove it, in one transaction with its results.
 
-        Raises ClaimLost, UnreadableDocument, UnsupportedMediaType, InvalidInput (an empty file),
-        EmbeddingUnavailable and DatabaseUnavailable.
+        Raises ClaimLost, UnreadableDocument, UnsupportedMediaType, InvalidInput (an empty file), RateLimited (more
+        chunks or text than the tenant may store), EmbeddingUnavailable and DatabaseUnavailable.
         """
         asset_id = UUID(job.subject)
         tenant = await self._tenants.context(job.tenant_id)
@@ -84,14 +90,18 @@ class Ingestion:
         lease.follow(asset_id, asset["generation"])
 
         document = await self._parse(asset, lease)
-        capacity = max(16, min(self._chunk_size.tokens, provider.model.max_tokens - TITLE_ROOM))
-        overlap = min(self._chunk_size.overlap, capacity // 2)
-        chunks = await asyncio.to_thread(split, document, provider.count_tokens, capacity, overlap)
-        rows = [_chunk_row(chunk, document, asset["metadata"]) for chunk in chunks]
-        passages = await self._embed(tenant, provider, rows, lease)
+
+        def cut() -> tuple[list[ChunkRow], str]:
+            chunks = split(document, provider.count_tokens, *chunk_tokens(self._chunk_size, provider.model))
+            rows = [make_chunk_row(chunk, document, asset["metadata"]) for chunk in chunks]
+            return rows, detect(None, document.text)
+
+        rows, language = await asyncio.to_thread(cut)
+        passages, tokens, waiting = await self._embed(tenant, provider, rows, lease)
 
         await lease.settle()
         async with self._database.tenant_session(job.tenant_id, setup=STORING) as session:
+            room = await find_room(session, tenant)
             if not await queue.complete_job(session, job):
                 raise ClaimLost
             done = await db.finish_asset(
@@ -104,16 +114,26 @@ class Ingestion:
             )
             if not done:
                 raise ClaimLost
-            await db.swap_chunks(
-                session,
-                asset_id,
-                rows,
-                tags=asset["tags"],
-                roles=asset["roles"],
-                language=detect(None, document.text),
-            )
-            for start in range(0, len(passages), 1000):
-                await vectors.store_vectors(session, tenant.space.model_id, passages[start : start + 1000])
+            await db.delete_chunks(session, asset_id)
+            for start in range(0, len(rows), STORED_AT_ONCE):
+                await db.insert_chunks(
+                    session,
+                    asset_id,
+                    rows[start : start + STORED_AT_ONCE],
+                    tags=asset["tags"],
+                    roles=asset["roles"],
+                    language=language,
+                )
+            for start in range(0, len(passages), STORED_AT_ONCE):
+                await db.insert_vectors(
+                    session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE]
+                )
+            if waiting:
+                await vectors.mark_pending(session, waiting)
+                await queue.enqueue_job(session, "embed_entries", "entries", timedelta(0))
+            if room is not None:
+                await require_within(session, tenant)
+            await usage.add_tokens(session, tokens)
         log.info(
             "asset indexed",
             extra={"tenant_id": str(job.tenant_id), "asset_id": str(asset_id), "chunks": len(rows)},
@@ -151,38 +171,56 @@ class Ingestion:
 
     async def _embed(
         self, tenant: TenantContext, provider: EmbeddingProvider, rows: Sequence[ChunkRow], lease: Lease
-    ) -> list[PassageVector]:
-        """Vectors of all chunks; texts that the tenant has embedded before are not embedded again."""
+    ) -> tuple[list[PassageVector], int, list[UUID]]:
+        """Vectors of the chunks, what they cost in tokens, and the chunks for which no tokens are left today.
+
+        Texts that the tenant has embedded before are not embedded again.
+        """
         known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
         async with self._database.tenant_session(tenant.tenant_id) as session:
             for k in await db.known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
                 known.setdefault(k["text_hash"], []).append(
                     (k["passage"], k["char_start"], k["char_end"], k["embedding"])
                 )
-        passages: list[PassageVector] = []
-        wanted: list[tuple[ChunkRow, int, str, int, int]] = []
-        for row in rows:
-            if row.text_hash in known:
-                passages += [
-                    PassageVector(row.id, passage, row.text_hash, start, end, vector)
-                    for passage, start, end, vector in known[row.text_hash]
-                ]
-                continue
-            for passage, (text, start, end) in enumerate(make_passages(provider, row.title, row.content)):
-                wanted.append((row, passage, text, start, end))
+            left = await tokens_left(session, tenant)
+        passages = [
+            PassageVector(row.id, passage, row.text_hash, start, end, vector)
+            for row in rows
+            for passage, start, end, vector in known.get(row.text_hash, ())
+        ]
+        wanted = await asyncio.to_thread(
+            lambda: [
+                (row, passage, text, start, end)
+                for row in rows
+                if row.text_hash not in known
+                for passage, (text, start, end) in enumerate(make_passages(provider, row.title, row.content))
+            ]
+        )
         distinct = list(dict.fromkeys(text for _, _, text, _, _ in wanted))
         made: dict[str, Any] = {}
         lease.progress = lambda: PARSED + (EMBEDDED - PARSED) * len(made) / max(1, len(distinct))
         for first in range(0, len(distinct), BATCH):
+            if left is not None and left <= count_tokens(made):
+                break
             batch = distinct[first : first + BATCH]
             made.update(zip(batch, await provider.embed_documents(batch), strict=True))
-        return passages + [
+        lacking = {row.id for row, _, text, _, _ in wanted if text not in made}
+        new = [
             PassageVector(row.id, passage, row.text_hash, start, end, made[text])
             for row, passage, text, start, end in wanted
+            if row.id not in lacking
         ]
+        return passages + new, count_tokens(made), sorted(lacking)
 
 
-def _chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str, Any]) -> ChunkRow:
+def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:
+    """Tokens of a chunk and of its overlap with the next, for a model that also has to hold the chunk's title."""
+    tokens = max(16, min(size.tokens, model.max_tokens - TITLE_ROOM))
+    return tokens, min(size.overlap, tokens // 2)
+
+
+def make_chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str, Any]) -> ChunkRow:
+    """A chunk as it is stored: its title, its place in the document, and the asset's metadata."""
     title = chunk_title(document.title, chunk.heading)
     place: dict[str, int | None] = {"char_start": chunk.char_start, "char_end": chunk.char_end}
     if chunk.page is not None:

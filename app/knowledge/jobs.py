@@ -9,7 +9,15 @@ from typing import Literal
 from app.db import jobs as db
 from app.db.session import TenantSession
 
-JobKind = Literal["ingest_asset", "embed_entries", "refresh_statistics", "index_vectors", "reembed"]
+JobKind = Literal[
+    "ingest_asset",
+    "embed_entries",
+    "refresh_statistics",
+    "index_vectors",
+    "reembed",
+    "match_changes",
+    "deliver_webhooks",
+]
 
 
 class JobQueue:

@@ -11,6 +11,7 @@ import base64
 import binascii
 import contextlib
 import logging
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +20,14 @@ from typing import Any
 from uuid import UUID
 
 from app.db import records as db
+from app.db import usage
 from app.db.records import SearchRecord
-from app.db.session import Database
-from app.errors import CursorExpired, InvalidInput
+from app.db.session import Database, Row
+from app.errors import CursorExpired, DatabaseUnavailable, InvalidInput
 from app.knowledge.fusion import Candidate
 from app.knowledge.plan import Plan
+from app.knowledge.quotas import TokenMeter
+from app.knowledge.receipts import KEPT, make_receipt
 from app.knowledge.results import SearchResult
 
 log = logging.getLogger("app.knowledge.journal")
@@ -32,6 +36,9 @@ QUEUE_LENGTH = 10_000
 BATCH = 500
 LINGER = 0.25
 """Seconds that a record may wait for others, so that many are written in one statement."""
+
+RECENT = 60.0
+"""Seconds within which a record may still be on its way; clocks of instances may differ by as much."""
 
 SETUP = "set local synchronous_commit=off;"
 
@@ -42,6 +49,7 @@ class PinnedRanking:
 
     candidates: Sequence[Candidate]
     fallback: bool
+    strong_match: bool
     search_modes_used: Sequence[str]
     exact: bool
     estimated_matches: int
@@ -64,6 +72,7 @@ class PinnedRanking:
         return cls(
             candidates,
             receipt["fallback"],
+            receipt.get("strong_match", False),
             receipt["search_modes_used"],
             receipt["exact"],
             receipt["estimated_matches"],
@@ -93,6 +102,7 @@ class SearchJournal:
         self._database = database
         self._queue: deque[tuple[UUID, SearchRecord, list[UUID]]] = deque()
         self._queue_length = queue_length
+        self.meter = TokenMeter()
         self._writer: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self.dropped = 0
@@ -104,33 +114,6 @@ class SearchJournal:
             self.dropped += 1
             return
         metadata = result.metadata
-        model = plan.tenant.model
-        receipt: dict[str, Any] = {
-            "mode": plan.query.mode,
-            "fusion": plan.fusion,
-            "weights": [plan.weights.semantic, plan.weights.keyword],
-            "rrf_k": plan.query.rrf_k,
-            "similarity_threshold": plan.threshold,
-            "model": [model.provider, model.name, model.dimensions],
-            "fallback": metadata.fallback_mode,
-            "search_modes_used": metadata.search_modes_used,
-            "exact": metadata.exact,
-            "estimated_matches": metadata.estimated_matches,
-            "ranking": [
-                [
-                    c.entry_id,
-                    c.updated_at.timestamp(),
-                    c.semantic_rank,
-                    c.similarity,
-                    c.keyword_rank,
-                    c.keyword_score,
-                    c.score,
-                ]
-                for c in ranking
-            ],
-        }
-        if plan.tenant.settings.keep_query_text:
-            receipt["query"] = plan.query.query
         record = SearchRecord(
             id=metadata.search_id,
             subject=subject,
@@ -138,25 +121,33 @@ class SearchJournal:
             fallback=metadata.fallback_mode,
             result_count=len(result.results),
             query_time_ms=metadata.query_time_ms,
-            receipt=receipt,
+            receipt=make_receipt(plan, result, ranking),
         )
         self._queue.append((plan.tenant.tenant_id, record, [hit.id for hit in result.results]))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
 
-    async def pinned(self, tenant_id: UUID, search_id: UUID) -> PinnedRanking:
-        """The ranking of an earlier search. Raises CursorExpired."""
+    async def find(self, tenant_id: UUID, search_id: UUID) -> Row | None:
+        """The record of a search of the last day, one that is just being written included."""
         # Another instance may be about to write the record: it does so within moments.
-        for delay in (0.0, 0.05, 0.2, 0.5):
+        delays = (0.0, 0.05, 0.2, 0.5) if _is_recent(search_id) else (0.0,)
+        for delay in delays:
             await asyncio.sleep(delay)
             for queued_tenant, record, _ in list(self._queue):
                 if queued_tenant == tenant_id and record.id == search_id:
                     await self.flush()
             async with self._database.tenant_session(tenant_id) as session:
-                row = await db.fetch_search(session, search_id)
+                row = await db.fetch_search(session, search_id, KEPT)
             if row is not None:
-                return PinnedRanking.from_receipt(row["receipt"])
-        raise CursorExpired("the ranked list that this cursor continues is gone; search again")
+                return row
+        return None
+
+    async def pinned(self, tenant_id: UUID, search_id: UUID) -> PinnedRanking:
+        """The ranking of an earlier search. Raises CursorExpired."""
+        row = await self.find(tenant_id, search_id)
+        if row is None:
+            raise CursorExpired("the ranked list that this cursor continues is gone; search again")
+        return PinnedRanking.from_receipt(row["receipt"])
 
     async def flush(self) -> None:
         """Wait until everything queued so far is written."""
@@ -185,16 +176,25 @@ class SearchJournal:
 
     async def _write_tenant(self, tenant_id: UUID, records: list[tuple[SearchRecord, list[UUID]]]) -> None:
         accesses = Counter(entry_id for _, shown in records for entry_id in shown)
+        tokens = self.meter.take(tenant_id)
         try:
             async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
                 await db.insert_searches(session, [record for record, _ in records])
                 if accesses:
                     await db.count_accesses(session, accesses)
+                await usage.add_tokens(session, tokens)
             self.written += len(records)
         except Exception as error:  # a record is never worth a failed search
+            self.meter.put_back(tenant_id, tokens)
             self.dropped += len(records)
             log.warning(
                 "search records dropped",
                 extra={"records": len(records), "tenant_id": str(tenant_id)},
-                exc_info=error,
+                # An absent database is told of once, by whoever met it first.
+                exc_info=None if isinstance(error, DatabaseUnavailable) else error,
             )
+
+
+def _is_recent(search_id: UUID) -> bool:
+    """Whether the id, which tells when it was made, may be of a search that has only just been answered."""
+    return abs(time.time() - (search_id.int >> 80) / 1000) < RECENT

@@ -174,6 +174,11 @@ class SearchQuery:
         return errors
 
     @property
+    def needs_vector(self) -> bool:
+        """Whether the search has its query embedded."""
+        return self.mode != "keyword" and self.query_embedding is None and self.cursor is None
+
+    @property
     def entry_types(self) -> tuple[str, ...] | None:
         """The entry types asked for, or None for all."""
         if self.entry_type is None:

@@ -30,6 +30,7 @@ from app.knowledge.fusion import (
 )
 from app.knowledge.plan import KEYWORD_POOL, Legs, Plan, SearchDefaults
 from app.knowledge.query import is_identifier, quoted_phrases
+from app.knowledge.quotas import TokenMeter
 from app.knowledge.semantic_leg import search_vectors, session_setup
 
 log = logging.getLogger("app.knowledge.search")
@@ -51,12 +52,18 @@ class Ranker:
     """Runs the legs of a search over one database."""
 
     def __init__(
-        self, database: Database, providers: Mapping[int, EmbeddingProvider], defaults: SearchDefaults
+        self,
+        database: Database,
+        providers: Mapping[int, EmbeddingProvider],
+        defaults: SearchDefaults,
+        meter: TokenMeter | None = None,
     ) -> None:
-        """`providers` are keyed by the number of the embedding model that they make vectors for."""
+        """`providers` are keyed by the number of the embedding model that they make vectors for; `meter` counts what
+        queries cost."""
         self._database = database
         self._providers = providers
         self._defaults = defaults
+        self._meter = meter or TokenMeter()
 
     @contextlib.asynccontextmanager
     async def run(self, plan: Plan, embed: EmbedQuery | None = None) -> AsyncIterator[Ranked]:
@@ -117,8 +124,10 @@ class Ranker:
             return
         started = time.perf_counter()
         try:
+            self._meter.require(plan.tenant)
             embed = embed or find_provider(self._providers, plan.tenant).embed_query
             legs.vector = await embed(plan.query.query)
+            self._meter.count(plan.tenant.tenant_id, plan.query.query)
         except EmbeddingUnavailable as error:
             legs.failure = error
             log.warning(

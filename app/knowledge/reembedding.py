@@ -21,6 +21,7 @@ from app.db.tenants import list_models
 from app.embeddings.models import ALIASES
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.errors import Conflict, InvalidInput, ModelChangeNotFound, TenantNotFound
+from app.knowledge.audit import AuditTrail
 from app.knowledge.embedding import EntryEmbedder
 from app.knowledge.jobs import JobQueue
 from app.knowledge.tenants import TenantContext, TenantDirectory
@@ -80,6 +81,7 @@ class ReembeddingService:
         exact_limit: int,
     ) -> None:
         self._database = database
+        self._trail = AuditTrail(database)
         self._providers = providers
         self._tenants = tenants
         self._embedder = embedder
@@ -106,7 +108,10 @@ class ReembeddingService:
             raise InvalidInput.of("rate", "must be a whole number of 1 or more, or null")
         if switch_at_overlap is not None and not 0 <= switch_at_overlap <= 1:
             raise InvalidInput.of("switch_at_overlap", "must be a number between 0 and 1, or null")
-        async with self._database.tenant_session(tenant_id) as session:
+        async with (
+            self._trail.attempt(tenant_id, actor, "model.reembed"),
+            self._database.tenant_session(tenant_id) as session,
+        ):
             rows = await list_models(session)
             in_use = await db.lock_tenant(session)
             if in_use is None:
@@ -126,15 +131,24 @@ class ReembeddingService:
                 await self._note(session, actor, "model.reembed", rows, target)
             else:
                 await db.adjust_change(session, rate, switch_at_overlap)
+                await self._note(session, actor, "model.pace", rows, target)
             await self._jobs.enqueue(session, "reembed", SUBJECT)
         self._jobs.wake()
         return await self.status(tenant_id)
 
-    async def status(self, tenant_id: UUID) -> ModelChange:
-        """How far the tenant's change has come. Raises ModelChangeNotFound."""
-        async with self._database.tenant_session(tenant_id) as session:
+    async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:
+        """How far the tenant's change has come; noted when `reader` says who wants to know.
+
+        Raises ModelChangeNotFound.
+        """
+        async with (
+            self._trail.attempt(tenant_id, reader, "model.read"),
+            self._database.tenant_session(tenant_id) as session,
+        ):
             change = _found(await db.fetch_change(session))
             models = {row["id"]: read_model(row) for row in await list_models(session)}
+            if reader is not None:
+                await records.write_audit(session, reader, "model.read", [], {})
         state: State = change.state
         if state == "ready" and change.current == change.to_model:
             state = "switched"
@@ -164,14 +178,15 @@ class ReembeddingService:
 
         Raises ModelChangeNotFound, Conflict while the model cannot take over, and EmbeddingUnavailable.
         """
-        for _ in range(TRIES):
-            if await self.try_switch(tenant_id, back=back, actor=actor):
-                return await self.status(tenant_id)
-            # Entries written a moment ago.
-            async with self._database.tenant_session(tenant_id) as session:
-                change = _found(await db.fetch_change(session))
-            await self._embedder.embed_for(await self.other_context(tenant_id, change))
-        raise Conflict("entries are written faster than they get their vectors; try again in a moment")
+        async with self._trail.attempt(tenant_id, actor, "model.switch"):
+            for _ in range(TRIES):
+                if await self.try_switch(tenant_id, back=back, actor=actor):
+                    return await self.status(tenant_id)
+                # Entries written a moment ago.
+                async with self._database.tenant_session(tenant_id) as session:
+                    change = _found(await db.fetch_change(session))
+                await self._embedder.embed_for(await self.other_context(tenant_id, change))
+            raise Conflict("entries are written faster than they get their vectors; try again in a moment")
 
     async def try_switch(self, tenant_id: UUID, *, back: bool, actor: str) -> bool:
         """Switch, unless entries lack vectors that can be made. Raises as `switch` does.
@@ -208,7 +223,10 @@ class ReembeddingService:
 
         Raises ModelChangeNotFound.
         """
-        async with self._database.tenant_session(tenant_id) as session:
+        async with (
+            self._trail.attempt(tenant_id, actor, "model.drop"),
+            self._database.tenant_session(tenant_id) as session,
+        ):
             await db.lock_tenant(session)
             change = _found(await db.fetch_change(session))
             if change.state != "dropping":

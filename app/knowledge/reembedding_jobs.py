@@ -10,11 +10,13 @@ import time
 from uuid import UUID
 
 from app.db import reembedding as db
+from app.db.feedback import list_judgements
 from app.db.reembedding import ChangeRow
 from app.db.session import Database
 from app.errors import Conflict, EmbeddingUnavailable
 from app.knowledge.comparison import QUERIES, compare_models
 from app.knowledge.embedding import BATCH, EntryEmbedder
+from app.knowledge.feedback import judge_queries
 from app.knowledge.plan import SearchDefaults
 from app.knowledge.ranking import Ranker
 from app.knowledge.reembedding import ReembeddingService
@@ -124,7 +126,8 @@ class ReembeddingJobs:
         old = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             queries, source = await db.sample_queries(session, QUERIES)
-        comparison = await compare_models(self._ranker, self._defaults, old, new, queries, source)
+            judged = judge_queries(await list_judgements(session))
+        comparison = await compare_models(self._ranker, self._defaults, old, new, queries, source, judged)
         async with self._database.tenant_session(tenant_id) as session:
             await db.declare_ready(session, change.to_model, comparison.as_mapping())
         log.info(

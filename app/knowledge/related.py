@@ -16,7 +16,11 @@ MAX_RELATED = 20
 
 @dataclass(frozen=True, slots=True)
 class RelatedEntry:
-    """An entry and how it is related: `parent`, `sibling` or `tag_overlap` (with the number of shared tags)."""
+    """An entry and how it is related.
+
+    `parent`, `sibling`, `source` (it was made from that one), `derived` (that one was made from it), or `tag_overlap`,
+    with the number of shared tags.
+    """
 
     entry: Entry
     relationship: str
@@ -24,13 +28,14 @@ class RelatedEntry:
 
 
 class RelatedService:
-    """Finds the parent, the siblings and the entries that share tags."""
+    """Finds the parent, the siblings, what an entry was made from and what was made from it, and shared tags."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def related(self, tenant_id: UUID, entry_id: UUID, limit: int = 5) -> Sequence[RelatedEntry]:
-        """The parent first, then siblings (a chunk's neighbours), then entries sharing two or more tags.
+        """The parent first, then siblings (a chunk's neighbours), then sources in the entry's own order, then entries
+        derived from it, the newest first, then entries sharing two or more tags; each under the first that fits.
 
         An unknown id has no relations. Raises InvalidInput for a limit outside 1 to 20.
         """

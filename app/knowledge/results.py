@@ -45,10 +45,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchMetadata:
-    """How the search went; times in milliseconds."""
+    """How the search went; times in milliseconds. `strong_match`: whether a hit of the first page is a clear one."""
 
     search_id: UUID
     total: int
+    strong_match: bool
     fallback_mode: bool
     search_modes_used: Sequence[str]
     degraded: Sequence[str]

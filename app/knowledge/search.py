@@ -15,21 +15,27 @@ from app.db.identifiers import new_id
 from app.db.search import VectorSpace
 from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, KnowledgeError
 from app.knowledge import explanation
+from app.knowledge.admission import Admission
 from app.knowledge.fusion import Candidate
 from app.knowledge.hydration import hydrate
 from app.knowledge.journal import SearchJournal, read_cursor, write_cursor
 from app.knowledge.plan import Legs, Plan, SearchDefaults, make_plan
 from app.knowledge.query import SearchQuery
-from app.knowledge.ranking import Ranker
+from app.knowledge.query_batch import QueryBatch
+from app.knowledge.ranking import EmbedQuery, Ranker
 from app.knowledge.results import Hit, SearchMetadata, SearchResult
 from app.knowledge.semantic_leg import session_setup
+from app.knowledge.strength import has_strong_match
 from app.knowledge.suggestions import suggest
 from app.knowledge.tenants import TenantDirectory
 from app.knowledge.why_not import WhyNot, judge
 
 log = logging.getLogger("app.knowledge.search")
+
+SIMULTANEOUS = 4
+"""Searches of one batch that run at a time, so that it leaves connections to others."""
 
 NOBODY = UUID(int=0)
 """A tenant that does not exist."""
@@ -45,6 +51,7 @@ class KnowledgeSearchService:
         tenants: TenantDirectory,
         journal: SearchJournal,
         defaults: SearchDefaults | None = None,
+        admission: Admission | None = None,
     ) -> None:
         """`providers` are keyed by the number of the embedding model that they make vectors for."""
         self._database = database
@@ -52,21 +59,66 @@ class KnowledgeSearchService:
         self._tenants = tenants
         self._journal = journal
         self._defaults = defaults or SearchDefaults()
-        self._ranker = Ranker(database, providers, self._defaults)
+        self._ranker = Ranker(database, providers, self._defaults, journal.meter)
+        self._admission = admission or Admission()
 
     async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service") -> SearchResult:
         """The best entries of the tenant for the query.
 
         When the embedding provider fails, the words alone answer, and `fallback_mode` says so.
-        Raises TenantNotFound, InvalidInput (a query embedding of the wrong length), CursorExpired and
-        DatabaseUnavailable.
+        Raises TenantNotFound, InvalidInput (a query embedding of the wrong length), CursorExpired, RateLimited (too
+        many searches of the tenant at the same time) and DatabaseUnavailable.
         """
-        started = time.perf_counter()
         plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
+        return await self._run(plan, subject)
+
+    async def search_many(
+        self, tenant_id: UUID, queries: Sequence[SearchQuery], *, subject: str = "service"
+    ) -> list[SearchResult | KnowledgeError]:
+        """Several searches, their queries embedded in one call; each has its result, or what `search` would raise.
+
+        Raises TenantNotFound and DatabaseUnavailable where none of them can begin.
+        """
+        tenant = await self._tenants.context(tenant_id)
+        plans: list[Plan | KnowledgeError] = []
+        for query in queries:
+            try:
+                plans.append(make_plan(query, tenant, self._defaults))
+            except KnowledgeError as error:
+                plans.append(error)
+        texts = [plan.query.query for plan in plans if isinstance(plan, Plan) and plan.query.needs_vector]
+        provider = self._providers.get(tenant.space.model_id)
+        batch = QueryBatch(provider, texts) if provider is not None else None
+        turns = asyncio.Semaphore(SIMULTANEOUS)
+
+        async def run(plan: Plan | KnowledgeError) -> SearchResult | KnowledgeError:
+            if isinstance(plan, KnowledgeError):
+                return plan
+            async with turns:
+                try:
+                    return await self._run(plan, subject, batch.embed_query if batch else None)
+                except KnowledgeError as error:
+                    return error
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(run(plan)) for plan in plans]
+        finally:
+            if batch is not None:
+                await batch.close()
+        return [task.result() for task in tasks]
+
+    async def _run(self, plan: Plan, subject: str, embed: EmbedQuery | None = None) -> SearchResult:
+        async with self._admission.search(plan.tenant):
+            return await self._search(plan, subject, embed)
+
+    async def _search(self, plan: Plan, subject: str, embed: EmbedQuery | None) -> SearchResult:
+        started = time.perf_counter()
+        query = plan.query
         if query.cursor is not None:
             return await self._continue(plan, query.cursor, started)
         search_id = new_id()
-        async with self._ranker.run(plan) as ranked:
+        async with self._ranker.run(plan, embed) as ranked:
             legs, ranking = ranked.legs, ranked.candidates
             log.debug("search %s: %d candidates ranked", search_id, len(ranking))
             words = legs.words_sought(query.query)
@@ -99,7 +151,7 @@ class KnowledgeSearchService:
         An id that another tenant owns gets the same answer as one that nobody has. Raises as `search` does.
         """
         plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
-        async with self._ranker.run(plan) as ranked:
+        async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
             legs, ranking = ranked.legs, ranked.candidates
             words = legs.words_sought(query.query)
             verdict = await db.fetch_verdict(
@@ -122,13 +174,14 @@ class KnowledgeSearchService:
         metadata = SearchMetadata(
             search_id=search_id,
             total=len(ranking),
+            strong_match=has_strong_match(legs, ranking[: query.limit], plan.tenant.model),
             fallback_mode=legs.failure is not None,
             search_modes_used=[
                 leg
                 for leg, ran in (("semantic", legs.semantic), ("keyword", legs.keyword))
                 if ran is not None
             ],
-            degraded=["embedding_unavailable"] if legs.failure else [],
+            degraded=[legs.failure.degradation] if legs.failure else [],
             exact=legs.semantic is None or legs.semantic.exact,
             estimated_matches=max(legs.keyword_matches, len(ranking)),
             suggestions=suggestions,
@@ -154,6 +207,7 @@ class KnowledgeSearchService:
         metadata = SearchMetadata(
             search_id=search_id,
             total=total,
+            strong_match=pinned.strong_match,
             fallback_mode=pinned.fallback,
             search_modes_used=pinned.search_modes_used,
             degraded=["embedding_unavailable"] if pinned.fallback else [],

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
 from app.errors import FieldError, InvalidInput
+from app.knowledge.limits import check_limits
 from app.knowledge.query import EntryType, Fusion, Weights
 
 TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
 """Factors of `boost: ["type"]`; a type that is not named has 1.0."""
+
+WHOLE_NUMBERS = (("default_limit", 1, 100), ("max_limit", 1, 100), ("purge_expired_after_days", 0, 36_500))
+"""Settings that are whole numbers, with the least and the greatest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class TenantSettings:
         verified_boost: factor of the `verified` boost.
         keep_query_text: whether receipts of searches hold the query's text.
         default_limit, max_limit: hits a page where a search says nothing, and at most.
+        purge_expired_after_days: days after their end at which expired entries are removed; None: never.
+        limits: by their names in `Limits`; they count where they are below what the platform allows the tenant.
     """
 
     weights: Weights | None = None
@@ -36,6 +42,8 @@ class TenantSettings:
     keep_query_text: bool = False
     default_limit: int | None = None
     max_limit: int | None = None
+    purge_expired_after_days: int | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> TenantSettings:
@@ -58,9 +66,11 @@ class TenantSettings:
             errors.append(FieldError("fusion", "must be rrf or score"))
         if not isinstance(values.get("keep_query_text", False), bool):
             errors.append(FieldError("keep_query_text", "must be true or false"))
-        for name in ("default_limit", "max_limit"):
-            if name in values and (type(values[name]) is not int or not 1 <= values[name] <= 100):
-                errors.append(FieldError(name, "must be an integer between 1 and 100"))
+        for name, least, most in WHOLE_NUMBERS:
+            if name in values and (type(values[name]) is not int or not least <= values[name] <= most):
+                errors.append(FieldError(name, f"must be an integer between {least} and {most}"))
+        if "limits" in values:
+            errors += check_limits(values["limits"], least=1)
         if errors:
             raise InvalidInput(errors)
         return cls(**values)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,12 +13,15 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from app.db import feedback, records
 from app.db import tenants as db
 from app.db.identifiers import new_id
 from app.db.search import VectorSpace
 from app.db.session import Database
 from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, InvalidInput, TenantNotFound
+from app.knowledge.audit import AuditTrail
+from app.knowledge.limits import Limits, check_limits, require_lower
 from app.knowledge.tenant_settings import TenantSettings
 from app.knowledge.text import is_storable
 
@@ -43,6 +46,9 @@ class TenantContext:
         space: the model's number and dimension, as SQL literals need them.
         passages: vectors stored for the model.
         indexed: whether the HNSW index covers all of them.
+        limits: what the tenant may use.
+        allowed: what the platform lets it use, before the tenant's own settings.
+        tokens_today: embedding tokens that were used today (UTC) when this was read.
     """
 
     tenant_id: UUID
@@ -52,6 +58,9 @@ class TenantContext:
     space: VectorSpace
     passages: int
     indexed: bool
+    limits: Limits = field(default_factory=Limits)
+    allowed: Limits = field(default_factory=Limits)
+    tokens_today: int = 0
 
 
 class TenantDirectory:
@@ -65,11 +74,14 @@ class TenantDirectory:
         database: Database,
         *,
         default_model_id: int,
+        limits: Limits | None = None,
         ttl: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
+        self._trail = AuditTrail(database)
         self._default_model_id = default_model_id
+        self._limits = limits or Limits()
         self._ttl = ttl
         self._clock = clock
         self._known: dict[UUID, tuple[float, TenantContext]] = {}
@@ -84,10 +96,12 @@ class TenantDirectory:
         if row is None:
             self._known.pop(tenant_id, None)
             raise TenantNotFound("the tenant does not exist")
+        settings = TenantSettings.from_mapping(row["settings"])
+        allowed = self._limits.replaced(row["limits"])
         context = TenantContext(
             tenant_id=tenant_id,
             slug=row["slug"],
-            settings=TenantSettings.from_mapping(row["settings"]),
+            settings=settings,
             model=EmbeddingModel(
                 provider=row["provider"],
                 name=row["model"],
@@ -98,6 +112,9 @@ class TenantDirectory:
             space=VectorSpace(row["model_id"], row["dimensions"]),
             passages=row["passages"],
             indexed=row["index_state"] == "ready",
+            limits=allowed.lowered(settings.limits),
+            allowed=allowed,
+            tokens_today=row["tokens_today"],
         )
         if len(self._known) >= 10_000:
             self._known.clear()
@@ -108,10 +125,12 @@ class TenantDirectory:
         """Read the tenant afresh next time."""
         self._known.pop(tenant_id, None)
 
-    async def list_tenants(self) -> list[Tenant]:
-        """All tenants, oldest first."""
+    async def list_tenants(self, *, reader: str | None = None) -> list[Tenant]:
+        """All tenants, oldest first; noted in the platform's trail when `reader` says who wants to know."""
         async with self._database.platform_session() as session:
             rows = await db.list_tenants(session)
+            if reader is not None:
+                await db.note_action(session, reader, "tenant.list", None)
         return [Tenant(row["id"], row["slug"], row["name"], row["created_at"]) for row in rows]
 
     async def find(self, slug: str) -> Tenant:
@@ -137,6 +156,7 @@ class TenantDirectory:
                     session, tenant_id, slug, name.strip(), model_id or self._default_model_id, actor
                 )
         except asyncpg.UniqueViolationError as error:
+            await self._trail.refuse_on_platform(actor, "tenant.create")
             raise Conflict(f"a tenant {slug!r} exists already") from error
         return next(tenant for tenant in await self.list_tenants() if tenant.id == tenant_id)
 
@@ -147,17 +167,51 @@ class TenantDirectory:
             deleted = await db.delete_tenant(session, tenant_id, actor)
         self.forget(tenant_id)
         if not deleted:
+            await self._trail.refuse_on_platform(actor, "tenant.delete", tenant_id)
             raise TenantNotFound("the tenant does not exist")
 
-    async def change_settings(self, tenant_id: UUID, changes: dict[str, Any]) -> TenantSettings:
-        """Merge changes into the tenant's settings; None resets one. Raises InvalidInput, TenantNotFound."""
+    async def change_limits(
+        self, tenant_id: UUID, changes: Mapping[str, int | None], *, actor: str
+    ) -> Mapping[str, int]:
+        """Set what the platform allows a tenant in place of its defaults: 0 is no limit, None goes back to the default.
+
+        Returns all that is set for the tenant. Raises InvalidInput, TenantNotFound.
+        """
+        if errors := check_limits(changes, least=0):
+            raise InvalidInput(errors)
+        async with self._database.platform_session() as session:
+            changed = await db.change_limits(session, tenant_id, orjson.dumps(dict(changes)).decode(), actor)
+        self.forget(tenant_id)
+        if changed is None:
+            await self._trail.refuse_on_platform(actor, "tenant.limits", tenant_id)
+            raise TenantNotFound("the tenant does not exist")
+        return changed
+
+    async def change_settings(
+        self, tenant_id: UUID, changes: dict[str, Any], *, actor: str | None = None
+    ) -> TenantSettings:
+        """Merge changes into the tenant's settings; None resets one. Raises InvalidInput, TenantNotFound.
+
+        No `actor`: the change is part of something that is noted as a whole.
+        """
         async with self._database.tenant_session(tenant_id) as session:
             row = await db.own_tenant(session)
             if row is None:
                 raise TenantNotFound("the tenant does not exist")
+            if isinstance(own := changes.get("limits"), dict):
+                # One limit at a time: null takes one back. What is imported may be above the platform's, and waits.
+                if actor is not None and not check_limits(own, least=1):
+                    require_lower(own, self._limits.replaced(row["limits"]))
+                changes = {**changes, "limits": {**row["settings"].get("limits", {}), **own}}
+                changes["limits"] = {n: v for n, v in changes["limits"].items() if v is not None} or None
             merged = {**row["settings"], **changes}
             stored = {key: value for key, value in merged.items() if value is not None}
             settings = TenantSettings.from_mapping(stored)
             await db.update_settings(session, orjson.dumps(stored).decode())
+            if row["settings"].get("keep_query_text"):
+                await feedback.erase_queries(session)
+            if actor is not None:
+                detail = {"fields": sorted(changes)}
+                await records.write_audit(session, actor, "settings.update", [], detail)
         self.forget(tenant_id)
         return settings

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import math
 import time
-from datetime import timedelta
 from uuid import UUID
 
 from app.db import embeddings as vectors
-from app.db import records, statistics
+from app.db import entries, feedback, records, statistics, usage
 from app.db.session import Database
+from app.knowledge.deliveries import DeliveryService
+from app.knowledge.feedback import REPORTED
 from app.knowledge.jobs import JobQueue
+from app.knowledge.receipts import KEPT
 from app.knowledge.semantic_leg import EXACT_LIMIT
 from app.knowledge.tenants import TenantDirectory
 
@@ -21,7 +23,12 @@ LEAST_ENTRIES = 1_000
 """Changed entries below which counting words at search time is cheap enough."""
 
 INDEX_BATCH = 500
-RECEIPTS_KEPT = timedelta(hours=24)
+PURGE_BATCH = 500
+MOST_PURGES = 20
+ACTOR = "upkeep"
+"""Who has done it, in the audit trail."""
+
+TOKENS_KEPT_DAYS = 31
 HEAVY = "set local statement_timeout='15min';set local work_mem='64MB';"
 
 
@@ -35,20 +42,22 @@ class Upkeep:
         jobs: JobQueue,
         *,
         exact_limit: int = EXACT_LIMIT,
+        deliveries: DeliveryService | None = None,
     ) -> None:
         self._database = database
+        self._deliveries = deliveries
         self._tenants = tenants
         self._jobs = jobs
         self._exact_limit = exact_limit
 
-    async def check(self, tenant_id: UUID) -> None:
-        """Queue the upkeep that is due for one tenant."""
+    async def check(self, tenant_id: UUID, *, delay: float = 0.0) -> None:
+        """Queue the upkeep that is due for one tenant; word statistics to be made in `delay` seconds."""
         async with self._database.tenant_session(tenant_id) as session:
             due = await statistics.due_work(
                 session, least_entries=LEAST_ENTRIES, exact_limit=self._exact_limit
             )
             if due["lexemes"]:
-                await self._jobs.enqueue(session, "refresh_statistics", "lexemes")
+                await self._jobs.enqueue(session, "refresh_statistics", "lexemes", delay=delay)
             if due["vectors"]:
                 await self._jobs.enqueue(session, "index_vectors", "model")
             if due["embeddings"]:
@@ -59,11 +68,34 @@ class Upkeep:
             self._jobs.wake()
 
     async def sweep(self) -> None:
-        """Check every tenant, and drop receipts of searches that are older than a day."""
+        """Check every tenant, and forget what has been kept of searches and deliveries for long enough."""
         for tenant in await self._tenants.list_tenants():
             await self.check(tenant.id)
+            await self.purge_expired(tenant.id)
             async with self._database.tenant_session(tenant.id) as session:
-                await records.purge_searches(session, RECEIPTS_KEPT)
+                await records.purge_searches(session, KEPT, REPORTED)
+                await usage.purge_tokens(session, TOKENS_KEPT_DAYS)
+                await feedback.erase_queries(session)
+            if self._deliveries is not None:
+                await self._deliveries.tidy(tenant.id)
+
+    async def purge_expired(self, tenant_id: UUID) -> int:
+        """Remove entries that expired as long ago as the tenant has set, if it has; returns how many.
+
+        What is left after MOST_PURGES steps is for the next sweep, so that no tenant holds up the others.
+        """
+        purged = 0
+        for _ in range(MOST_PURGES):
+            async with self._database.tenant_session(tenant_id) as session:
+                ids = await entries.purge_expired(session, PURGE_BATCH)
+                if ids:
+                    await records.write_audit(session, ACTOR, "entry.purge", ids, {"entries": len(ids)})
+            purged += len(ids)
+            if len(ids) < PURGE_BATCH:
+                break
+        if purged:
+            log.info("expired entries purged", extra={"tenant_id": str(tenant_id), "entries": purged})
+        return purged
 
     async def refresh_statistics(self, tenant_id: UUID) -> None:
         """Count the tenant's frequent words anew."""

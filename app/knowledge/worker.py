@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 
 from app.db import jobs as queue
@@ -18,20 +19,26 @@ from app.errors import (
     EmbeddingUnavailable,
     InvalidInput,
     KnowledgeError,
+    RateLimited,
     TenantNotFound,
     UnreadableDocument,
     UnsupportedMediaType,
 )
+from app.knowledge.deliveries import DeliveryService
 from app.knowledge.embedding import EntryEmbedder, NoProvider
 from app.knowledge.ingestion import Ingestion
 from app.knowledge.jobs import JobQueue
 from app.knowledge.lease import ClaimLost, Lease
+from app.knowledge.matching import ChangeMatcher
+from app.knowledge.quotas import EmbeddingQuotaUsed
 from app.knowledge.reembedding_jobs import ReembeddingJobs
 from app.knowledge.upkeep import Upkeep
 
 log = logging.getLogger("app.knowledge.worker")
 
-KINDS = ("ingest_asset", "embed_entries", "refresh_statistics", "index_vectors", "reembed")
+KINDS = ("ingest_asset", "embed_entries", "refresh_statistics", "index_vectors", "reembed", "match_changes")
+OUTWARD_KINDS = ("deliver_webhooks",)
+"""Work that waits for somebody else's server, and therefore has a turn of its own beside the others."""
 LEASE = timedelta(seconds=60)
 POLL_SECONDS = 1.0
 LISTEN_AGAIN_SECONDS = 10.0
@@ -45,6 +52,7 @@ service, another file in the same process."""
 MAX_POSTPONED = 40
 """Tries, over some three hours, after which a provider that answers others is no longer taken to be away."""
 
+FILES_COUNTED_AFTER = 10.0
 SLICE_SECONDS = 20.0
 PAUSE_SECONDS = 15.0
 LONG_PAUSE_SECONDS = 60.0
@@ -73,6 +81,8 @@ class Worker:
         upkeep: Upkeep,
         *,
         reembedding: ReembeddingJobs | None = None,
+        matcher: ChangeMatcher | None = None,
+        deliveries: DeliveryService | None = None,
         concurrency: int = 2,
         lease: timedelta = LEASE,
         slice_seconds: float = SLICE_SECONDS,
@@ -88,7 +98,11 @@ class Worker:
         self._embedder = embedder
         self._upkeep = upkeep
         self._reembedding = reembedding
-        self._kinds = tuple(kind for kind in KINDS if kind != "reembed" or reembedding is not None)
+        self._matcher = matcher
+        self._deliveries = deliveries
+        parts = {"reembed": reembedding, "match_changes": matcher}
+        self._kinds = tuple(kind for kind in KINDS if kind not in parts or parts[kind] is not None)
+        self._outward_kinds = OUTWARD_KINDS if deliveries is not None else ()
         self._concurrency = concurrency
         self._lease = lease
         self._slice = slice_seconds
@@ -98,14 +112,16 @@ class Worker:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._concurrency):
-                group.create_task(self._work())
+                group.create_task(self._work(self._kinds))
+            if self._outward_kinds:
+                group.create_task(self._work(self._outward_kinds))
             group.create_task(self._sweep())
             group.create_task(self._listen())
 
-    async def run_once(self) -> bool:
-        """Do one due job; False when there is none. Raises DatabaseUnavailable."""
+    async def run_once(self, kinds: Sequence[str] | None = None) -> bool:
+        """Do one due job, of `kinds` or of any; False when there is none. Raises DatabaseUnavailable."""
         async with self._database.platform_session() as session:
-            job = await queue.claim_job(session, self._kinds, self._lease)
+            job = await queue.claim_job(session, kinds or self._kinds + self._outward_kinds, self._lease)
         if job is None:
             return False
         started = time.perf_counter()
@@ -123,12 +139,12 @@ class Worker:
         )
         return True
 
-    async def _work(self) -> None:
+    async def _work(self, kinds: Sequence[str]) -> None:
         while True:
             busy = False
             self._jobs.awake.clear()
             try:
-                busy = await self.run_once()
+                busy = await self.run_once(kinds)
             except KnowledgeError as error:
                 log.warning("worker waits: %s", error)
                 await asyncio.sleep(POLL_SECONDS)
@@ -173,10 +189,14 @@ class Worker:
             return "given up: overtaken"
         except ParserDied as error:
             return await self._try_again(job, lease, str(error))
-        except (UnreadableDocument, UnsupportedMediaType, InvalidInput) as error:
+        except (UnreadableDocument, UnsupportedMediaType, InvalidInput, RateLimited) as error:
             return await self._fail(job, lease, str(error))
         except InputRefused as error:
             return await self._fail(job, lease, f"the embedding provider refuses the text: {error.reason}")
+        except EmbeddingQuotaUsed as error:
+            # The provider is well, and serves others: it is not paused.
+            await self._release(job, error.retry_after or LONG_PAUSE_SECONDS)
+            return "put back: the tenant's embedding tokens of the day are used up"
         except EmbeddingUnavailable as error:
             return await self._postpone(job, lease, error)
         except DatabaseUnavailable as error:
@@ -198,7 +218,8 @@ class Worker:
                         job, lease, f"the service was stopped {job.lost} times while it processed the file"
                     )
                 await self._ingestion.ingest(job, lease)
-                await self._upkeep.check(job.tenant_id)
+                # Files come in numbers: their words are counted once for all of some seconds.
+                await self._upkeep.check(job.tenant_id, delay=FILES_COUNTED_AFTER)
                 return "done"
             case "embed_entries":
                 done = await self._embedder.embed_all(job.tenant_id, seconds=self._slice)
@@ -209,6 +230,14 @@ class Worker:
             case "reembed":
                 assert self._reembedding is not None
                 further = await self._reembedding.advance(job.tenant_id)
+                done, pause = further is None, further or 0.0
+            case "match_changes":
+                assert self._matcher is not None
+                further = await self._matcher.match(job.tenant_id)
+                done, pause = further is None, further or 0.0
+            case "deliver_webhooks":
+                assert self._deliveries is not None
+                further = await self._deliveries.deliver(job.tenant_id)
                 done, pause = further is None, further or 0.0
             case _:
                 done = await self._upkeep.index_vectors(job.tenant_id, seconds=self._slice)

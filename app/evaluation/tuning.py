@@ -1,0 +1,169 @@
+"""What other weights and fusions would make of a tenant's own searches, by the feedback on their hits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from app.composition import Services
+from app.errors import KnowledgeError
+from app.evaluation.bootstrap import Interval, compare_paired
+from app.evaluation.progress import ShowProgress
+from app.evaluation.report import describe
+from app.knowledge.feedback import JudgedQuery
+from app.knowledge.gain import ndcg
+from app.knowledge.plan import make_plan
+from app.knowledge.query import MAX_QUERY_LENGTH, Fusion, SearchQuery, Weights
+from app.knowledge.tenants import TenantContext
+
+DEPTH = 10
+FEW = 20
+"""Judged queries below which differences mean little."""
+
+GRID: tuple[tuple[Fusion, float], ...] = (
+    *(("rrf", weight) for weight in (0.0, 0.3, 0.5, 0.7, 1.0)),
+    *(("score", weight) for weight in (0.4, 0.5, 0.6, 0.7, 0.8)),
+)
+"""Fusions, each with what meaning weighs; at 0 and 1 the order is that of one leg alone."""
+
+
+class NothingToTuneBy(KnowledgeError):
+    """The tenant has no feedback with queries; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A way to fuse, and how well it ranks.
+
+    Attributes:
+        ndcg: mean nDCG@10; what nobody judged counts as wrong.
+        ndcg_judged: the same with what nobody judged left out of the rankings (Sakai, 2007): hits that these settings
+            bring and nobody has seen yet do not count against them.
+        against_current: of `ndcg`, with the bounds of chance; None for the current settings themselves.
+    """
+
+    fusion: Fusion
+    weights: Weights
+    current: bool
+    ndcg: float
+    ndcg_judged: float
+    against_current: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Choices over the judged queries of one tenant, the current one first and then the best."""
+
+    tenant: str
+    queries: int
+    judgements: int
+    choices: Sequence[Choice]
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures as plain values."""
+        return asdict(self)
+
+    @property
+    def remark(self) -> str:
+        """What to do with them, in one line."""
+        best = self.choices[1]
+        if self.queries < FEW:
+            return f"{self.queries} judged queries are few: gather feedback on {FEW} or more before changing anything"
+        if best.against_current is None or best.against_current.low <= 0:
+            return "no other choice is better by more than chance: keep the current settings"
+        weights = best.weights
+        return (
+            f"better by more than chance: fusion {best.fusion}, weights {weights.semantic:g} and {weights.keyword:g};"
+            " PATCH /admin/settings sets them"
+        )
+
+
+async def tune(services: Services, slug: str, progress: ShowProgress) -> Tuning:
+    """Run the tenant's judged queries with its current settings and with each of GRID; nothing of it is recorded.
+
+    Raises TenantNotFound, NothingToTuneBy, EmbeddingUnavailable (a ranking by words alone would tell nothing),
+    DatabaseUnavailable.
+    """
+    tenant = await services.tenants.find(slug)
+    context = await services.tenants.context(tenant.id)
+    judged = await services.feedback.judged_queries(tenant.id)
+    if not judged:
+        kept = (
+            ""
+            if context.settings.keep_query_text
+            else "; switch keep_query_text on, so that queries are kept"
+        )
+        raise NothingToTuneBy(f"tenant {slug} has no feedback with a query and a relevant hit{kept}")
+    settled = make_plan(SearchQuery(query="current"), context, services.defaults)
+    current = (settled.fusion, settled.weights)
+    choices: list[tuple[Any, Weights]] = [
+        current,
+        *(
+            (fusion, weights)
+            for fusion, meaning in GRID
+            if (fusion, weights := Weights(meaning, round(1 - meaning, 10))) != current
+        ),
+    ]
+    rankings: dict[int, list[list[UUID]]] = {place: [] for place in range(len(choices))}
+    with progress(f"{slug}: judged queries", len(judged)) as report:
+        for done, query in enumerate(judged, 1):
+            for place, (fusion, weights) in enumerate(choices):
+                rankings[place].append(await _rank(services, context, query, fusion, weights))
+            report(done)
+    values = {
+        place: [ndcg(r, q.grades, DEPTH) for r, q in zip(found, judged, strict=True)]
+        for place, found in rankings.items()
+    }
+    made = [
+        Choice(
+            fusion=fusion,
+            weights=weights,
+            current=place == 0,
+            ndcg=_mean(values[place]),
+            ndcg_judged=_mean(
+                [
+                    ndcg([i for i in r if i in q.grades], q.grades, DEPTH)
+                    for r, q in zip(rankings[place], judged, strict=True)
+                ]
+            ),
+            against_current=compare_paired(values[place], values[0]) if place else None,
+        )
+        for place, (fusion, weights) in enumerate(choices)
+    ]
+    others = sorted(made[1:], key=lambda c: (-c.ndcg, -c.ndcg_judged))
+    return Tuning(slug, len(judged), sum(len(q.grades) for q in judged), [made[0], *others])
+
+
+async def _rank(
+    services: Services, tenant: TenantContext, query: JudgedQuery, fusion: Fusion, weights: Weights
+) -> list[UUID]:
+    wanted = SearchQuery(query=query.query[:MAX_QUERY_LENGTH], limit=DEPTH, fusion=fusion, weights=weights)
+    # The tenant's own limit on a page does not matter here.
+    free = replace(tenant, settings=replace(tenant.settings, max_limit=None))
+    async with services.ranker.run(make_plan(wanted, free, services.defaults)) as ranked:
+        if ranked.legs.failure is not None:
+            raise ranked.legs.failure
+        return [candidate.entry_id for candidate in ranked.candidates]
+
+
+def rows_of(tuning: Tuning) -> list[tuple[str, ...]]:
+    """The table: one row for each choice, under its headings."""
+    return [
+        (
+            f"{c.fusion} {c.weights.semantic:g}/{c.weights.keyword:g}{' (current)' if c.current else ''}",
+            f"{c.ndcg:.4f}",
+            f"{c.ndcg_judged:.4f}",
+            describe(c.against_current),
+        )
+        for c in tuning.choices
+    ]
+
+
+HEADINGS = ("fusion, meaning/words", "nDCG@10", "nDCG@10, judged hits only", "nDCG − current")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,112 @@
+"""Who is let in now: requests a minute, and searches at the same time, of each tenant in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.errors import RateLimited
+from app.knowledge.tenants import TenantContext
+from app.turns import Turns
+
+REMEMBERED = 10_000
+"""Tenants whose requests are remembered; a minute's silence makes a tenant as good as new in any case."""
+
+PLACES = 500
+"""Searches of all tenants at the same time: memory's limit. The database's pool is the narrower gate."""
+
+WAITING = 64
+"""Searches of one tenant that wait for their turn; a further one is refused at once."""
+
+PATIENCE = 10.0
+"""Seconds that a search waits for its turn."""
+
+REST = 0.5
+"""Measured on two cores with benchmarks/flood.py: without it a tenant that floods leaves too little to the others."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class Admission:
+    """Counts in memory, each process for itself: it costs a request nothing, and n processes let in n times as much."""
+
+    def __init__(
+        self,
+        *,
+        crowd: int | None = None,
+        waiting: int = WAITING,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """While several tenants search, each has an equal share of `crowd` searches at a time, and one at least."""
+        self._clock = clock
+        self._waiting = waiting
+        self._patience = patience
+        self._buckets: OrderedDict[UUID, _Bucket] = OrderedDict()
+        self._turns = Turns(PLACES, crowd=crowd, rest=REST, clock=clock)
+        self.refused: dict[str, int] = {}
+
+    def admit(self, tenant: TenantContext) -> None:
+        """Count one request. Raises RateLimited when the minute's are used up."""
+        limit = tenant.limits.requests_per_minute
+        if not limit:
+            return
+        now = self._clock()
+        bucket = self._buckets.setdefault(tenant.tenant_id, _Bucket(limit, now))
+        bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * limit / 60)
+        bucket.at = now
+        self._buckets.move_to_end(tenant.tenant_id)
+        if len(self._buckets) > REMEMBERED:
+            self._buckets.popitem(last=False)
+        if bucket.tokens < 1:
+            raise self._refuse("requests_per_minute", limit, (1 - bucket.tokens) * 60 / limit)
+        bucket.tokens -= 1
+
+    @asynccontextmanager
+    async def search(self, tenant: TenantContext) -> AsyncIterator[None]:
+        """Hold one of the tenant's places for a search. Raises RateLimited when too many wait, or for too long."""
+        limit = tenant.limits.concurrent_searches
+        key = tenant.tenant_id
+        if limit and self._turns.waiting(key) >= self._waiting:
+            raise self._refuse("concurrent_searches", limit, 1.0)
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._turns.acquire(key, most=limit or None)
+        except TimeoutError:
+            raise self._refuse("concurrent_searches", limit, 1.0) from None
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._turns.release(key, self._clock() - began)
+
+    def used(self, tenant: TenantContext) -> dict[str, int]:
+        """Requests of the last minute, as far as they count, and searches under way."""
+        limit = tenant.limits.requests_per_minute
+        bucket = self._buckets.get(tenant.tenant_id)
+        left = (
+            limit if bucket is None else min(limit, bucket.tokens + (self._clock() - bucket.at) * limit / 60)
+        )
+        return {
+            "requests_per_minute": round(limit - left),
+            "concurrent_searches": self._turns.held(tenant.tenant_id),
+        }
+
+    def _refuse(self, limit: str, most: int, retry_after: float) -> RateLimited:
+        self.refused[limit] = self.refused.get(limit, 0) + 1
+        said = {
+            "requests_per_minute": f"the tenant's limit of {most} requests a minute is used up",
+            "concurrent_searches": f"more searches of the tenant than its limit of {most} are under way"
+            if most
+            else "too many searches are under way",
+        }[limit]
+        return RateLimited(f"{limit}: {said}", retry_after, limit)

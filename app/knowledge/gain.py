@@ -1,0 +1,26 @@
+"""How good a ranking is, by what is known of its entries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+def ndcg(ranking: Sequence[K], grades: Mapping[K, float], k: int = 10) -> float:
+    """Normalised discounted cumulative gain of the first `k`, 0 to 1.
+
+    DCG = sum over ranks r = 1..k of grade / log2(r + 1), divided by the DCG of the best possible ranking of all
+    judged documents; grades of 0 or less and unjudged documents gain nothing. Järvelin and Kekäläinen (2002),
+    with the linear gain that trec_eval's `ndcg_cut` and BEIR use. 0 when nothing is relevant.
+    """
+    gains = [max(grades.get(document, 0.0), 0.0) for document in ranking[:k]]
+    ideal = sorted((max(grade, 0.0) for grade in grades.values()), reverse=True)[:k]
+    best = _discounted(ideal)
+    return _discounted(gains) / best if best > 0 else 0.0
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))

@@ -1,0 +1,40 @@
+"""Embedding the queries of several searches together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from app.embeddings.failures import InputRefused
+from app.embeddings.provider import EmbeddingProvider, Vector
+
+
+class QueryBatch:
+    """Embeds some queries in one call, which begins when the first of them is asked for."""
+
+    def __init__(self, provider: EmbeddingProvider, texts: Sequence[str]) -> None:
+        self._provider = provider
+        self._texts = list(dict.fromkeys(texts))
+        self._call: asyncio.Task[dict[str, Vector]] | None = None
+
+    async def embed_query(self, text: str) -> Vector:
+        """The vector of one of the queries. Raises EmbeddingUnavailable."""
+        if self._call is None:
+            self._call = asyncio.create_task(self._embed_all())
+        try:
+            return (await asyncio.shield(self._call))[text]
+        except InputRefused:
+            # One text that the provider refuses must not keep the others from their vectors.
+            return await self._provider.embed_query(text)
+
+    async def close(self) -> None:
+        """End the call if nobody is left who waits for it."""
+        if self._call is not None:
+            self._call.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._call
+
+    async def _embed_all(self) -> dict[str, Vector]:
+        vectors = await self._provider.embed_queries(self._texts)
+        return dict(zip(self._texts, vectors, strict=True))
