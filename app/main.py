@@ -10,12 +10,17 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from prometheus_client import start_http_server
 
-from app.api import administration, assets, entries, operations, search
+from app.api import administration, assets, entries, feedback, operations, saved_searches, search
 from app.api.dependencies import Parts
-from app.api.middleware import RequestGuard
-from app.api.problems import describe_problems, install_handlers
+from app.api.description import describe
+from app.api.draining import Draining
+from app.api.middleware import RequestGuard, allow_origins
+from app.api.problems import install_handlers
+from app.api.request_log import RequestLog
 from app.auth.tokens import TokenVerifier
 from app.composition import Services, open_services, open_verifier
+from app.db.readiness import outdated_revisions
+from app.mcp.endpoint import install_endpoint, open_endpoint
 from app.settings import Settings
 
 DESCRIPTION = """
@@ -44,6 +49,8 @@ def create_app(
                 checked = await stack.enter_async_context(open_verifier(settings))
             app.state.parts = Parts(ready, checked, settings)
             app.state.draining = False
+            await asyncio.to_thread(outdated_revisions)
+            await stack.enter_async_context(open_endpoint(app))
             if settings.server.metrics_port is not None:
                 server, _ = start_http_server(settings.server.metrics_port)
                 stack.callback(server.shutdown)
@@ -67,15 +74,23 @@ def create_app(
         entries.writers,
         assets.readers,
         assets.writers,
+        saved_searches.router,
+        feedback.router,
+        saved_searches.admin_router,
+        feedback.admin_router,
         administration.tenant_admins,
         administration.platform_admins,
         operations.router,
     ):
         app.include_router(router)
+    install_endpoint(app)
     operations.install_docs(app)
     install_handlers(app)
-    describe_problems(app)
+    describe(app)
+    app.add_middleware(Draining)
+    app.add_middleware(RequestLog)
     app.add_middleware(RequestGuard, max_upload_bytes=settings.ingestion.max_upload_bytes)
+    allow_origins(app, settings.server.cors_origins)
     return app
 
 

@@ -17,13 +17,17 @@ from app.api.models.administration import (
     SettingsModel,
     SettingsPatch,
     Stats,
+    TenantLimits,
     TenantList,
     TenantModel,
+    TenantPatch,
 )
 from app.api.problems import problems
 from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
+from app.knowledge.limits import NAMES
 from app.knowledge.reembedding import ModelChange
+from app.knowledge.tenant_settings import TenantSettings
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
@@ -32,24 +36,31 @@ platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants
 @tenant_admins.get("/stats", operation_id="get_stats", response_model=Stats)
 async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Entries, assets, backlog, model, and the last day's searches."""
-    return json_response(await services.administration.stats(caller.tenant.tenant_id))
+    return json_response(await services.administration.stats(caller.tenant.tenant_id, reader=caller.subject))
 
 
 @tenant_admins.get("/settings", operation_id="get_settings", response_model=SettingsModel)
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
     """The tenant's settings."""
-    return json_response(await services.administration.settings(caller.tenant.tenant_id))
+    return _show_settings(
+        await services.administration.settings(caller.tenant.tenant_id, reader=caller.subject)
+    )
 
 
 @tenant_admins.patch(
     "/settings", operation_id="change_settings", response_model=SettingsModel, responses=problems(413, 415)
 )
 async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Change some settings; null goes back to the service's default."""
+    """Change some settings; null goes back to the service's default. Limits may be lower than the platform's only."""
     settings = await services.administration.change_settings(
         caller.tenant.tenant_id, patch.given(), actor=caller.subject
     )
-    return json_response(settings)
+    return _show_settings(settings)
+
+
+def _show_settings(settings: TenantSettings) -> Response:
+    shown = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    return json_response({**shown, "limits": {**dict.fromkeys(NAMES), **settings.limits}})
 
 
 @tenant_admins.get("/audit", operation_id="list_audit", response_model=AuditList)
@@ -61,7 +72,9 @@ async def list_audit(
 ) -> Response:
     """Who changed what, newest first; metadata only."""
     return page_response(
-        await services.administration.audit(caller.tenant.tenant_id, limit=limit, cursor=cursor)
+        await services.administration.audit(
+            caller.tenant.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+        )
     )
 
 
@@ -73,7 +86,9 @@ async def list_audit(
 )
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """What a search of the last 24 hours did: its settings, model, and every candidate's ranks."""
-    return json_response(await services.administration.receipt(caller.tenant.tenant_id, search_id))
+    return json_response(
+        await services.administration.receipt(caller.tenant.tenant_id, search_id, reader=caller.subject)
+    )
 
 
 @tenant_admins.post(
@@ -107,7 +122,7 @@ async def start_model_change(
 )
 async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
     """How far the change of model has come; 404 when there is none."""
-    return _show_change(await services.reembedding.status(caller.tenant.tenant_id))
+    return _show_change(await services.reembedding.status(caller.tenant.tenant_id, reader=caller.subject))
 
 
 @tenant_admins.post(
@@ -142,17 +157,24 @@ async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> 
 
 
 def _show_change(change: ModelChange, status: int = 200) -> Response:
+    return json_response(describe_change(change), status)
+
+
+def describe_change(change: ModelChange) -> dict[str, Any]:
+    """A change of model as it is answered."""
     shown = {f.name: getattr(change, f.name) for f in fields(change)}
     for name in ("old", "new"):
         model = shown[name]
         shown[name] = {"provider": model.provider, "name": model.name, "dimensions": model.dimensions}
-    return json_response(shown, status)
+    return shown
 
 
 @platform_admins.get("", operation_id="list_tenants", response_model=TenantList)
 async def list_tenants(principal: CurrentPrincipal, services: CurrentServices) -> Response:
     """All tenants, oldest first."""
-    return json_response({"items": await services.tenants.list_tenants(), "next_cursor": None})
+    return json_response(
+        {"items": await services.tenants.list_tenants(reader=principal.subject), "next_cursor": None}
+    )
 
 
 @platform_admins.post(
@@ -168,6 +190,22 @@ async def create_tenant(
     """Add a tenant."""
     created = await services.tenants.create(tenant.slug, tenant.name, actor=principal.subject)
     return json_response(created, 201, {"Location": f"/admin/tenants/{created.id}"})
+
+
+@platform_admins.patch(
+    "/{tenant_id}",
+    operation_id="change_tenant",
+    response_model=TenantLimits,
+    responses=problems(404, 413, 415),
+)
+async def change_tenant(
+    tenant_id: UUID, patch: TenantPatch, principal: CurrentPrincipal, services: CurrentServices
+) -> Response:
+    """Set what the platform allows a tenant; its own admin may only set lower limits."""
+    limits = await services.tenants.change_limits(
+        tenant_id, patch.limits.model_dump(exclude_unset=True), actor=principal.subject
+    )
+    return json_response({"id": tenant_id, "limits": {**dict.fromkeys(NAMES), **limits}})
 
 
 @platform_admins.delete(

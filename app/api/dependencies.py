@@ -10,13 +10,18 @@ from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
+from app.api.json_body import JsonRequest
 from app.api.problems import problems
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition import Services
-from app.errors import TenantNotFound, Unauthenticated
+from app.errors import Forbidden, TenantNotFound, Unauthenticated
 from app.knowledge.tenants import TenantContext
 from app.settings import Settings
+
+READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
+"""A token with none of these shows that its owner may read no longer. A platform administrator's shows nothing: the
+same person may have another token to read with."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -48,6 +53,59 @@ class Caller:
         return self.principal.subject
 
 
+async def identify(request: Request) -> Principal:
+    """Who calls, by the request's token, also left in `request.state.principal`. Raises Unauthenticated."""
+    parts: Parts = request.app.state.parts
+    principal = await parts.verifier.verify(bearer_token(request.headers.get("authorization")))
+    request.state.principal = principal
+    return principal
+
+
+async def authenticate(request: Request, role: Role) -> Caller:
+    """The caller with `role`, one of the tenant roles, also left in `request.state.caller`.
+
+    Each way into a tenant over HTTP comes through here, and counts as one request of the tenant. Raises
+    Unauthenticated, Forbidden, RateLimited and DatabaseUnavailable.
+    """
+    parts: Parts = request.app.state.parts
+    principal = await identify(request)
+    try:
+        tenant_id = principal.require_tenant(role)
+    except Forbidden as error:
+        if principal.tenant_id is not None and not principal.roles & READING:
+            parts.services.subscriptions.note_caller(principal.tenant_id, principal.subject, reads=False)
+        await _note_denial(request, error)
+        raise
+    try:
+        tenant = await parts.services.tenants.context(tenant_id)
+    except TenantNotFound:
+        raise Unauthenticated("the token's tenant does not exist") from None
+    parts.services.admission.admit(tenant)
+    parts.services.subscriptions.note_caller(tenant_id, principal.subject, reads=True)
+    caller = Caller(principal, tenant)
+    request.state.caller = caller
+    return caller
+
+
+async def authenticate_platform(request: Request) -> Principal:
+    """A caller who manages the platform. Raises Unauthenticated and Forbidden."""
+    principal = await identify(request)
+    try:
+        principal.require(Role.PLATFORM_ADMIN)
+    except Forbidden as error:
+        await _note_denial(request, error)
+        raise
+    return principal
+
+
+async def _note_denial(request: Request, error: Forbidden) -> None:
+    parts: Parts = request.app.state.parts
+    principal: Principal = request.state.principal
+    route = request.scope.get("route")
+    operation = str(getattr(route, "operation_id", None) or getattr(route, "path", "unmatched"))
+    await parts.services.trail.deny(principal.tenant_id, principal.subject, operation, error)
+
+
 def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
     """A router whose every path needs `role`; 401 and 403 are answered before the body is read."""
 
@@ -56,19 +114,11 @@ def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
             handle = super().get_route_handler()
 
             async def secured(request: Request) -> Response:
-                parts: Parts = request.app.state.parts
-                principal = await parts.verifier.verify(bearer_token(request.headers.get("authorization")))
-                request.state.principal = principal
                 if role is Role.PLATFORM_ADMIN:
-                    principal.require(role)
+                    await authenticate_platform(request)
                 else:
-                    tenant_id = principal.require_tenant(role)
-                    try:
-                        tenant = await parts.services.tenants.context(tenant_id)
-                    except TenantNotFound:
-                        raise Unauthenticated("the token's tenant does not exist") from None
-                    request.state.caller = Caller(principal, tenant)
-                return await handle(request)
+                    await authenticate(request, role)
+                return await handle(JsonRequest(request.scope, request.receive))
 
             return secured
 
@@ -77,7 +127,7 @@ def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
         tags=[tag],
         route_class=SecuredRoute,
         dependencies=[Security(bearer_scheme)],
-        responses=problems(401, 403, 422, 503),
+        responses=problems(401, 403, 422, 429, 503),
     )
 
 

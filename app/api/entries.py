@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Header, Query, Response
 from pydantic import ValidationError
 
-from app.api.dependencies import CurrentCaller, CurrentServices, secured_router
+from app.api.dependencies import Caller, CurrentCaller, CurrentServices, secured_router
 from app.api.models.entries import (
     BulkRequest,
     BulkResponse,
@@ -21,10 +22,12 @@ from app.api.models.entries import (
 from app.api.problems import problems
 from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
+from app.composition import Services
 from app.errors import InvalidInput, PreconditionFailed
 from app.knowledge.entries import BulkResult
 from app.knowledge.entry import Entry
 from app.knowledge.query import EntryType
+from app.knowledge.related import RelatedEntry
 
 readers = secured_router(Role.READER, "/knowledge/entries", "entries")
 writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")
@@ -61,6 +64,11 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
 )
 async def create_entries(body: BulkRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Store 1 to 1,000 entries; one that is refused does not keep the others from being stored."""
+    return json_response({"results": await write_entries(body, caller, services)})
+
+
+async def write_entries(body: BulkRequest, caller: Caller, services: Services) -> list[BulkResult]:
+    """Store those that are valid; one result for each, in order. Raises DatabaseUnavailable."""
     results: dict[int, BulkResult] = {}
     valid: dict[int, dict[str, Any]] = {}
     for index, item in enumerate(body.entries):
@@ -77,7 +85,7 @@ async def create_entries(body: BulkRequest, caller: CurrentCaller, services: Cur
         ):
             index = places[result.index]
             results[index] = BulkResult(index, result.id, result.status, result.error)
-    return json_response({"results": [results[index] for index in range(len(body.entries))]})
+    return [results[index] for index in range(len(body.entries))]
 
 
 @readers.get("", operation_id="list_entries", response_model=EntryList)
@@ -157,8 +165,15 @@ async def related_entries(
     services: CurrentServices,
     limit: Annotated[int, Query(ge=1, le=20)] = 5,
 ) -> Response:
-    """The parent, then siblings (for a chunk its neighbours), then entries sharing two or more tags."""
-    found = await services.related.related(caller.tenant.tenant_id, entry_id, limit)
+    """The parent, then siblings (for a chunk its neighbours), then the entries that it was made from, those made from
+    it, and entries sharing two or more tags; each once, under the first that fits."""
+    return json_response(
+        describe_related(await services.related.related(caller.tenant.tenant_id, entry_id, limit))
+    )
+
+
+def describe_related(found: Sequence[RelatedEntry]) -> dict[str, Any]:
+    """Related entries as they are answered."""
     results = [
         {
             **{name: getattr(r.entry, name) for name in r.entry.__dataclass_fields__},
@@ -168,9 +183,7 @@ async def related_entries(
         for r in found
     ]
     kinds = list(dict.fromkeys(r.relationship for r in found))
-    return json_response(
-        {"results": results, "metadata": {"total": len(results), "relationship_types": kinds}}
-    )
+    return {"results": results, "metadata": {"total": len(results), "relationship_types": kinds}}
 
 
 def _entry_response(entry: Entry, status: int = 200) -> Response:

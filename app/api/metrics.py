@@ -20,3 +20,5 @@ SEARCH_LEG_SECONDS = Histogram(
     ("leg",),
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2),
 )
+TOOL_CALLS = Counter("knowledge_tool_calls_total", "Calls of MCP tools", ("tool", "status"))
+REFUSALS = Counter("knowledge_refusals_total", "Requests over a limit of their tenant", ("limit",))

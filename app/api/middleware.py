@@ -1,4 +1,4 @@
-"""What every request passes: an id, a limit on its body, and an answer even when something unforeseen happens."""
+"""What every request passes: an id, limits on its body, headers that protect, and an answer whatever happens."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 
+from fastapi import FastAPI
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.body import BoundedBody, Patience
 from app.api.metrics import REQUEST_SECONDS, REQUESTS
-from app.api.problems import problem_response
-from app.errors import TooLarge
+from app.api.problems import problem_response, respond_to
+from app.errors import KnowledgeError
 from app.logs import request_id
 
 log = logging.getLogger("app.api")
@@ -21,15 +25,38 @@ MAX_JSON_BYTES = 32 * 1024 * 1024
 """Largest JSON body: 1,000 entries of ordinary length; more go in several requests."""
 
 MULTIPART_ROOM = 1024 * 1024
-MAX_DRAINED = 256 * 1024 * 1024
 ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+PROTECTION: Mapping[str, str] = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+}
+"""Headers of every answer that has none of its own: nothing is kept, embedded, or run as a page."""
+
+CORS_METHODS = ("GET", "POST", "PATCH", "DELETE")
+CORS_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "If-Match",
+    "X-Request-ID",
+    "Mcp-Protocol-Version",
+    "Mcp-Session-Id",
+    "Last-Event-ID",
+)
+CORS_EXPOSED = ("ETag", "Location", "Retry-After", "WWW-Authenticate", "X-Request-ID", "Mcp-Session-Id")
 
 
 class RequestGuard:
-    """Gives each request an id, bounds its body, counts it, and turns a crash into a problem."""
+    """Gives each request an id, bounds its body, counts it, and turns a crash into a problem.
 
-    def __init__(self, app: ASGIApp, *, max_upload_bytes: int) -> None:
+    `patience` is what slow bodies are given.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_upload_bytes: int, patience: Patience | None = None) -> None:
         self._app = app
+        self._patience = patience or Patience()
         self._max_upload = max_upload_bytes + MULTIPART_ROOM
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,13 +79,20 @@ class RequestGuard:
                 marked = MutableHeaders(scope=message)
                 marked["x-request-id"] = request
                 marked["x-content-type-options"] = "nosniff"
+                for name, value in PROTECTION.items():
+                    marked.setdefault(name, value)
             await send(message)
 
         length = headers.get("content-length", "")
         declared = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
-        body = _BoundedBody(receive, self._limit(scope["path"]), declared)
+        body = BoundedBody(receive, self._limit(scope["path"]), declared, self._patience)
         try:
             await self._app(scope, body.receive, send_marked)
+        except KnowledgeError as error:
+            # Raised by the body in an application that is mounted, and renders no problems.
+            if answered:
+                raise
+            await respond_to(error)(scope, receive, send_marked)
         except Exception:
             log.exception("request failed")
             if answered:
@@ -74,34 +108,17 @@ class RequestGuard:
         return self._max_upload if path.rstrip("/") == "/knowledge/assets" else MAX_JSON_BYTES
 
 
-class _BoundedBody:
-    """A request's body, refused as soon as more than `limit` bytes of it are announced or have come.
+def allow_origins(app: FastAPI, origins: Sequence[str] | None) -> None:
+    """Let pages of these origins call the app from a browser; without any, no page of another origin can.
 
-    It is refused only when somebody reads it: callers without a token hear of that first.
+    Added after the guard, so that its refusals can be read too.
     """
-
-    def __init__(self, receive: Receive, limit: int, declared: int) -> None:
-        self._receive = receive
-        self._limit = limit
-        self._declared = declared
-        self._seen = 0
-        self._complete = False
-
-    async def receive(self) -> Message:
-        """The next part. Raises TooLarge."""
-        if self._declared <= self._limit:
-            message = await self._receive()
-            self._note(message)
-            if self._seen <= self._limit:
-                return message
-        await self._drain()
-        raise TooLarge(f"the request body is larger than the limit of {self._limit} bytes")
-
-    async def _drain(self) -> None:
-        """Read what the caller is still sending, so that it comes to read the answer."""
-        while not self._complete and self._seen < MAX_DRAINED:
-            self._note(await self._receive())
-
-    def _note(self, message: Message) -> None:
-        self._seen += len(message.get("body", b""))
-        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=CORS_METHODS,
+            allow_headers=CORS_HEADERS,
+            expose_headers=CORS_EXPOSED,
+            max_age=600,
+        )

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
 import ipaddress
+import re
 from pathlib import Path
+from typing import Any
 
 import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app.api.dependencies import Parts
-from app.api.problems import problem_response, problems
+from app.api.problems import problem_response, problems, respond_to
 from app.api.rendering import json_response
+from app.db.readiness import check_readiness
 from app.errors import DatabaseUnavailable
 
 router = APIRouter(tags=["operations"])
 
+READINESS_SECONDS = 2.0
+"""After this the answer is no: whoever asks decides now where the next requests go."""
+
 DOCS_FILES = Path(fastapi_offline.__file__).parent / "static"
+DOCS_SOURCES = (
+    "default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
+)
+DOCS_LIMITS = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 @router.get("/healthz", operation_id="healthz", response_model=dict[str, str])
@@ -29,14 +43,18 @@ async def healthz() -> Response:
 
 @router.get("/readyz", operation_id="readyz", response_model=dict[str, str], responses=problems(503))
 async def readyz(request: Request) -> Response:
-    """Whether requests can be served: the database answers, and the service is not shutting down."""
+    """Whether requests can be served: the database answers, its migrations are those that this version needs, and the
+    service is not shutting down."""
     if request.app.state.draining:
         return problem_response(503, "the service is shutting down", headers={"Retry-After": "1"})
     parts: Parts = request.app.state.parts
     try:
-        await parts.services.tenants.list_tenants()
+        async with asyncio.timeout(READINESS_SECONDS):
+            await check_readiness(parts.services.database)
+    except TimeoutError:
+        return problem_response(503, "the database does not answer in time", headers={"Retry-After": "1"})
     except DatabaseUnavailable as error:
-        return problem_response(503, str(error), headers={"Retry-After": "1"})
+        return respond_to(error)
     return json_response({"status": "ready"})
 
 
@@ -49,20 +67,41 @@ async def metrics(request: Request) -> Response:
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
+class DocsFiles(StaticFiles):
+    """Files that change only with a release, which browsers may keep for a day."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        """One file."""
+        response = super().file_response(*args, **options)
+        response.headers["cache-control"] = "public, max-age=86400"
+        return response
+
+
 def install_docs(app: FastAPI) -> None:
     """Swagger UI at /docs, from files that ship with a dependency: it works without internet."""
-    app.mount("/docs/files", StaticFiles(directory=DOCS_FILES), name="docs-files")
+    app.mount("/docs/files", DocsFiles(directory=DOCS_FILES), name="docs-files")
+    page = get_swagger_ui_html(
+        openapi_url=str(app.openapi_url),
+        title=f"{app.title}: try it",
+        swagger_js_url="/docs/files/swagger-ui-bundle.js",
+        swagger_css_url="/docs/files/swagger-ui.css",
+        swagger_favicon_url="/docs/files/favicon.png",
+        swagger_ui_parameters={"persistAuthorization": True, "tryItOutEnabled": True, "validatorUrl": None},
+    )
+    html = bytes(page.body).decode()
+    headers = {"content-security-policy": _page_policy(html), "cache-control": "no-cache"}
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return get_swagger_ui_html(
-            openapi_url=str(app.openapi_url),
-            title=f"{app.title}: try it",
-            swagger_js_url="/docs/files/swagger-ui-bundle.js",
-            swagger_css_url="/docs/files/swagger-ui.css",
-            swagger_favicon_url="/docs/files/favicon.png",
-            swagger_ui_parameters={"persistAuthorization": True, "tryItOutEnabled": True},
-        )
+        return HTMLResponse(html, headers=headers)
+
+
+def _page_policy(html: str) -> str:
+    """A policy under which the page's own script runs, by its hash, and no other that is written into a page."""
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(["'self'", *(f"'sha256-{text}'" for text in hashes)])
+    return f"{DOCS_SOURCES}; script-src {allowed}; {DOCS_LIMITS}"
 
 
 def _is_loopback(request: Request) -> bool:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from app import errors
+from app.api.methods import MethodTable
+from app.api.metrics import REFUSALS
 from app.logs import request_id
 
 log = logging.getLogger("app.api")
 
 MEDIA_TYPE = "application/problem+json"
+METHOD_NOT_ALLOWED = "this path does not take this method"
 Responses = dict[int | str, dict[str, Any]]
 
 STATUSES: Mapping[type[errors.KnowledgeError], int] = {
@@ -31,6 +34,7 @@ STATUSES: Mapping[type[errors.KnowledgeError], int] = {
     errors.CursorExpired: 410,
     errors.PreconditionFailed: 412,
     errors.TooLarge: 413,
+    errors.TooSlow: 408,
     errors.UnsupportedMediaType: 415,
     errors.UnreadableDocument: 422,
     errors.RateLimited: 429,
@@ -55,6 +59,7 @@ class Problem(BaseModel):
     detail: str = Field(examples=["limit: must be between 1 and 50"])
     request_id: str | None = Field(None, examples=["5f2b6c1e8d3a4f70"])
     errors: list[FieldProblem] | None = Field(None, description="For 422: each field that broke a rule.")
+    limit: str | None = Field(None, description="For 429: the name of the limit that is used up.")
 
 
 def problem_response(
@@ -62,6 +67,7 @@ def problem_response(
     detail: str,
     *,
     field_errors: Sequence[errors.FieldError] = (),
+    limit: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The answer for one problem."""
@@ -74,6 +80,8 @@ def problem_response(
     }
     if status == 422:
         body["errors"] = [{"field": e.field, "message": e.message} for e in field_errors]
+    if limit is not None:
+        body["limit"] = limit
     # A refused text may hold what JSON cannot: it is shown with the offending characters replaced.
     try:
         content = orjson.dumps(body)
@@ -96,37 +104,53 @@ def respond_to(error: errors.KnowledgeError) -> Response:
     retry_after = getattr(error, "retry_after", None)
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, math.ceil(retry_after or 1)))
+    if status in (408, 413):  # the caller may still be sending what nobody reads
+        headers["Connection"] = "close"
     field_errors = error.errors if isinstance(error, errors.InvalidInput) else ()
-    return problem_response(status, str(error), field_errors=field_errors, headers=headers)
+    limit = error.limit if isinstance(error, errors.RateLimited) else None
+    if limit is not None:
+        REFUSALS.labels(limit).inc()
+    return problem_response(status, str(error), field_errors=field_errors, limit=limit, headers=headers)
 
 
 def install_handlers(app: FastAPI) -> None:
     """Render every error of the app as a problem."""
+    methods = MethodTable(app)
 
     @app.exception_handler(errors.KnowledgeError)
     async def knowledge_error(_request: Request, error: errors.KnowledgeError) -> Response:
         return respond_to(error)
 
     @app.exception_handler(RequestValidationError)
-    async def validation_error(_request: Request, error: RequestValidationError) -> Response:
+    async def validation_error(request: Request, error: RequestValidationError) -> Response:
+        # A path such as /knowledge/entries/bulk is also that of an entry called "bulk", with methods of its own.
+        if not methods.takes(request.url.path, request.method):
+            return _method_not_allowed(methods.of(request.url.path))
         # A body that is still bytes was sent under another type than JSON.
         if isinstance(error.body, bytes) and error.body:
             return respond_to(errors.UnsupportedMediaType("send JSON, with Content-Type: application/json"))
         return respond_to(errors.InvalidInput([_field_error(e) for e in error.errors()]))
 
     @app.exception_handler(HTTPException)
-    async def http_error(_request: Request, error: HTTPException) -> Response:
+    async def http_error(request: Request, error: HTTPException) -> Response:
         # FastAPI turns whatever goes wrong while a body is read into a 400 of its own.
         if isinstance(error.__cause__, errors.KnowledgeError):
             return respond_to(error.__cause__)
+        # Starlette names the methods of the first route that has this path, and not those of the others.
+        if error.status_code == 405 and (allowed := methods.of(request.url.path)):
+            return _method_not_allowed(allowed)
         headers = {k: v for k, v in (error.headers or {}).items() if k.lower() in ("allow", "retry-after")}
         # Starlette's own texts are safe, but name the framework's ideas and not ours.
         detail = {
             404: "there is nothing at this path",
-            405: "this path does not take this method",
+            405: METHOD_NOT_ALLOWED,
             400: "the request body could not be read",
         }.get(error.status_code, HTTPStatus(error.status_code).phrase)
         return problem_response(error.status_code, detail, headers=headers)
+
+
+def _method_not_allowed(allowed: Collection[str]) -> Response:
+    return problem_response(405, METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(sorted(allowed))})
 
 
 def _field_error(error: Mapping[str, Any]) -> errors.FieldError:
@@ -143,12 +167,32 @@ def _field_error(error: Mapping[str, Any]) -> errors.FieldError:
     return errors.FieldError(".".join(parts) or str(location[0] if location else "body"), message)
 
 
+def problem_of(error: errors.KnowledgeError) -> dict[str, Any]:
+    """The problem as an object, for answers that hold several or have no status of their own.
+
+    `retry_after`, in seconds, stands in for the header where there is one.
+    """
+    response = respond_to(error)
+    body: dict[str, Any] = orjson.loads(response.body)
+    if "retry-after" in response.headers:
+        body["retry_after"] = int(response.headers["retry-after"])
+    return body
+
+
+def invalid_input(error: ValidationError) -> errors.InvalidInput:
+    """A model's refusal as one of ours; fields are named from the model's root."""
+    found = error.errors(include_url=False, include_context=False)
+    return errors.InvalidInput([_field_error({**e, "loc": ("body", *e["loc"])}) for e in found])
+
+
 def problems(*statuses: int, others: Responses | None = None) -> Responses:
     """OpenAPI's description of the problems that a path can answer with, beside `others`."""
     texts = {
+        400: "No HTTP request, or a body that cannot be read",
         401: "No valid token, or the token's tenant is gone",
         403: "The token lacks the role",
         404: "Nothing of the caller's tenant has this id",
+        408: "The request came too slowly",
         409: "The change contradicts what is stored",
         410: "The ranked list is gone: search again",
         412: "The entry changed since it was read",
@@ -156,24 +200,8 @@ def problems(*statuses: int, others: Responses | None = None) -> Responses:
         415: "A kind of file or body that is not read",
         422: "A field is outside its range",
         429: "A limit is used up; see Retry-After",
+        431: "The request line and the headers are too long",
+        500: "An unexpected error, logged with the request_id",
         503: "The database is away; see Retry-After",
     }
     return (others or {}) | {s: {"model": Problem, "description": texts[s]} for s in sorted(statuses)}
-
-
-def describe_problems(app: FastAPI) -> None:
-    """Let OpenAPI say that problems come as application/problem+json, which FastAPI has no way to declare."""
-    generate = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            reference = {"$ref": "#/components/schemas/Problem"}
-            for path in generate()["paths"].values():
-                for operation in path.values():
-                    for response in operation["responses"].values():
-                        content = response.get("content", {})
-                        if content.get("application/json", {}).get("schema") == reference:
-                            response["content"] = {MEDIA_TYPE: {"schema": reference}}
-        return generate()
-
-    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to change the document

@@ -1,16 +1,29 @@
-"""POST /knowledge/search."""
+"""POST /knowledge/search and what belongs to it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import Response
+from pydantic import ValidationError
 
 from app.api.dependencies import Caller, CurrentCaller, CurrentServices, CurrentSettings, secured_router
 from app.api.metrics import SEARCH_LEG_SECONDS, SEARCHES
-from app.api.models.search import SearchRequest, SearchResponse, WhyNotRequest, WhyNotResponse
-from app.api.problems import problems
+from app.api.models.search import (
+    SearchBatchRequest,
+    SearchBatchResponse,
+    SearchRequest,
+    SearchResponse,
+    WhyNotRequest,
+    WhyNotResponse,
+)
+from app.api.problems import invalid_input, problem_of, problems
 from app.api.rendering import json_response
 from app.auth.principal import Role
+from app.composition import Services
+from app.errors import KnowledgeError
 from app.knowledge.query import SearchQuery
+from app.knowledge.results import SearchResult
 from app.settings import Settings
 
 router = secured_router(Role.READER, "/knowledge", "search")
@@ -31,13 +44,40 @@ async def search(
     When the embedding provider is down, the words alone answer and `fallback_mode` is true. Nothing found is an
     empty list, with tags to try in `suggestions`.
     """
-    query = _query(request, caller, settings)
-    result = await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
-    metadata = result.metadata
-    SEARCHES.labels(query.mode, metadata.fallback_mode).inc()
-    for leg in ("embedding", "semantic", "keyword"):
-        SEARCH_LEG_SECONDS.labels(leg).observe(getattr(metadata, f"{leg}_ms") / 1000)
-    return json_response(result)
+    return json_response(await run_search(make_query(request, caller, settings), caller, services))
+
+
+@router.post(
+    "/search/batch",
+    operation_id="search_batch",
+    response_model=SearchBatchResponse,
+    responses=problems(413, 415),
+    summary="Search for several queries at once",
+)
+async def search_batch(
+    body: SearchBatchRequest, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
+) -> Response:
+    """Run 1 to 32 searches in one request: their queries are embedded in one call, and each has its own outcome.
+
+    A search that is refused or fails keeps none of the others from its result.
+    """
+    outcomes: dict[int, SearchResult | KnowledgeError] = {}
+    queries: dict[int, SearchQuery] = {}
+    for index, item in enumerate(body.searches):
+        try:
+            queries[index] = make_query(SearchRequest.model_validate(item), caller, settings)
+        except ValidationError as error:
+            outcomes[index] = invalid_input(error)
+        except KnowledgeError as error:
+            outcomes[index] = error
+    found = await services.search.search_many(
+        caller.tenant.tenant_id, list(queries.values()), subject=caller.subject
+    )
+    for (index, query), outcome in zip(queries.items(), found, strict=True):
+        outcomes[index] = outcome
+        if isinstance(outcome, SearchResult):
+            _measure(query, outcome)
+    return json_response({"results": [_show(index, outcomes[index]) for index in range(len(outcomes))]})
 
 
 @router.post(
@@ -51,12 +91,33 @@ async def why_not(
     body: WhyNotRequest, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
 ) -> Response:
     """Say which filter, leg, threshold or cut lost an entry."""
-    query = _query(body.request, caller, settings)
+    query = make_query(body.request, caller, settings)
     return json_response(await services.search.why_not(caller.tenant.tenant_id, body.entry_id, query))
 
 
-def _query(request: SearchRequest, caller: Caller, settings: Settings) -> SearchQuery:
+async def run_search(query: SearchQuery, caller: Caller, services: Services) -> SearchResult:
+    """Search in the caller's tenant, and count it. Raises as KnowledgeSearchService.search does."""
+    result = await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
+    _measure(query, result)
+    return result
+
+
+def make_query(request: SearchRequest, caller: Caller, settings: Settings) -> SearchQuery:
     """The search with the limits of the service and the tenant. Raises InvalidInput."""
     own = caller.tenant.settings
     default = own.default_limit or settings.search.default_limit
     return request.to_query(min(default, own.max_limit or default), settings.search.max_limit)
+
+
+def _measure(query: SearchQuery, result: SearchResult) -> None:
+    metadata = result.metadata
+    SEARCHES.labels(query.mode, metadata.fallback_mode).inc()
+    for leg in ("embedding", "semantic", "keyword"):
+        SEARCH_LEG_SECONDS.labels(leg).observe(getattr(metadata, f"{leg}_ms") / 1000)
+
+
+def _show(index: int, outcome: SearchResult | KnowledgeError) -> dict[str, Any]:
+    if isinstance(outcome, SearchResult):
+        return {"index": index, "status": 200, "result": outcome, "error": None}
+    problem = problem_of(outcome)
+    return {"index": index, "status": problem["status"], "result": None, "error": problem}

@@ -100,6 +100,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
     from app.bootstrap import configured_models
     from app.composition import find_models
     from app.db import catalog
+    from app.db.isolation import find_faults
     from app.db.migration import latest_revision
     from app.db.session import Database
 
@@ -119,6 +120,13 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
                 yield Finding("role", "ok", f"{role}, bound by row-level security")
                 await catalog.check_schema(connection)
                 yield Finding("migrations", "ok", f"at revision {latest_revision()}")
+                faults = await find_faults(connection)
+                for fault in faults:
+                    yield Finding("isolation", "fail", f"{fault.text}; remedy: {fault.remedy}")
+                if not faults:
+                    yield Finding(
+                        "isolation", "ok", "tables, policies, grants and functions are as they should be"
+                    )
             finally:
                 await connection.close()
             models = configured_models(settings)

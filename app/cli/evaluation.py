@@ -9,16 +9,20 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from app.cli.execution import read_settings, run_async
 from app.cli.options import JsonOption, examples
-from app.cli.terminal import print_json, show_progress
+from app.cli.terminal import print_json, remark, show_progress
+from app.composition import open_services
 from app.errors import ConfigurationError
 from app.evaluation.collection import read_collection
 from app.evaluation.evaluation import VARIANTS, Variant
 from app.evaluation.report import Report
 from app.evaluation.session import evaluate_collections
 from app.evaluation.table import make_table
+from app.evaluation.tuning import HEADINGS, Tuning, rows_of, tune
+from app.settings import Settings
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PIPED_WIDTH = 140
@@ -30,6 +34,7 @@ def register(app: typer.Typer) -> None:
         "eval",
         epilog=examples(
             "knowledge eval scifact cranfield --output report",
+            "knowledge eval --tenant acme",
             "knowledge eval squad-dev --qrels qrels.sample1k.tsv --modes keyword,hybrid-score",
         ),
     )(measure_quality)
@@ -38,11 +43,20 @@ def register(app: typer.Typer) -> None:
 
 def measure_quality(
     folders: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="DIR", help="Folders with corpus.jsonl, queries.jsonl and qrels.tsv (BEIR layout)."
         ),
-    ],
+    ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant",
+            "-t",
+            metavar="SLUG",
+            help="Measure other weights and fusions by the feedback that this tenant's callers gave.",
+        ),
+    ] = None,
     qrels: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Judgements to use, by name in the folder or by path."),
@@ -71,8 +85,16 @@ def measure_quality(
     """Measure ranking quality on judged collections, each in a tenant of its own that is removed after.
 
     Shows nDCG@10, recall@100 and MRR@10 by search mode and fusion, and BM25 by bm25s beside them if that is
-    installed.
+    installed. With --tenant instead of DIR: what other weights and fusions would make of that tenant's own queries,
+    which it must keep (setting keep_query_text). The tenant is only read.
     """
+    if tenant is not None:
+        if folders:
+            raise typer.BadParameter("give either folders or a tenant", param_hint="--tenant")
+        _measure_tenant(tenant, as_json)
+        return
+    if not folders:
+        raise typer.BadParameter("name a folder, or a tenant with --tenant", param_hint="DIR")
     variants = choose_variants(modes)
     settings = read_settings()
     collections = [read_collection(folder, qrels).sample(queries) for folder in folders]
@@ -90,6 +112,25 @@ def measure_quality(
             report.write(output)
         except OSError as error:
             raise ConfigurationError(f"--output: cannot write to {output}: {error.strerror}") from None
+
+
+def _measure_tenant(slug: str, as_json: bool) -> None:
+    tuning = run_async(_tune(read_settings(), slug))
+    if as_json:
+        print_json(tuning.as_json())
+        return
+    table = Table(HEADINGS[0])
+    for heading in HEADINGS[1:]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows_of(tuning):
+        table.add_row(*row)
+    _print_table(table)
+    remark(f"{tuning.queries} queries, {tuning.judgements} judged hits; {tuning.remark}")
+
+
+async def _tune(settings: Settings, slug: str) -> Tuning:
+    async with open_services(settings) as services:
+        return await tune(services, slug, show_progress)
 
 
 def measure_speed() -> None:
@@ -118,7 +159,11 @@ def choose_variants(modes: str) -> list[Variant]:
 
 def print_report(report: Report) -> None:
     """Print the table, at its full width where the output is no terminal."""
+    _print_table(make_table(report))
+
+
+def _print_table(table: Table) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPED_WIDTH)
-    console.print(make_table(report))
+    console.print(table)

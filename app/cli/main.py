@@ -11,6 +11,7 @@ import typer
 from app.cli import (
     diagnosis,
     files,
+    mcp,
     models,
     reembedding,
     schema,
@@ -34,7 +35,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (service, schema, tokens, tenants, files, searching, transfer, models, reembedding, diagnosis):
+for module in (
+    service,
+    schema,
+    tokens,
+    tenants,
+    files,
+    searching,
+    transfer,
+    models,
+    reembedding,
+    mcp,
+    diagnosis,
+):
     module.register(app)
 
 

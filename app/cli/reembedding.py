@@ -92,6 +92,11 @@ def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
             f"compared on {found['queries']} {source}: {found['overlap']:.0%} of the first ten hits are the same,"
             f" {found['semantic_overlap']:.0%} by meaning alone"
         )
+        if found.get("judged"):
+            lines.append(
+                f"by the feedback on {found['judged']} queries: nDCG@10 {found['ndcg_old']:.3f} with the old model,"
+                f" {found['ndcg_new']:.3f} with the new one"
+            )
     if change.state == "ready":
         lines.append(f"to switch: knowledge reembed switch --tenant {tenant}")
     if change.state == "switched":

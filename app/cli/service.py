@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +23,6 @@ log = logging.getLogger("app.cli.service")
 
 GRACE_SECONDS = 20
 """How long requests in progress may take after a signal; below the 30 s that container engines wait."""
-MAX_HEAD_BYTES = 64 * 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -95,18 +95,27 @@ async def _serve(settings: Settings, demo: bool) -> None:
                     if tenant is not None:
                         typer.echo(welcome(settings, tenant, address))
 
-                await _listen(app, listener, announce)
+                await _listen(app, listener, announce, settings.server.drain_seconds)
 
 
-async def _listen(app: Any, listener: socket.socket, announce: Callable[[], None]) -> None:
-    """Answer requests until a signal; a second one does not wait for those in progress."""
+async def _listen(
+    app: Any, listener: socket.socket, announce: Callable[[], None], drain_seconds: float
+) -> None:
+    """Answer requests until a signal; a second one does not wait for those in progress.
+
+    SIGTERM comes from whoever runs services behind a load balancer: it is told first, and the service goes on serving
+    until it has had `drain_seconds` to notice.
+    """
     import uvicorn
+
+    from app.api.connection import BoundedConnection
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             # uvicorn would send itself the signal again after its shutdown.
             with on_signals(self.stop):
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.drain)
                 yield
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -116,7 +125,19 @@ async def _listen(app: Any, listener: socket.socket, announce: Callable[[], None
                 raise ConfigurationError(f"KB_PORT: cannot listen ({error.strerror})") from error
             announce()
 
+        def drain(self) -> None:
+            if app.state.draining:
+                self.stop()
+                return
+            log.info("draining", extra={"seconds": drain_seconds})
+            app.state.draining = True
+            asyncio.get_running_loop().call_later(drain_seconds, self.finish)
+
+        def finish(self) -> None:
+            self.should_exit = True
+
         def stop(self) -> None:
+            app.state.draining = True
             self.force_exit = self.should_exit
             self.should_exit = True
 
@@ -127,7 +148,8 @@ async def _listen(app: Any, listener: socket.socket, announce: Callable[[], None
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        http=BoundedConnection,
+        ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     await Server(config).serve(sockets=[listener])

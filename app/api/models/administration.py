@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.models.search import WeightsModel
-from app.knowledge.query import Fusion
+from app.api.models.search import Number, WeightsModel
+from app.knowledge.limits import GREATEST
+from app.knowledge.query import EntryType, Fusion
+
+OwnLimit = Annotated[int, Field(strict=True, ge=1, le=GREATEST)] | None
+AllowedLimit = Annotated[int, Field(strict=True, ge=0, le=GREATEST)] | None
 
 
 class ModelInfo(BaseModel):
@@ -18,6 +22,54 @@ class ModelInfo(BaseModel):
     provider: str
     name: str
     dimensions: int
+
+
+class LimitUse(BaseModel):
+    """How much of a limit is used, and the limit; null: there is none."""
+
+    used: int
+    limit: int | None
+
+
+class OwnLimits(BaseModel):
+    """A tenant's own limits: they count where they are below what the platform allows it. Null: none of its own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    requests_per_minute: OwnLimit = None
+    concurrent_searches: OwnLimit = None
+    entries: OwnLimit = None
+    bytes: OwnLimit = None
+    embedding_tokens_per_day: OwnLimit = None
+
+
+class AllowedLimits(BaseModel):
+    """What the platform allows a tenant in place of its defaults: 0 is no limit, null goes back to the default."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"entries": 100_000}]})
+
+    requests_per_minute: AllowedLimit = None
+    concurrent_searches: AllowedLimit = None
+    entries: AllowedLimit = None
+    bytes: AllowedLimit = None
+    embedding_tokens_per_day: AllowedLimit = None
+
+
+class TenantLimits(BaseModel):
+    """What the platform allows a tenant in place of its defaults."""
+
+    id: UUID
+    limits: AllowedLimits
+
+
+class TenantPatch(BaseModel):
+    """Changes to a tenant; limits that are not named stay."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"limits": {"entries": 100_000, "bytes": None}}]}
+    )
+
+    limits: AllowedLimits
 
 
 class Stats(BaseModel):
@@ -35,6 +87,9 @@ class Stats(BaseModel):
     searches_24h: int
     searches_without_results_24h: int
     fallback_rate_24h: float
+    limits: dict[str, LimitUse] = Field(
+        description="By name. Requests and searches are those of the process that answers, the others exact."
+    )
 
 
 class SettingsModel(BaseModel):
@@ -48,6 +103,8 @@ class SettingsModel(BaseModel):
     keep_query_text: bool
     default_limit: int | None
     max_limit: int | None
+    purge_expired_after_days: int | None
+    limits: OwnLimits
 
 
 class SettingsPatch(BaseModel):
@@ -58,17 +115,31 @@ class SettingsPatch(BaseModel):
     )
 
     weights: WeightsModel | None = None
-    type_weights: dict[str, float] | None = None
+    type_weights: (
+        Annotated[
+            dict[str, Number],
+            WithJsonSchema(
+                {
+                    "type": "object",
+                    "propertyNames": {"enum": list(get_args(EntryType))},
+                    "additionalProperties": {"type": "number", "minimum": 0, "maximum": 100},
+                }
+            ),
+        ]
+        | None
+    ) = None
     similarity_threshold: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
     fusion: Fusion | None = None
     verified_boost: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
     keep_query_text: Annotated[bool, Field(strict=True)] | None = None
     default_limit: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
     max_limit: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
+    purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=36_500)] | None = None
+    limits: OwnLimits | None = None
 
     def given(self) -> dict[str, Any]:
         """Only the fields that the caller gave, as plain values."""
-        return self.model_dump(include=self.model_fields_set)
+        return self.model_dump(exclude_unset=True)
 
 
 class NewModelChange(BaseModel):
@@ -105,6 +176,11 @@ class ComparisonModel(BaseModel):
     semantic_overlap: float = Field(description="The same of the semantic leg alone.")
     same: int = Field(description="Queries whose first ten hits are the same.")
     empty: int = Field(description="Queries for which only the old model's semantic leg brings anything.")
+    judged: int = Field(0, description="Queries with feedback that both were measured by.")
+    ndcg_old: float | None = Field(None, description="Mean nDCG@10 of those with the old model.")
+    ndcg_new: float | None = Field(
+        None, description="The same with the new one; what nobody judged counts as wrong."
+    )
 
 
 class ModelChangeModel(BaseModel):
@@ -131,13 +207,14 @@ class ModelChangeModel(BaseModel):
 
 
 class AuditModel(BaseModel):
-    """Who did what to which things, and when."""
+    """Who did what to which things, when, and how it ended."""
 
     id: UUID
     at: datetime
     actor: str
     action: str
     subject_ids: list[UUID]
+    outcome: Literal["done", "refused"]
     detail: dict[str, Any]
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from app.api.problems import Problem
 from app.knowledge.query import (
     Boost,
     EntryType,
@@ -23,6 +24,8 @@ from app.knowledge.query import (
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
+
+Tag = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 100})]
 
 
 class WeightsModel(BaseModel):
@@ -57,7 +60,7 @@ class SearchRequest(BaseModel):
     )
     weights: WeightsModel | None = Field(None, description="Default 0.7 and 0.3.")
     role: Role | None = Field(None, description="Entries meant for this role or for all.")
-    tags: list[str] | None = Field(None, max_length=100)
+    tags: list[Tag] | None = Field(None, max_length=100)
     tags_match: TagsMatch = Field("any", description="Whether one of the tags suffices or all are needed.")
     entry_type: EntryType | list[EntryType] | None = None
     min_confidence: Annotated[Number, Field(ge=0, le=1)] | None = None
@@ -150,6 +153,9 @@ class SearchMetadataModel(BaseModel):
 
     search_id: UUID
     total: int = Field(description="Distinct candidates before the limit.")
+    strong_match: bool = Field(
+        description="Whether a hit of the first page answers the query clearly, as far as scores can say."
+    )
     fallback_mode: bool = Field(description="The embedding provider failed, and words alone answered.")
     search_modes_used: list[str]
     degraded: list[str] = Field(examples=[["embedding_unavailable"]])
@@ -170,3 +176,49 @@ class SearchResponse(BaseModel):
     results: list[HitModel]
     metadata: SearchMetadataModel
     debug_info: dict[str, Any] | None
+
+
+class SearchBatchRequest(BaseModel):
+    """1 to 32 searches; each is judged by itself."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"searches": [{"query": "route order"}, {"query": "backup", "mode": "keyword", "limit": 3}]}
+            ]
+        },
+    )
+
+    searches: Annotated[
+        list[Any],
+        WithJsonSchema(
+            {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 32,
+                "items": {"$ref": "#/components/schemas/SearchRequest"},
+            }
+        ),
+    ] = Field(min_length=1, max_length=32)
+
+
+class SearchProblem(Problem):
+    """The problem of one search among others, which has no headers of its own."""
+
+    retry_after: int | None = Field(None, description="Seconds to wait before the next try, for 429 and 503.")
+
+
+class SearchOutcome(BaseModel):
+    """What became of one search of a batch: its result, or the problem that it alone would have been answered."""
+
+    index: int = Field(description="Its place in the request, from 0.")
+    status: int = Field(description="The status that it alone would have been answered.", examples=[200])
+    result: SearchResponse | None
+    error: SearchProblem | None
+
+
+class SearchBatchResponse(BaseModel):
+    """One outcome for each search, in the order of the request."""
+
+    results: list[SearchOutcome]

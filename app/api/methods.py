@@ -1,0 +1,41 @@
+"""Which methods each path takes, over all routers together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+
+from fastapi import FastAPI
+
+
+class MethodTable:
+    """The methods of the app's described paths; read when first needed, once all routers are in."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    def of(self, path: str) -> frozenset[str]:
+        """The methods of a request's path; empty where the description has no such path."""
+        # A path without a place for an id is meant literally, also where an id would fit.
+        if path in self._methods:
+            return self._methods[path]
+        return next(
+            (self._methods[t] for t, form in self._forms.items() if form.fullmatch(path)), frozenset()
+        )
+
+    def takes(self, path: str, method: str) -> bool:
+        """Whether the path takes the method; True where the description has no such path."""
+        allowed = self.of(path)
+        return not allowed or method in allowed
+
+    @cached_property
+    def _methods(self) -> Mapping[str, frozenset[str]]:
+        paths = self._app.openapi()["paths"]
+        return {path: frozenset(method.upper() for method in methods) for path, methods in paths.items()}
+
+    @cached_property
+    def _forms(self) -> Mapping[str, re.Pattern[str]]:
+        return {
+            path: re.compile(re.sub(r"\{[^{}]+\}", "[^/]+", path)) for path in self._methods if "{" in path
+        }

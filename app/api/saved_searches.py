@@ -1,0 +1,199 @@
+"""Saved searches of the caller, and subscriptions on them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query, Response
+
+from app.api.dependencies import CurrentCaller, CurrentServices, CurrentSettings, secured_router
+from app.api.models.saved_searches import (
+    NewSavedSearch,
+    NewSubscription,
+    NewSubscriptionModel,
+    SavedSearchList,
+    SavedSearchModel,
+    SubscriptionList,
+    SubscriptionModel,
+)
+from app.api.models.search import SearchResponse
+from app.api.problems import problems
+from app.api.rendering import json_response, page_response
+from app.api.search import run_search
+from app.auth.principal import Role
+from app.knowledge.saved_searches import read_request
+from app.knowledge.subscriptions import Subscription
+
+router = secured_router(Role.READER, "/knowledge/saved-searches", "saved searches")
+admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "administration")
+
+
+@router.post(
+    "",
+    operation_id="save_search",
+    status_code=201,
+    response_model=SavedSearchModel,
+    responses=problems(
+        409,
+        413,
+        415,
+        others={200: {"model": SavedSearchModel, "description": "It took the place of the one of this name"}},
+    ),
+)
+async def save_search(body: NewSavedSearch, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Keep a search under a name. It belongs to the caller, for whom the name is unique: the same name again replaces
+    the request, with 200, and keeps the id and the subscription."""
+    request = body.request.model_dump(mode="json", exclude_unset=True)
+    saved, new = await services.saved_searches.save(
+        caller.tenant.tenant_id, caller.subject, body.name, request
+    )
+    headers = {"Location": f"/knowledge/saved-searches/{saved.id}"} if new else {}
+    return json_response(saved, 201 if new else 200, headers)
+
+
+@router.get("", operation_id="list_saved_searches", response_model=SavedSearchList)
+async def list_saved_searches(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:
+    """The caller's saved searches, newest first."""
+    return page_response(
+        await services.saved_searches.list_saved(
+            caller.tenant.tenant_id, caller.subject, limit=limit, cursor=cursor
+        )
+    )
+
+
+@router.get(
+    "/{saved_search_id}",
+    operation_id="get_saved_search",
+    response_model=SavedSearchModel,
+    responses=problems(404),
+)
+async def get_saved_search(
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """One of the caller's saved searches."""
+    return json_response(
+        await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    )
+
+
+@router.delete(
+    "/{saved_search_id}", operation_id="delete_saved_search", status_code=204, responses=problems(404)
+)
+async def delete_saved_search(
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Forget a saved search, and its subscription."""
+    await services.saved_searches.delete(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{saved_search_id}/run",
+    operation_id="run_saved_search",
+    response_model=SearchResponse,
+    responses=problems(404),
+)
+async def run_saved_search(
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
+) -> Response:
+    """Search as POST /knowledge/search does; `next_cursor` continues there. 422 when the request, valid once, is now
+    outside the tenant's limits."""
+    saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    own = caller.tenant.settings
+    default = own.default_limit or settings.search.default_limit
+    limit = min(default, own.max_limit or default, settings.search.max_limit)
+    query = read_request(saved.request, limit=limit, max_limit=settings.search.max_limit)
+    return json_response(await run_search(query, caller, services))
+
+
+@router.post(
+    "/{saved_search_id}/subscription",
+    operation_id="subscribe",
+    status_code=201,
+    response_model=NewSubscriptionModel,
+    responses=problems(
+        404,
+        409,
+        413,
+        415,
+        others={200: {"model": NewSubscriptionModel, "description": "It took the place of the earlier one"}},
+    ),
+)
+async def subscribe(
+    saved_search_id: UUID, body: NewSubscription, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Send each new or changed entry that the saved search finds to a webhook, at least once.
+
+    An entry is found when it passes the filters and a leg of the search has it by itself: a word in common, or a
+    similarity above the threshold. The message is signed as [Standard Webhooks](https://www.standardwebhooks.com)
+    says; its `webhook-id` is the same for the same entry with the same content. What is not answered with 2xx is
+    tried again for two days. Only this answer shows the secret.
+    """
+    made, new = await services.subscriptions.subscribe(
+        caller.tenant.tenant_id, caller.subject, saved_search_id, body.url, body.secret
+    )
+    return json_response({**_show(made), "secret": made.secret}, 201 if new else 200)
+
+
+@router.get(
+    "/{saved_search_id}/subscription",
+    operation_id="get_subscription",
+    response_model=SubscriptionModel,
+    responses=problems(404),
+)
+async def get_subscription(
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """The subscription on one of the caller's saved searches, and how its deliveries go."""
+    found = await services.subscriptions.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    return json_response(_show(found))
+
+
+@router.delete(
+    "/{saved_search_id}/subscription",
+    operation_id="unsubscribe",
+    status_code=204,
+    responses=problems(404),
+)
+async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """End the subscription; what waits to be delivered is not."""
+    await services.subscriptions.delete(
+        caller.tenant.tenant_id, saved_search_id, actor=caller.subject, owner=caller.subject
+    )
+    return Response(status_code=204)
+
+
+@admin_router.get("", operation_id="list_subscriptions", response_model=SubscriptionList)
+async def list_subscriptions(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:
+    """Everybody's subscriptions in the tenant, newest first; of each address the host alone."""
+    page = await services.subscriptions.list_subscriptions(
+        caller.tenant.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+    )
+    items = [{**_show(s), "owner": s.owner, "name": s.name} for s in page.items]
+    return json_response({"items": items, "next_cursor": page.next_cursor})
+
+
+@admin_router.delete(
+    "/{saved_search_id}", operation_id="delete_subscription", status_code=204, responses=problems(404)
+)
+async def delete_subscription(
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """End anybody's subscription."""
+    await services.subscriptions.delete(caller.tenant.tenant_id, saved_search_id, actor=caller.subject)
+    return Response(status_code=204)
+
+
+def _show(subscription: Subscription) -> dict[str, object]:
+    return {name: getattr(subscription, name) for name in SubscriptionModel.model_fields}

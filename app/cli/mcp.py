@@ -1,0 +1,54 @@
+"""`knowledge mcp`: the tools for a language model's client that starts programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.auth.principal import Role
+from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
+from app.cli.options import TenantOption, examples
+from app.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `mcp`."""
+    app.command(
+        "mcp",
+        epilog=examples(
+            "knowledge mcp --tenant demo",
+            "knowledge mcp --tenant demo --role creator --subject jane",
+            "claude mcp add kb -- knowledge mcp --tenant demo",
+        ),
+    )(serve)
+
+
+def serve(
+    tenant: TenantOption,
+    role: Annotated[
+        Role, typer.Option(help="What the client may do: reader, creator or tenant_admin.")
+    ] = Role.READER,
+    subject: Annotated[str, typer.Option(metavar="S", help="Who it is, in the audit trail.")] = ACTOR,
+) -> None:
+    """Offer a tenant's knowledge as tools of the Model Context Protocol over standard input and output.
+
+    Over HTTP the running service offers the same at /mcp.
+    """
+    if role is Role.PLATFORM_ADMIN:
+        raise InvalidInput.of("--role", "platform_admin reads no tenant's knowledge")
+    run_async(_serve(read_settings(), tenant, role, subject))
+
+
+async def _serve(settings: Settings, slug: str, role: Role, subject: str) -> None:
+    from app.mcp.stdio import serve_stdio
+
+    async with open_tenant(settings, slug) as (services, tenant):
+        if role is Role.READER or not settings.ingestion.worker:
+            await serve_stdio(services, settings, tenant.id, role, subject)
+            return
+        async with working(services):
+            await serve_stdio(services, settings, tenant.id, role, subject)

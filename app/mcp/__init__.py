@@ -1,0 +1,1 @@
+"""The Model Context Protocol: what HTTP offers, as tools for language models."""

@@ -1,0 +1,155 @@
+"""Answers of the searching tools: structured output, and the same as text that a model reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import orjson
+
+from app.embeddings.tokens import estimate_tokens
+from app.knowledge.results import Hit, SearchResult
+from app.mcp.citations import cite
+from app.mcp.passages import READABLE_LENGTH, Marker, Passage, cut_passage, cut_to_tokens
+
+ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
+"""How tokens are counted, see `estimate_tokens`: some 1.5 times what tokenizers make of English prose."""
+
+MAIN_FIELDS = ("id", "entry_type", "title", "content", "tags", "score", "similarity", "keyword_score")
+"""Of a hit in an answer with a token budget."""
+
+MAIN_METADATA = ("search_id", "total", "strong_match", "fallback_mode", "degraded", "suggestions")
+LEAST_CONTENT = 40
+"""Tokens of content for which cutting a hit is worth its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool answers; `structured` is plain JSON."""
+
+    text: str
+    structured: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A hit and how much of its content the text shows."""
+
+    hit: Hit
+    passage: Passage
+
+
+def answer_search(result: SearchResult, token_budget: int | None = None) -> Answer:
+    """A search's answer; with a budget, the best hits of which the text fits into so many tokens."""
+    marker = Marker([*_texts(result), *result.metadata.suggestions])
+    if token_budget is None:
+        shown = [Shown(h, cut_passage(h.content, h.snippet, READABLE_LENGTH)) for h in result]
+        structured = to_json(result)
+        for hit, described in zip(result, structured["results"], strict=True):
+            described |= {"citation": _describe_citation(hit), "content_cut": False}
+        structured["budget"] = None
+        return Answer(_write(result, shown, marker, ""), structured)
+    shown = _fit(result, marker, token_budget)
+    note = _budget_note(token_budget, len(result) - len(shown), cut=bool(shown and shown[-1].passage.cut))
+    text = _write(result, shown, marker, note)
+    whole = to_json(replace(result, results=[s.hit for s in shown]))
+    structured = {
+        "results": [
+            {name: described[name] for name in MAIN_FIELDS}
+            | {"content": s.passage.text, "content_cut": s.passage.cut, "citation": _describe_citation(s.hit)}
+            for s, described in zip(shown, whole["results"], strict=True)
+        ],
+        "metadata": {name: whole["metadata"][name] for name in MAIN_METADATA},
+        "debug_info": whole["debug_info"],
+        "budget": {
+            "token_budget": token_budget,
+            "tokens": estimate_tokens(text),
+            "estimate": ESTIMATE,
+            "hits_left_out": len(result) - len(shown),
+        },
+    }
+    return Answer(text, structured)
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    """A dataclass of the services as plain JSON, as HTTP would show it."""
+    plain: dict[str, Any] = orjson.loads(orjson.dumps(value))
+    return plain
+
+
+def _fit(result: SearchResult, marker: Marker, budget: int) -> list[Shown]:
+    """The best hits, as many as fit; the first that does not is cut if enough of it remains, and is the last."""
+    longest_note = _budget_note(budget, len(result), cut=True)
+    left = budget - estimate_tokens(_write(result, [], marker, longest_note, count=len(result)))
+    shown: list[Shown] = []
+    for number, hit in enumerate(result, 1):
+        frame = estimate_tokens(_write_hit(number, Shown(hit, Passage("", cut=True)), marker))
+        passage = cut_to_tokens(hit.content, hit.snippet, left - frame) if left > frame else None
+        if passage is None or (passage.cut and estimate_tokens(passage.text) < LEAST_CONTENT):
+            break
+        shown.append(Shown(hit, passage))
+        left -= frame + estimate_tokens(passage.text)
+        if passage.cut:
+            break
+    return shown
+
+
+def _write(
+    result: SearchResult, shown: Sequence[Shown], marker: Marker, note: str, *, count: int | None = None
+) -> str:
+    metadata = result.metadata
+    count = len(shown) if count is None else count
+    lines = [
+        f"{count} of {metadata.total} candidates, best first." if result.results else "Nothing was found.",
+        "There is a strong match."
+        if metadata.strong_match
+        else "There is no strong match: the knowledge base may not have the answer.",
+    ]
+    if metadata.fallback_mode:
+        lines.append("The search by meaning is away at the moment: these were found by their words alone.")
+    lines.append(note)
+    if result.results or metadata.suggestions:
+        lines.append(marker.notice)
+    if result.debug_info is not None:
+        lines.append("How each hit was ranked is in debug_info of the structured output.")
+    if metadata.suggestions:
+        lines.append(f"Words to try instead:\n{marker.enclose(', '.join(metadata.suggestions))}")
+    blocks = [_write_hit(number, s, marker) for number, s in enumerate(shown, 1)]
+    return "\n\n".join([" ".join(line for line in lines if line), *blocks])
+
+
+def _write_hit(number: int, shown: Shown, marker: Marker) -> str:
+    hit = shown.hit
+    facts = [f"score {hit.score:.4f}"]
+    if hit.similarity is not None:
+        facts.append(f"similarity {hit.similarity:.2f}")
+    facts.append(hit.entry_type)
+    facts.append(f"id {hit.id}")
+    lines = [f"source: {cite(hit).text}"] if hit.asset_id is not None else []
+    if hit.title:
+        lines.append(f"title: {hit.title}")
+    if hit.tags:
+        lines.append(f"tags: {', '.join(hit.tags)}")
+    cut = " (cut)" if shown.passage.cut else ""
+    return f"{number}. {', '.join(facts)}{cut}\n" + marker.enclose("\n".join([*lines, shown.passage.text]))
+
+
+def _budget_note(budget: int, left_out: int, *, cut: bool) -> str:
+    said = [f"Within {budget} tokens:"]
+    if left_out:
+        said.append(f"{left_out} further hits are left out")
+    if cut:
+        said.append(f"{'and ' if left_out else ''}the last one is cut")
+    return " ".join(said) + "." if len(said) > 1 else f"All fit into {budget} tokens."
+
+
+def _describe_citation(hit: Hit) -> dict[str, Any]:
+    citation = cite(hit)
+    return to_json(asdict(citation)) | {"text": citation.text}
+
+
+def _texts(result: SearchResult) -> list[str]:
+    return [
+        text for hit in result for text in (hit.content, hit.title or "", hit.asset_name or "", *hit.tags)
+    ]

@@ -1,0 +1,45 @@
+"""The answer of kb_get_related."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.knowledge.related import RelatedEntry
+from app.mcp.answers import Answer
+from app.mcp.passages import READABLE_LENGTH, Marker, cut_passage
+
+
+def answer_related(found: Sequence[RelatedEntry], structured: dict[str, Any]) -> Answer:
+    """Related entries as text, beside their structured form."""
+    if not found:
+        return Answer("Nothing is related to it, or there is no such entry.", structured)
+    marker = Marker(
+        [
+            text
+            for item in found
+            for text in (
+                item.entry.content,
+                item.entry.title or "",
+                item.entry.asset_name or "",
+                *item.entry.tags,
+            )
+        ]
+    )
+    blocks = [_write(number, item, marker) for number, item in enumerate(found, 1)]
+    return Answer("\n\n".join([f"{len(found)} related entries. {marker.notice}", *blocks]), structured)
+
+
+def _write(number: int, item: RelatedEntry, marker: Marker) -> str:
+    entry = item.entry
+    shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""
+    passage = cut_passage(entry.content, "", READABLE_LENGTH)
+    lines = [
+        *([f"source: {entry.asset_name}"] if entry.asset_name else []),
+        *([f"title: {entry.title}"] if entry.title else []),
+        *([f"tags: {', '.join(entry.tags)}"] if entry.tags else []),
+        passage.text,
+    ]
+    cut = " (cut)" if passage.cut else ""
+    head = f"{number}. {item.relationship}{shared}, {entry.entry_type}, id {entry.id}{cut}"
+    return f"{head}\n{marker.enclose(chr(10).join(lines))}"

@@ -1,0 +1,60 @@
+"""JSON schemas of tools, flat: not every client follows references, and models read plain ones best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+
+def input_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a tool's arguments; null, which any optional argument may be, is left out."""
+    simple: dict[str, Any] = _simplify(_flatten(model))
+    return simple
+
+
+def output_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a tool's structured output."""
+    return _flatten(model)
+
+
+def _flatten(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema()
+    flat: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))
+    flat.pop("title", None)
+    flat.pop("examples", None)
+    return flat
+
+
+def _inline(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inline(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if isinstance(reference := node.get("$ref"), str):
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        return _inline(definitions[reference.rpartition("/")[2]] | rest, definitions)
+    # `properties` maps names to schemas: a property called "title" is no annotation.
+    return {
+        key: {name: _inline(value, definitions) for name, value in inner.items()}
+        if key == "properties"
+        else _inline(inner, definitions)
+        for key, inner in node.items()
+        if key != "title" or not isinstance(inner, str)
+    }
+
+
+def _simplify(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_simplify(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    simple = {key: _simplify(value) for key, value in node.items()}
+    options = simple.get("anyOf")
+    if isinstance(options, list) and {"type": "null"} in options:
+        left = [option for option in options if option != {"type": "null"}]
+        del simple["anyOf"]
+        simple = (left[0] if len(left) == 1 else {"anyOf": left}) | simple
+        if simple.get("default", ...) is None:
+            del simple["default"]
+    return simple
