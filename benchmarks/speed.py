@@ -1,4 +1,4 @@
-"""How fast a hybrid search is: `python -m benchmarks.speed`, or `make bench`.
+"""How fast searches and ingestion are: `python -m benchmarks.speed`, or `make bench`; `--parts` for one of them alone.
 
 The database it needs is built once and kept under `.bench/`. Each contender of `contenders/` is measured on the
 same tenants with the same questions, in the same run; the last columns compare it with the floor and its peers.
@@ -21,6 +21,7 @@ from app.errors import KnowledgeError
 from benchmarks.contender import Absent, Contender, Question, Race, Workload
 from benchmarks.contenders import find_contenders
 from benchmarks.dataset import Dataset, open_dataset
+from benchmarks.ingestion.program import run_ingestion
 from benchmarks.load import apply_load
 from benchmarks.memory import postgres_memory, resident
 from benchmarks.place import DATA, KEPT
@@ -35,6 +36,7 @@ CACHED_QUERIES = 40
 """Fewer than the service's query cache holds."""
 
 RECALL_QUERIES = 100
+PARTS = ("search", "ingestion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +153,33 @@ async def _measure(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the tables, write them and the plots; returns the exit status.
+    """Measure what is asked for; returns the exit status.
 
     It is 1 after an error, and when the service gave fewer hits than there are.
     """
     names = [name for name, _ in find_contenders()]
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description="Measure search speed.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description="Measure speed.")
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=MEASURED, choices=MEASURED, help="entries of the tenants"
     )
     parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32], help="callers at once")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each measurement takes")
     parser.add_argument("--contenders", nargs="+", choices=names, help="who is measured; default: all")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
+    parser.add_argument(
+        "--megabytes", type=int, default=100, help="files taken in while memory is watched; 0: none"
+    )
     chosen = parser.parse_args(arguments)
     logging.getLogger("app").setLevel(logging.WARNING)
     course = Course(chosen.sizes, chosen.callers, chosen.seconds, chosen.contenders)
+    well = run_ingestion(chosen.megabytes) if "ingestion" in chosen.parts else True
+    if "search" in chosen.parts:
+        well = run_search(course) and well
+    return int(not well)
+
+
+def run_search(course: Course) -> bool:
+    """Measure searches, print the tables, write them and the plots; returns whether all went well."""
     report, failed = Report(), False
     try:
         run_async(measure_all(course, report))
@@ -180,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if report.service_missed():
         print("The service gave fewer hits than there are.", file=sys.stderr)
         failed = True
-    return int(failed)
+    return not failed
 
 
 if __name__ == "__main__":

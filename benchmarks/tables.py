@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ HEADINGS = (
     "memory", "p50 / floor", "rate / floor",
 )  # fmt: skip
 RECALL_HEADINGS = ("entries", "contender", "unfiltered", "1 % filter", "missing hits")
-TEXT_COLUMNS = {"contender", "embedding"}
+TEXT_COLUMNS = frozenset({"contender", "embedding"})
 
 
 def make_headings(report: Report) -> tuple[str, ...]:
@@ -71,12 +71,17 @@ def make_recall_rows(report: Report) -> list[tuple[str, ...]]:
     return rows
 
 
+def make_machine_note() -> str:
+    """Where it was measured."""
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    return f"{machine}; load and service share the machine."
+
+
 def make_notes(report: Report) -> list[str]:
     """What must be known to read the tables."""
     held = ", ".join(f"{b / 2**20:.0f} MB at {s:,}" for s, b in report.postgres_memory.items() if b)
     notes = [
-        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; load and service "
-        "share the machine. *cached*: the embedding of the query is known; *distinct*: each query is embedded.",
+        f"{make_machine_note()} *cached*: the embedding of the query is known; *distinct*: each query is embedded.",
         "Floor, service in process and peers run in the process that makes the load, and share its interpreter; "
         "*memory* of a peer is what that process grew by when the peer was opened and first searched.",
         "recall@10: of the ten entries with the greatest cosine, those among the ten that a search by meaning "
@@ -116,10 +121,10 @@ def write_report(report: Report, folder: Path) -> tuple[Path, Path]:
     markdown, json = folder / "speed.md", folder / "speed.json"
     lines = ["# Speed of a hybrid search", "", f"{made_at:%Y-%m-%d %H:%M} UTC.", ""]
     lines += [f"- {note}" for note in make_notes(report)]
-    lines += ["", *_markdown_table(make_headings(report), make_rows(report))]
+    lines += ["", *write_table(make_headings(report), make_rows(report))]
     if report.recalls:
         lines += ["", "## recall@10 by tenant size", ""]
-        lines += _markdown_table(RECALL_HEADINGS, make_recall_rows(report))
+        lines += write_table(RECALL_HEADINGS, make_recall_rows(report))
     markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
     content = {
         "made_at": made_at.isoformat(timespec="seconds"),
@@ -146,11 +151,16 @@ def _compare(timings: Timings, other: Timings | None) -> str:
     return f"{timings.p50 / other.p50:.2f}; {timings.throughput / other.throughput:.2f}"
 
 
-def _terminal_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]], group: int) -> Table:
+def _terminal_table(
+    headings: Sequence[str],
+    rows: Sequence[tuple[str, ...]],
+    group: int,
+    text_columns: Set[str] = TEXT_COLUMNS,
+) -> Table:
     """`group`: how many first columns say which rows belong together."""
     table = Table()
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in TEXT_COLUMNS else "right")
+        table.add_column(heading, justify="left" if heading in text_columns else "right")
     before: tuple[str, ...] | None = None
     for row in rows:
         if before and row[:group] != before[:group]:
@@ -160,6 +170,17 @@ def _terminal_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]], gr
     return table
 
 
-def _markdown_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    rule = "|".join("---" if heading in TEXT_COLUMNS else "---:" for heading in headings)
+def print_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]], text_columns: Set[str]) -> None:
+    """Print a table, at its full width where the output is no terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(_terminal_table(headings, rows, 1, text_columns))
+
+
+def write_table(
+    headings: Sequence[str], rows: Sequence[tuple[str, ...]], text_columns: Set[str] = TEXT_COLUMNS
+) -> list[str]:
+    """The lines of a table in Markdown."""
+    rule = "|".join("---" if heading in text_columns else "---:" for heading in headings)
     return [f"| {' | '.join(headings)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)]

@@ -49,7 +49,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         if not await _exists(address.dsn()):
             copy.discard()
         await copy.ensure(lambda _: _build(address.dsn(), dsn, race.stock, race.progress))
-        engine = create_async_engine(_psycopg(dsn), pool_size=CONNECTIONS, max_overflow=0)
+        engine = create_async_engine(psycopg_url(dsn), pool_size=CONNECTIONS, max_overflow=0)
         store = await library.PGVectorStore.create(
             library.PGEngine.from_engine(engine),
             _embeddings(race.stock),
@@ -98,7 +98,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         server.stop()
 
 
-def _psycopg(dsn: str) -> URL:
+def psycopg_url(dsn: str) -> URL:
     """The driver of its own examples. Over asyncpg its queries sort a whole tenant instead of using the index."""
     return make_url(dsn).set(drivername="postgresql+psycopg")
 
@@ -127,7 +127,7 @@ async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgr
     await connection.execute(f"create database {DATABASE}")
     await connection.close()
     dimensions = stock.vectors.shape[1]
-    pool = create_async_engine(_psycopg(dsn))
+    pool = create_async_engine(psycopg_url(dsn))
     engine, configuration = (
         library.PGEngine.from_engine(pool),
         hybrid.HybridSearchConfig(tsv_column="content_tsv"),

@@ -1,0 +1,111 @@
+"""Assets: upload, status, text, retry, delete."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from knowledge_client.errors import IndexingFailed, IndexingUnfinished
+from knowledge_client.exchange import Attachment, Exchange, Pause, Request
+from knowledge_client.fields import Id, Role
+from knowledge_client.models import Asset, AssetPage
+from knowledge_client.pages import Pages
+from knowledge_client.reading import ask, get, path_of
+
+Status = Literal["pending", "processing", "indexed", "failed"]
+
+
+def upload_asset(
+    file: str | os.PathLike[str] | bytes | BinaryIO,
+    *,
+    name: str | None = None,
+    media_type: str | None = None,
+    external_id: str | None = None,
+    tags: Sequence[str] = (),
+    roles: Sequence[Role] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> Exchange[Asset]:
+    """Upload a file: a path or an open binary file, either read while it is sent, or bytes.
+
+    The same bytes again give the same asset; the same `external_id` with other bytes makes a new version. Indexing
+    goes on in the background: see `wait_until_indexed`. Raises ValueError for a file without a name, and OSError.
+    """
+    if name is None:
+        path = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
+        if not isinstance(path, str | os.PathLike):
+            raise ValueError("name: what is not read from a named file needs one")
+        name = Path(path).name
+    # A comma parts tags and roles, so each travels in a field of its own; they cannot hold one.
+    form: dict[str, Any] = {"tags": list(tags), "roles": list(roles)}
+    if external_id is not None:
+        form["external_id"] = external_id
+    if metadata is not None:
+        form["metadata"] = json.dumps(metadata)
+    attachment = Attachment(file, name, media_type)
+    request = Request(
+        "POST", "/knowledge/assets", form=form, attachment=attachment, repeatable=attachment.repeatable
+    )
+    return ask(request, Asset)
+
+
+def wait_until_indexed(asset: Asset | Id, *, timeout: float = 300.0) -> Exchange[Asset]:
+    """Wait until an uploaded file is searchable, `timeout` seconds at most; gives the asset as it is then.
+
+    Raises IndexingFailed with the reason, and IndexingUnfinished when the time is up.
+    """
+    asset_id = asset.id if isinstance(asset, Asset) else asset
+    deadline = time.monotonic() + timeout
+    wait = 0.1
+    while True:
+        now = yield from get_asset(asset_id)
+        if now.status == "indexed":
+            return now
+        if now.status == "failed":
+            raise IndexingFailed(now)
+        if time.monotonic() + wait > deadline:
+            raise IndexingUnfinished(f"{now.name} is {now.status} after {timeout:g} s")
+        yield Pause(wait)
+        wait = min(1.5 * wait, 3.0)
+
+
+def get_asset(asset_id: Id) -> Exchange[Asset]:
+    """One asset and how far its indexing has come. Raises NotFound."""
+    return get(path_of("assets", asset_id), Asset)
+
+
+def get_asset_text(asset_id: Id) -> Exchange[str]:
+    """The extracted text, which a chunk's `char_start` and `char_end` count in. Raises Conflict before there is one."""
+    response = yield Request("GET", path_of("assets", asset_id, "text"))
+    text: str = response.text
+    return text
+
+
+def list_assets(
+    *, limit: int | None = None, cursor: str | None = None, status: Status | None = None
+) -> Exchange[AssetPage]:
+    """A page of 1 to 200 assets (50 if not said), newest first."""
+    return get("/knowledge/assets", AssetPage, {"limit": limit, "cursor": cursor, "status": status})
+
+
+def iterate_assets(*, limit: int | None = None, status: Status | None = None) -> Pages[Asset]:
+    """All assets, newest first, fetched in pages of `limit`."""
+
+    def read(cursor: str | None) -> Exchange[tuple[Sequence[Asset], str | None]]:
+        page = yield from list_assets(limit=limit, cursor=cursor, status=status)
+        return page.items, page.next_cursor
+
+    return read
+
+
+def retry_asset(asset_id: Id) -> Exchange[Asset]:
+    """Read a failed asset once more. Not repeated where it is in doubt whether it was done."""
+    return ask(Request("POST", path_of("assets", asset_id, "retry"), repeatable=False), Asset)
+
+
+def delete_asset(asset_id: Id) -> Exchange[None]:
+    """Remove an asset with its chunks. Raises NotFound."""
+    yield Request("DELETE", path_of("assets", asset_id))

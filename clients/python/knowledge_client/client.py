@@ -1,0 +1,150 @@
+"""The client for programs without an event loop."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from knowledge_client import assets, entries, searches
+from knowledge_client.exchange import Attempt, Exchange, Outcome, Pause, perform
+from knowledge_client.pages import Pages
+from knowledge_client.retries import Retries
+from knowledge_client.tokens import TokenSource
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _call(define: Callable[P, Exchange[T]]) -> Callable[Concatenate[KnowledgeClient, P], T]:
+    @functools.wraps(define)
+    def method(client: KnowledgeClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return client.run(define(*args, **kwargs))
+
+    return method
+
+
+def _walk(define: Callable[P, Pages[T]]) -> Callable[Concatenate[KnowledgeClient, P], Iterator[T]]:
+    @functools.wraps(define)
+    def method(client: KnowledgeClient, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        read, cursor = define(*args, **kwargs), None
+        while True:
+            items, cursor = client.run(read(cursor))
+            yield from items
+            if cursor is None:
+                return
+
+    return method
+
+
+class KnowledgeClient:
+    """Calls the service; may be used from several threads. Every method raises KnowledgeError.
+
+    The methods are those of `AsyncKnowledgeClient`; both carry out the same definitions.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: TokenSource,
+        *,
+        timeout: float = 30.0,
+        retries: Retries | None = None,
+        http: httpx.Client | None = None,
+    ) -> None:
+        """`timeout` is that of each wait for the network, in seconds (5 for a connection).
+
+        `http` lends a client of your own, with its time limits, proxies and certificates; it is left open.
+        """
+        self._url = url.rstrip("/")
+        self._token = token
+        self._current: str | None = None
+        self._retries = retries or Retries()
+        self._lent = http is not None
+        self._http = http or httpx.Client(timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)))
+
+    search = _call(searches.search)
+    iterate_hits = _walk(searches.iterate_hits)
+    search_batch = _call(searches.search_batch)
+    why_not = _call(searches.why_not)
+    related = _call(searches.related)
+    give_feedback = _call(searches.give_feedback)
+    save_search = _call(searches.save_search)
+    list_saved_searches = _call(searches.list_saved_searches)
+    iterate_saved_searches = _walk(searches.iterate_saved_searches)
+    get_saved_search = _call(searches.get_saved_search)
+    run_saved_search = _call(searches.run_saved_search)
+    delete_saved_search = _call(searches.delete_saved_search)
+    subscribe = _call(searches.subscribe)
+    get_subscription = _call(searches.get_subscription)
+    unsubscribe = _call(searches.unsubscribe)
+
+    create_entry = _call(entries.create_entry)
+    create_entries = _call(entries.create_entries)
+    get_entry = _call(entries.get_entry)
+    find_entry = _call(entries.find_entry)
+    list_entries = _call(entries.list_entries)
+    iterate_entries = _walk(entries.iterate_entries)
+    change_entry = _call(entries.change_entry)
+    delete_entry = _call(entries.delete_entry)
+    wait_until_embedded = _call(entries.wait_until_embedded)
+
+    upload_asset = _call(assets.upload_asset)
+    wait_until_indexed = _call(assets.wait_until_indexed)
+    get_asset = _call(assets.get_asset)
+    get_asset_text = _call(assets.get_asset_text)
+    list_assets = _call(assets.list_assets)
+    iterate_assets = _walk(assets.iterate_assets)
+    retry_asset = _call(assets.retry_asset)
+    delete_asset = _call(assets.delete_asset)
+
+    def run(self, exchange: Exchange[T]) -> T:
+        """Carry out a call defined elsewhere. Raises KnowledgeError."""
+        steps = perform(exchange, self._retries, renewable=callable(self._token))
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            outcome = self._take(step)
+
+    def _take(self, step: Attempt | Pause) -> Outcome:
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+            return None
+        token = self._bearer(step.renew)
+        with step.request.arguments() as arguments:
+            arguments["headers"]["Authorization"] = f"Bearer {token}"
+            try:
+                return self._http.request(step.request.method, self._url + step.request.path, **arguments)
+            except httpx.RequestError as error:
+                return error
+
+    def _bearer(self, renew: bool) -> str:
+        if isinstance(self._token, str):
+            return self._token
+        if renew or self._current is None:
+            self._current = self._token()
+        return self._current
+
+    def close(self) -> None:
+        """Close the connections, unless the client was lent."""
+        if not self._lent:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

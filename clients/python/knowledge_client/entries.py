@@ -1,0 +1,153 @@
+"""Entries: create, read, list, change, delete, many at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Unpack
+
+from pydantic_core import to_json
+
+from knowledge_client.errors import IndexingUnfinished, NotFound
+from knowledge_client.exchange import Exchange, Pause, Request
+from knowledge_client.fields import EntryChanges, EntryFields, EntryType, Id, NewEntry
+from knowledge_client.models import BulkResult, Entry, EntryPage, _BulkAnswer
+from knowledge_client.pages import Pages
+from knowledge_client.reading import ask, get, path_of, post
+
+BULK_ENTRIES = 1_000
+BULK_BYTES = 16 * 1024 * 1024
+"""The service takes 1,000 entries and 32 MiB in one request."""
+
+
+def create_entry(content: str, **fields: Unpack[EntryFields]) -> Exchange[Entry]:
+    """Store an entry; the same `external_id`, else the same content, again gives the existing one, brought up to date.
+
+    It is found by its words at once, and by its meaning as soon as `embedding_status` is `ready`, which it mostly is.
+    """
+    return post("/knowledge/entries", {"content": content, **fields}, Entry)
+
+
+def create_entries(entries: Iterable[NewEntry]) -> Exchange[list[BulkResult]]:
+    """Store any number of entries, in requests of a size that the service takes; one result for each, in order.
+
+    One that is refused does not keep the others from being stored. When a request fails, those before it are stored,
+    and the whole may be done again: what is there already comes back as `unchanged`.
+    """
+    results: list[BulkResult] = []
+    for part in _split(entries):
+        answer = yield from post("/knowledge/entries/bulk", {"entries": part}, _BulkAnswer)
+        results += [r.model_copy(update={"index": len(results) + r.index}) for r in answer.results]
+    return results
+
+
+def get_entry(entry_id: Id) -> Exchange[Entry]:
+    """One entry. Raises NotFound."""
+    return get(path_of("entries", entry_id), Entry)
+
+
+def find_entry(external_id: str) -> Exchange[Entry | None]:
+    """The entry with this external id, if there is one."""
+    page = yield from list_entries(external_id=external_id, limit=1)
+    return page.items[0] if page.items else None
+
+
+def list_entries(
+    *,
+    limit: int | None = None,
+    cursor: str | None = None,
+    entry_type: EntryType | None = None,
+    tag: str | None = None,
+    asset_id: Id | None = None,
+    external_id: str | None = None,
+) -> Exchange[EntryPage]:
+    """A page of 1 to 200 entries (50 if not said), newest first."""
+    params = {
+        "limit": limit,
+        "cursor": cursor,
+        "entry_type": entry_type,
+        "tag": tag,
+        "asset_id": None if asset_id is None else str(asset_id),
+        "external_id": external_id,
+    }
+    return get("/knowledge/entries", EntryPage, params)
+
+
+def iterate_entries(
+    *,
+    limit: int | None = None,
+    entry_type: EntryType | None = None,
+    tag: str | None = None,
+    asset_id: Id | None = None,
+) -> Pages[Entry]:
+    """All entries, newest first, fetched in pages of `limit`."""
+
+    def read(cursor: str | None) -> Exchange[tuple[Sequence[Entry], str | None]]:
+        page = yield from list_entries(
+            limit=limit, cursor=cursor, entry_type=entry_type, tag=tag, asset_id=asset_id
+        )
+        return page.items, page.next_cursor
+
+    return read
+
+
+def change_entry(
+    entry_id: Id, *, if_version: int | None = None, **changes: Unpack[EntryChanges]
+) -> Exchange[Entry]:
+    """Change the given fields. Raises PreconditionFailed when the entry is no longer at `if_version`.
+
+    With `if_version` it is not repeated where it is in doubt whether it was done.
+    """
+    request = Request(
+        "PATCH",
+        path_of("entries", entry_id),
+        headers=_if_match(if_version),
+        json=changes,
+        repeatable=if_version is None,
+    )
+    return ask(request, Entry)
+
+
+def delete_entry(entry_id: Id, *, if_version: int | None = None) -> Exchange[None]:
+    """Remove an entry. Raises NotFound and PreconditionFailed."""
+    yield Request("DELETE", path_of("entries", entry_id), headers=_if_match(if_version))
+
+
+def wait_until_embedded(entry_ids: Collection[Id], *, timeout: float = 60.0) -> Exchange[None]:
+    """Wait until the entries are found by their meaning, `timeout` seconds at most. Raises IndexingUnfinished.
+
+    One that is deleted meanwhile is not waited for.
+    """
+    deadline = time.monotonic() + timeout
+    for entry_id in entry_ids:
+        wait = 0.05
+        while (yield from _is_pending(entry_id)):
+            if time.monotonic() + wait > deadline:
+                raise IndexingUnfinished(f"entry {entry_id} has no vector after {timeout:g} s")
+            yield Pause(wait)
+            wait = min(2 * wait, 2.0)
+
+
+def _is_pending(entry_id: Id) -> Exchange[bool]:
+    try:
+        return (yield from get_entry(entry_id)).embedding_status == "pending"
+    except NotFound:
+        return False
+
+
+def _if_match(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": f'"{version}"'}
+
+
+def _split(entries: Iterable[NewEntry]) -> Iterator[list[NewEntry]]:
+    part: list[NewEntry] = []
+    size = 0
+    for entry in entries:
+        length = len(to_json(entry, inf_nan_mode="constants"))
+        if part and (len(part) == BULK_ENTRIES or size + length > BULK_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(entry)
+        size += length
+    if part:
+        yield part

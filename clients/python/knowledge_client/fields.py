@@ -1,0 +1,86 @@
+"""What may be asked and written; the service's own documentation (`/docs`) says what each field means and allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Required, TypedDict
+from uuid import UUID
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+EntryType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight", "chunk"]
+WritableType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight"]
+Role = Literal["pm", "dev", "qa", "all"]
+Scope = Literal["global", "project"]
+Id = UUID | str
+
+
+class Weights(TypedDict):
+    """What each leg is worth; together 1."""
+
+    semantic: float
+    keyword: float
+
+
+class SearchOptions(TypedDict, total=False):
+    """What a search may say beside its query."""
+
+    mode: Mode
+    limit: int | None
+    similarity_threshold: float | None
+    weights: Weights | None
+    role: Role | None
+    tags: Sequence[str] | None
+    tags_match: Literal["any", "all"]
+    entry_type: EntryType | Sequence[EntryType] | None
+    min_confidence: float | None
+    scope: Scope | None
+    source: Literal["entry", "asset"] | None
+    asset_id: Sequence[Id] | None
+    metadata: Mapping[str, Any] | None
+    include_superseded: bool
+    boost: Sequence[Literal["type", "access", "verified"]]
+    fusion: Literal["rrf", "score"] | None
+    rrf_k: int
+    ef_search: int | None
+    query_embedding: Sequence[float] | None
+    explain: bool
+    diversity: float
+    cursor: str | None
+
+
+class SearchRequest(SearchOptions):
+    """A whole search, for a batch."""
+
+    query: Required[str]
+
+
+class EntryFields(TypedDict, total=False):
+    """What may be said of an entry beside its content; what is left out keeps its value, or takes its default."""
+
+    entry_type: WritableType
+    title: str | None
+    tags: Sequence[str]
+    roles: Sequence[Role]
+    confidence: float
+    scope: Scope
+    parent_id: Id | None
+    source_ids: Sequence[Id]
+    metadata: Mapping[str, Any]
+    language: str | None
+    expires_at: datetime | None
+    superseded_by_id: Id | None
+    is_verified: bool
+    external_id: str | None
+
+
+class NewEntry(EntryFields):
+    """An entry to store."""
+
+    content: Required[str]
+
+
+class EntryChanges(EntryFields, total=False):
+    """Changes to an entry."""
+
+    content: str

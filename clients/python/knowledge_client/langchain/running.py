@@ -1,0 +1,29 @@
+"""Which client carries a call out."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from langchain_core.runnables import run_in_executor
+
+from knowledge_client.async_client import AsyncKnowledgeClient
+from knowledge_client.client import KnowledgeClient
+from knowledge_client.exchange import Exchange
+
+T = TypeVar("T")
+
+
+def run(client: KnowledgeClient | None, exchange: Exchange[T]) -> T:
+    """Carry out a call. Raises ValueError without a client, and KnowledgeError."""
+    if client is None:
+        raise ValueError("client: this was made with an async_client alone; use its async methods")
+    return client.run(exchange)
+
+
+async def run_async(
+    async_client: AsyncKnowledgeClient | None, client: KnowledgeClient | None, exchange: Exchange[T]
+) -> T:
+    """Carry out a call in this loop, or in a thread where there is no async client."""
+    if async_client is not None:
+        return await async_client.run(exchange)
+    return await run_in_executor(None, run, client, exchange)

@@ -1,0 +1,237 @@
+"""What the service answers. Fields that this version does not know are kept in `model_extra`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Answer(BaseModel):
+    """Part of an answer; it may have grown since this client was written."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class _Knowledge(Answer):
+    """What entries and hits have in common."""
+
+    id: UUID
+    entry_type: str
+    title: str | None
+    content: str
+    tags: list[str]
+    roles: list[str]
+    confidence: float
+    scope: str
+    parent_id: UUID | None
+    source_ids: list[UUID]
+    superseded_by_id: UUID | None
+    is_verified: bool
+    asset_id: UUID | None
+    asset_name: str | None
+    chunk_index: int | None
+    metadata: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+class Entry(_Knowledge):
+    """A stored entry; `embedding_status` is `ready` or `pending`, `version` what `if_version` refers to."""
+
+    language: str
+    expires_at: datetime | None
+    external_id: str | None
+    embedding_status: str
+    version: int
+
+
+class RelatedEntry(Entry):
+    """An entry beside the one asked about; `overlap_count` is the number of shared tags, for `tag_overlap`."""
+
+    relationship: str
+    overlap_count: int | None
+
+
+class Hit(_Knowledge):
+    """A ranked entry; `similarity` is a cosine, `keyword_score` BM25, each None where that leg did not find it."""
+
+    score: float
+    similarity: float | None
+    keyword_score: float | None
+    sources: list[str]
+    snippet: str
+    matched_terms: list[str]
+
+
+class SearchMetadata(Answer):
+    """How a search went; times in milliseconds."""
+
+    search_id: UUID
+    total: int
+    strong_match: bool
+    fallback_mode: bool
+    search_modes_used: list[str]
+    degraded: list[str]
+    exact: bool
+    estimated_matches: int
+    suggestions: list[str]
+    next_cursor: str | None
+    query_time_ms: int
+    embedding_ms: int
+    semantic_ms: int
+    keyword_ms: int
+    fusion_ms: int
+
+
+class SearchResult(Answer):
+    """Hits, best first."""
+
+    results: list[Hit]
+    metadata: SearchMetadata
+    debug_info: dict[str, Any] | None
+
+
+class FieldProblem(Answer):
+    """One field that broke a rule."""
+
+    field: str
+    message: str
+
+
+class Problem(Answer):
+    """A refusal or failure, as RFC 9457 describes it; `limit` names the one that is used up, for 429."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    request_id: str | None = None
+    errors: list[FieldProblem] | None = None
+    limit: str | None = None
+
+
+class SearchOutcome(Answer):
+    """What became of one search of a batch: its result, or the problem that it alone would have been answered."""
+
+    index: int
+    status: int
+    result: SearchResult | None
+    error: Problem | None
+
+
+class Reason(Answer):
+    """One thing that kept an entry out of a search's results."""
+
+    stage: str
+    detail: str
+
+
+class WhyNot(Answer):
+    """Whether an entry is among the results, its rank among the candidates, and what lost it."""
+
+    entry_id: UUID
+    in_results: bool
+    rank: int | None
+    reasons: list[Reason]
+
+
+class BulkResult(Answer):
+    """What became of one entry of a bulk write: `created`, `updated`, `unchanged`, or `failed` with an `error`."""
+
+    index: int
+    id: UUID | None
+    status: str
+    error: str | None = None
+
+
+class Asset(Answer):
+    """An ingested file; `status` is `pending`, `processing`, `indexed` or `failed`, `progress` goes from 0 to 1."""
+
+    id: UUID
+    external_id: str | None
+    name: str
+    media_type: str
+    byte_size: int
+    title: str | None
+    total_pages: int | None
+    tags: list[str]
+    roles: list[str]
+    metadata: dict[str, Any]
+    status: str
+    error: str | None
+    progress: float
+    generation: int
+    chunks: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class SavedSearch(Answer):
+    """A search that the caller keeps under a name."""
+
+    id: UUID
+    name: str
+    request: dict[str, Any]
+    subscribed: bool
+    created_at: datetime
+
+
+class Subscription(Answer):
+    """Where new finds of a saved search are sent, and how it goes; `secret` is shown once, when it is made."""
+
+    saved_search_id: UUID
+    url: str
+    state: str
+    rights_until: datetime
+    waiting: int
+    failures: int
+    failing_since: datetime | None
+    last_error: str | None
+    last_delivered_at: datetime | None
+    created_at: datetime
+    secret: str | None = None
+
+
+class Feedback(Answer):
+    """What the caller says of a hit."""
+
+    search_id: UUID
+    entry_id: UUID
+    relevant: bool
+    at: datetime
+
+
+class EntryPage(Answer):
+    """A page of entries, newest first."""
+
+    items: list[Entry]
+    next_cursor: str | None
+
+
+class AssetPage(Answer):
+    """A page of assets, newest first."""
+
+    items: list[Asset]
+    next_cursor: str | None
+
+
+class SavedSearchPage(Answer):
+    """A page of the caller's saved searches, newest first."""
+
+    items: list[SavedSearch]
+    next_cursor: str | None
+
+
+class _RelatedAnswer(Answer):
+    results: list[RelatedEntry]
+
+
+class _BulkAnswer(Answer):
+    results: list[BulkResult]
+
+
+class _BatchAnswer(Answer):
+    results: list[SearchOutcome]

@@ -1,0 +1,41 @@
+"""From an answer to a model, and the paths and headers that calls share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ValidationError
+
+from knowledge_client.errors import UnexpectedAnswer
+from knowledge_client.exchange import Exchange, Request
+from knowledge_client.fields import Id
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def ask(request: Request, model: type[M]) -> Exchange[M]:
+    """One request and its answer. Raises UnexpectedAnswer when the answer is not the service's."""
+    response = yield request
+    try:
+        return model.model_validate_json(response.content)
+    except ValidationError as error:
+        raise UnexpectedAnswer(
+            f"{request.method} {request.path}: {error.error_count()} fields are not as expected"
+        ) from error
+
+
+def get(path: str, model: type[M], params: Mapping[str, Any] | None = None) -> Exchange[M]:
+    """Read something."""
+    return ask(Request("GET", path, params=params or {}), model)
+
+
+def post(path: str, body: Mapping[str, Any], model: type[M]) -> Exchange[M]:
+    """Send JSON for which it does not matter whether it arrives once or twice."""
+    return ask(Request("POST", path, json=body), model)
+
+
+def path_of(collection: str, item: Id, *more: str) -> str:
+    """A path below /knowledge. Raises ValueError for what is not an id."""
+    return "/".join(("/knowledge", collection, str(UUID(str(item))), *more))

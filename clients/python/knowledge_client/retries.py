@@ -1,0 +1,50 @@
+"""When a request is sent again, and after how long."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx
+
+from knowledge_client.errors import read_retry_after
+
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+AWAY = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often and how patiently. Times are in seconds.
+
+    Sent again, at most `attempts` times in all: what was refused with 429 or never reached the service; and, of what
+    does no more when it is done twice, what a broken connection or 502, 503 or 504 leaves in doubt. The wait is
+    Retry-After where the service names it, else it doubles from `first` to `longest`; either way a random part is
+    added or taken, so that many clients do not come back together. A Retry-After above `longest` is not waited for.
+    """
+
+    attempts: int = 4
+    first: float = 0.5
+    longest: float = 30.0
+    draw: Callable[[], float] = random.random
+
+    def delay(
+        self, tries: int, outcome: httpx.Response | httpx.RequestError, *, repeatable: bool
+    ) -> float | None:
+        """Seconds to wait after the `tries`-th attempt came to this, or None to give up."""
+        if tries >= self.attempts or not self._may_repeat(outcome, repeatable):
+            return None
+        wait = min(self.longest, self.first * 2.0 ** (tries - 1))
+        if isinstance(outcome, httpx.Response):
+            named = read_retry_after(outcome.headers.get("retry-after"))
+            if named is not None:
+                return named + self.first * self.draw() if named <= self.longest else None
+        return wait * (0.5 + 0.5 * self.draw())
+
+    def _may_repeat(self, outcome: httpx.Response | httpx.RequestError, repeatable: bool) -> bool:
+        if isinstance(outcome, httpx.Response):
+            return outcome.status_code == 429 or (repeatable and outcome.status_code in AWAY)
+        if isinstance(outcome, NOT_SENT):
+            return True
+        return repeatable and isinstance(outcome, httpx.TransportError)

@@ -1,0 +1,124 @@
+"""Searching, and what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from knowledge_client.exchange import Exchange, Request
+from knowledge_client.fields import Id, SearchOptions, SearchRequest
+from knowledge_client.models import (
+    Feedback,
+    Hit,
+    RelatedEntry,
+    SavedSearch,
+    SavedSearchPage,
+    SearchOutcome,
+    SearchResult,
+    Subscription,
+    WhyNot,
+    _BatchAnswer,
+    _RelatedAnswer,
+)
+from knowledge_client.pages import Pages
+from knowledge_client.reading import ask, get, path_of, post
+
+
+def search(query: str, **options: Unpack[SearchOptions]) -> Exchange[SearchResult]:
+    """The tenant's best entries for a query, by meaning and by words; nothing found is an empty result."""
+    return post("/knowledge/search", {"query": query, **options}, SearchResult)
+
+
+def iterate_hits(query: str, **options: Unpack[SearchOptions]) -> Pages[Hit]:
+    """All hits of a search, best first, fetched page by page; `limit` is the length of a page.
+
+    Later pages continue the ranking as the first one saw it. Raises CursorExpired once it is gone, a day later.
+    """
+
+    def read(cursor: str | None) -> Exchange[tuple[Sequence[Hit], str | None]]:
+        following: SearchOptions = {**options, "cursor": cursor} if cursor else options
+        found = yield from search(query, **following)
+        return found.results, found.metadata.next_cursor
+
+    return read
+
+
+def search_batch(searches: Sequence[SearchRequest | str]) -> Exchange[list[SearchOutcome]]:
+    """1 to 32 searches in one request, each with its own outcome; a text is a search without options."""
+    body = {"searches": [{"query": s} if isinstance(s, str) else s for s in searches]}
+    return (yield from post("/knowledge/search/batch", body, _BatchAnswer)).results
+
+
+def why_not(entry_id: Id, query: str, **options: Unpack[SearchOptions]) -> Exchange[WhyNot]:
+    """Which filter, leg, threshold or cut lost an entry."""
+    request = {"query": query, **options}
+    return post("/knowledge/search/why-not", {"entry_id": entry_id, "request": request}, WhyNot)
+
+
+def related(entry_id: Id, *, limit: int | None = None) -> Exchange[list[RelatedEntry]]:
+    """The entry's parent, siblings, sources, derived entries and those that share tags; 1 to 20, 5 if not said."""
+    path = path_of("entries", entry_id, "related")
+    return (yield from get(path, _RelatedAnswer, {"limit": limit})).results
+
+
+def give_feedback(search_id: Id, entry_id: Id, *, relevant: bool) -> Exchange[Feedback]:
+    """Say whether a hit of one of the caller's searches of the last 24 hours was of use; the last word counts."""
+    body = {"search_id": search_id, "entry_id": entry_id, "relevant": relevant}
+    return post("/knowledge/feedback", body, Feedback)
+
+
+def save_search(name: str, query: str, **options: Unpack[SearchOptions]) -> Exchange[SavedSearch]:
+    """Keep a search under a name of the caller's; the same name again replaces it."""
+    return post(
+        "/knowledge/saved-searches", {"name": name, "request": {"query": query, **options}}, SavedSearch
+    )
+
+
+def list_saved_searches(*, limit: int | None = None, cursor: str | None = None) -> Exchange[SavedSearchPage]:
+    """A page of the caller's saved searches, newest first."""
+    return get("/knowledge/saved-searches", SavedSearchPage, {"limit": limit, "cursor": cursor})
+
+
+def iterate_saved_searches(*, limit: int | None = None) -> Pages[SavedSearch]:
+    """All saved searches of the caller, fetched in pages of `limit`."""
+
+    def read(cursor: str | None) -> Exchange[tuple[Sequence[SavedSearch], str | None]]:
+        page = yield from list_saved_searches(limit=limit, cursor=cursor)
+        return page.items, page.next_cursor
+
+    return read
+
+
+def get_saved_search(saved_search_id: Id) -> Exchange[SavedSearch]:
+    """One of the caller's saved searches."""
+    return get(path_of("saved-searches", saved_search_id), SavedSearch)
+
+
+def run_saved_search(saved_search_id: Id) -> Exchange[SearchResult]:
+    """Search as the saved search says."""
+    return post(path_of("saved-searches", saved_search_id, "run"), {}, SearchResult)
+
+
+def delete_saved_search(saved_search_id: Id) -> Exchange[None]:
+    """Forget a saved search, and its subscription."""
+    yield Request("DELETE", path_of("saved-searches", saved_search_id))
+
+
+def subscribe(saved_search_id: Id, url: str, *, secret: str | None = None) -> Exchange[Subscription]:
+    """Send new and changed entries that the saved search finds to a webhook; the answer alone shows the secret.
+
+    Not repeated where it is in doubt whether it was done: a second time makes another secret.
+    """
+    body: dict[str, Any] = {"url": url} if secret is None else {"url": url, "secret": secret}
+    path = path_of("saved-searches", saved_search_id, "subscription")
+    return ask(Request("POST", path, json=body, repeatable=secret is not None), Subscription)
+
+
+def get_subscription(saved_search_id: Id) -> Exchange[Subscription]:
+    """The subscription on a saved search, and how its deliveries go."""
+    return get(path_of("saved-searches", saved_search_id, "subscription"), Subscription)
+
+
+def unsubscribe(saved_search_id: Id) -> Exchange[None]:
+    """End the subscription."""
+    yield Request("DELETE", path_of("saved-searches", saved_search_id, "subscription"))
