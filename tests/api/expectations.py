@@ -16,7 +16,7 @@ def expect_problem(answer: httpx.Response, status: int) -> dict[str, Any]:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     body: dict[str, Any] = answer.json()
-    assert set(body) == PROBLEM | ({"errors"} if status == 422 else set())
+    assert set(body) == PROBLEM | ({422: {"errors"}, 429: {"limit"}}.get(status, set()))
     assert body["status"] == status
     assert body["title"]
     assert body["detail"]

@@ -15,6 +15,8 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from app.api.connection import BoundedConnection
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -22,7 +24,8 @@ ROOT = Path(__file__).parents[2]
 async def serve(app: FastAPI) -> AsyncIterator[str]:
     """The app behind uvicorn in this loop, with the settings that the service uses; gives its address."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    config = uvicorn.Config(app, http=BoundedConnection, ws="none", log_config=None, access_log=False)
+    server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:  # noqa: ASYNC110 (the server has no event for it)
         await asyncio.sleep(0.01)
@@ -81,7 +84,14 @@ def main() -> None:
     from app.settings import load_settings
 
     settings = load_settings(env_file=None)
-    uvicorn.run(create_app(settings), host=settings.server.host, port=settings.server.port, log_config=None)
+    uvicorn.run(
+        create_app(settings),
+        host=settings.server.host,
+        port=settings.server.port,
+        http=BoundedConnection,
+        ws="none",
+        log_config=None,
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from tests.knowledge.provider import FailingProvider
 
 SETTINGS = {
     *("weights", "type_weights", "similarity_threshold", "fusion", "verified_boost", "keep_query_text"),
-    *("default_limit", "max_limit"),
+    *("default_limit", "max_limit", "purge_expired_after_days", "limits"),
 }
 
 
@@ -63,6 +63,7 @@ async def test_settings_have_their_defaults_and_keep_changes(admin: Caller, stra
         "keep_query_text": True,
         "default_limit": 4,
         "max_limit": 8,
+        "purge_expired_after_days": 30,
     }
     answer = await admin.patch("/admin/settings", changes)
     assert answer.status_code == 200
@@ -82,6 +83,7 @@ async def test_settings_have_their_defaults_and_keep_changes(admin: Caller, stra
         *each("type_weights", {"novel": 1}, {"fact": -1}, {"fact": 101}, [1], {"\x00": 1}),
         *each("default_limit", 0, 101, 1.5, "3", True),
         *each("max_limit", 0, 101),
+        *each("purge_expired_after_days", -1, 36_501, 0.5, "7", True),
         *each("keep_query_text", 7, []),
         ("tenant_id", "x"),
     ],
@@ -157,7 +159,7 @@ async def test_the_audit_says_who_did_what_and_no_content(admin: Caller, http: h
         ("carl", "entry.write", [entry["id"]]),
     ]
     for item in items:
-        assert set(item) == {"id", "at", "actor", "action", "subject_ids", "detail"}
+        assert set(item) == {"id", "at", "actor", "action", "subject_ids", "outcome", "detail"}
         assert is_id(item["id"])
         assert is_time(item["at"])
         assert not any(word in str(item) for word in ("Secret", "Hidden", "secret.txt"))

@@ -16,6 +16,7 @@ from app.composition import Services
 from app.knowledge.tenants import Tenant
 from tests.api.callers import SECRET, Caller, make_token
 from tests.api.expectations import expect_problem
+from tests.api.routes import list_endpoints, list_mounts
 from tests.auth.forgery import forge
 
 READ = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN})
@@ -32,6 +33,7 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
         {"json": {"entry_id": UNKNOWN, "request": {"query": "word"}}},
         200,
     ),
+    "POST /knowledge/search/batch": (READ, {"json": {"searches": [{"query": "word"}]}}, 200),
     "POST /knowledge/entries": (WRITE, {"json": {"content": "the entry"}}, 200),
     "POST /knowledge/entries/bulk": (WRITE, {"json": {"entries": [{"content": "the entry"}]}}, 200),
     "GET /knowledge/entries": (READ, {}, 200),
@@ -45,6 +47,26 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "GET /knowledge/assets/{asset_id}/text": (READ, {}, 409),
     "POST /knowledge/assets/{asset_id}/retry": (WRITE, {}, 409),
     "DELETE /knowledge/assets/{asset_id}": (WRITE, {}, 204),
+    "POST /knowledge/saved-searches": (READ, {"json": {"name": "N", "request": {"query": "word"}}}, 200),
+    "GET /knowledge/saved-searches": (READ, {}, 200),
+    "GET /knowledge/saved-searches/{saved_search_id}": (READ, {}, 200),
+    "POST /knowledge/saved-searches/{saved_search_id}/run": (READ, {}, 200),
+    "POST /knowledge/saved-searches/{saved_search_id}/subscription": (
+        READ,
+        {"json": {"url": "https://example.com/hook"}},
+        200,
+    ),
+    "GET /knowledge/saved-searches/{saved_search_id}/subscription": (READ, {}, 200),
+    "DELETE /knowledge/saved-searches/{saved_search_id}/subscription": (READ, {}, 204),
+    "DELETE /knowledge/saved-searches/{saved_search_id}": (READ, {}, 204),
+    "POST /knowledge/feedback": (
+        READ,
+        {"json": {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": True}},
+        404,
+    ),
+    "GET /admin/feedback": (ADMINISTER, {}, 200),
+    "GET /admin/subscriptions": (ADMINISTER, {}, 200),
+    "DELETE /admin/subscriptions/{saved_search_id}": (ADMINISTER, {}, 204),
     "GET /admin/stats": (ADMINISTER, {}, 200),
     "GET /admin/settings": (ADMINISTER, {}, 200),
     "PATCH /admin/settings": (ADMINISTER, {"json": {"fusion": "rrf"}}, 200),
@@ -57,9 +79,12 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "DELETE /admin/reembed": (ADMINISTER, {}, 404),
     "GET /admin/tenants": (PLATFORM, {}, 200),
     "POST /admin/tenants": (PLATFORM, {"json": {"slug": "Not A Slug"}}, 422),
+    "PATCH /admin/tenants/{tenant_id}": (PLATFORM, {"json": {"limits": {}}}, 404),
     "DELETE /admin/tenants/{tenant_id}": (PLATFORM, {}, 404),
 }
 OPEN = {"GET /healthz", "GET /readyz"}
+# Beside the API: callers of this machine, browsers, and agents, whose tools have tests of their own.
+UNDESCRIBED = {"GET /metrics", "GET /docs", "GET /openapi.json", "HEAD /openapi.json", "ANY /mcp"}
 
 
 @pytest.fixture
@@ -67,12 +92,22 @@ async def ids(admin: Caller) -> dict[str, str]:
     """Ids for the places of a path: things that exist, where that is possible."""
     entry = await admin.post("/knowledge/entries", {"content": "the entry"})
     asset = await admin.upload("a.txt", b"the asset", "text/plain")
+    saved = await save_search(admin)
     return {
         "entry_id": entry.json()["id"],
         "asset_id": asset.json()["id"],
+        "saved_search_id": saved,
         "search_id": UNKNOWN,
         "tenant_id": UNKNOWN,
     }
+
+
+async def save_search(caller: Caller) -> str:
+    """The id of a saved search of the caller that has a subscription."""
+    answer = await caller.post("/knowledge/saved-searches", {"name": "N", "request": {"query": "word"}})
+    saved = str(answer.json()["id"])
+    await caller.post(f"/knowledge/saved-searches/{saved}/subscription", {"url": "https://example.com/hook"})
+    return saved
 
 
 def forge_token(tenant_id: object, roles: list[str]) -> str:
@@ -82,8 +117,31 @@ def forge_token(tenant_id: object, roles: list[str]) -> str:
 
 
 def test_every_endpoint_has_a_row_in_the_table(app: FastAPI) -> None:
-    paths = app.openapi()["paths"]
-    assert {f"{m.upper()} {path}" for path, methods in paths.items() for m in methods} == set(TABLE) | OPEN
+    routes = {f"{m} {route.path}" for route in list_endpoints(app) for m in route.methods or {"ANY"}}
+    assert routes == set(TABLE) | OPEN | UNDESCRIBED
+    assert list_mounts(app) == ["/docs/files"]
+
+
+async def test_no_endpoint_takes_a_token_that_is_forged_or_of_no_tenant(
+    http: httpx.AsyncClient, admin: Caller, platform: Caller, ids: dict[str, str]
+) -> None:
+    assert (await platform.delete(f"/admin/tenants/{admin.tenant_id}")).status_code == 204
+    claims = {"sub": "ada", "tenant_id": str(admin.tenant_id), "roles": list(Role), "exp": time.time() + 60}
+    forged = [
+        forge(claims, key=b"x" * 40),
+        forge(claims, {"alg": "none"}, key=SECRET.encode()),
+        forge({**claims, "exp": time.time() - 60}, key=SECRET.encode()),
+    ]
+    for endpoint, (allowed, request, _) in TABLE.items():
+        method, path = endpoint.format(**ids).split(" ")
+        for token in forged:
+            answer = await Caller(http, None, token).request(method, path, **request)
+            expect_problem(answer, 401)
+        if allowed is not PLATFORM:
+            deleted = await admin.request(method, path, **request)
+            never = Caller(http, None, make_token(uuid4(), Role.TENANT_ADMIN))
+            for answer in (deleted, await never.request(method, path, **request)):
+                assert "tenant does not exist" in expect_problem(answer, 401)["detail"]
 
 
 @pytest.mark.parametrize("endpoint", TABLE)
@@ -111,13 +169,16 @@ async def test_an_endpoint_answers_each_role_as_the_table_says(
         assert answer.status_code == (404 if gone else expected), (role, answer.text)
 
 
-@pytest.mark.parametrize("endpoint", [e for e in TABLE if "entry_id" in e or "asset_id" in e])
+OWNED = ("entry_id", "asset_id", "saved_search_id")
+
+
+@pytest.mark.parametrize("endpoint", [e for e in TABLE if any(name in e for name in OWNED)])
 async def test_what_another_tenant_owns_is_answered_like_what_does_not_exist(
     endpoint: str, stranger: Caller, ids: dict[str, str]
 ) -> None:
     _, request, _ = TABLE[endpoint]
     method, path = endpoint.split(" ")
-    unknown = await stranger.request(method, path.format(entry_id=UNKNOWN, asset_id=UNKNOWN), **request)
+    unknown = await stranger.request(method, path.format(**dict.fromkeys(OWNED, UNKNOWN)), **request)
     foreign = await stranger.request(method, path.format(**ids), **request)
     assert foreign.status_code == unknown.status_code == (200 if "related" in path else 404)
     bodies = [foreign.json(), unknown.json()]

@@ -21,6 +21,7 @@ HIT = {
 }
 METADATA = {
     *("search_id", "total", "fallback_mode", "search_modes_used", "degraded", "exact", "estimated_matches"),
+    "strong_match",
     *("suggestions", "next_cursor", "query_time_ms", "embedding_ms", "semantic_ms", "keyword_ms"),
     "fusion_ms",
 }

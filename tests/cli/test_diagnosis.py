@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import CommandLine
+from tests.db.cluster import TestDatabase, connected
 
 
 def test_doctor_finds_nothing_wrong_with_a_sound_service(knowledge: CommandLine) -> None:
@@ -15,6 +16,7 @@ def test_doctor_finds_nothing_wrong_with_a_sound_service(knowledge: CommandLine)
         "extension",
         "role",
         "migrations",
+        "isolation",
         "model",
         "provider",
     ]
@@ -50,6 +52,29 @@ def test_doctor_says_what_a_role_lacks(
     result = knowledge("doctor", "--json")
     (failed,) = [finding for finding in result.json if finding["status"] == "fail"]
     assert (failed["check"], "superuser" in failed["detail"]) == ("role", True)
+
+
+@pytest.fixture
+async def open_table(fresh_database: TestDatabase) -> str:
+    """The address of a database in which one table's owner is free of row-level security."""
+    async with connected(fresh_database.admin_dsn) as owner:
+        await owner.execute("alter table jobs no force row level security")
+    return fresh_database.service_dsn
+
+
+def test_doctor_names_a_protection_that_is_missing(
+    knowledge: CommandLine, open_table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", open_table)
+    monkeypatch.setenv("EMBEDDING_DIMENSIONS", "16")
+    result = knowledge("doctor", "--json")
+    (failed,) = [finding for finding in result.json if finding["status"] == "fail"]
+    assert failed["check"] == "isolation"
+    assert failed["detail"] == (
+        "table jobs has row-level security that its owner is free of;"
+        " remedy: alter table jobs enable row level security, force row level security"
+    )
+    assert result.status == 1
 
 
 def test_doctor_says_that_a_provider_is_away(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

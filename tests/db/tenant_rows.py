@@ -56,6 +56,23 @@ async def fill_tenant(
             tenant.id,
             new_id(),
         )
+        # Disabled: an active one would make rows of its own from whatever a test writes.
+        await connection.execute(
+            "insert into subscriptions (tenant_id, saved_search_id, url, secret, state, rights_until)"
+            " select tenant_id, id, 'https://example.com/hook', 'whsec_', 'disabled', now() from saved_searches"
+            " where tenant_id = $1",
+            tenant.id,
+        )
+        await connection.execute(
+            "insert into entry_changes (tenant_id, entry_id) values ($1, $2)", tenant.id, parent.id
+        )
+        await connection.execute(
+            "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
+            " select tenant_id, $2, saved_search_id, $3, '', '{}' from subscriptions where tenant_id = $1",
+            tenant.id,
+            new_id(),
+            parent.id,
+        )
         await connection.execute(
             "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
             " values ('mock', 'another', 8, 100, 0) on conflict do nothing"

@@ -13,9 +13,13 @@ DEFINER_FUNCTIONS = {
     "tenancy.list_tenants": "kb_migrator",
     "tenancy.create_tenant": "kb_migrator",
     "tenancy.delete_tenant": "kb_migrator",
+    "tenancy.note_action": "kb_migrator",
+    "tenancy.change_limits": "kb_migrator",
+    "public.index_words": "kb_migrator",
     "keyword.search": "kb_keyword",
     "keyword.filtered_ids": "kb_keyword",
     "keyword.tag_overlaps": "kb_keyword",
+    "keyword.derived_entries": "kb_keyword",
     "queue.claim_job": "kb_queue",
 }
 OURS = "n.nspname in ('public', 'tenancy', 'keyword', 'queue')"

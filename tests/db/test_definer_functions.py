@@ -22,6 +22,7 @@ CALLS = [
     "select * from keyword.search('{harbour}', '{english}', '{null}', 10, 40, null, 10, 100, 100)",
     "select keyword.filtered_ids(null, 10)",
     "select * from keyword.tag_overlaps('{sea,night}', gen_random_uuid(), 10)",
+    "select * from keyword.derived_entries(gen_random_uuid(), 10)",
 ]
 HOSTILE = [
     "'", "''", "\\", "\\'", "harbour' | 'night", "harbour:*", "*", "!harbour", "a & b", "(", "<->", "%", "_",
@@ -129,6 +130,20 @@ async def test_tag_overlaps_ignores_another_tenants_entries(seeded: Seeded, serv
         assert rows
         assert {row["entry_id"] for row in rows} <= own - {without}
         assert {row["overlap_count"] for row in rows} == {3}
+
+
+async def test_derived_entries_ignores_another_tenants_entries(seeded: Seeded, service: Connection) -> None:
+    sources = {}
+    async with connected(seeded.database.superuser_dsn) as superuser:
+        for row in await superuser.fetch(
+            "select tenant_id, id, source_ids from entries where source_ids <> '{}'"
+        ):
+            sources[row["tenant_id"]] = (row["source_ids"][0], row["id"])
+    await set_tenant(service, seeded.first)
+    call = "select entry_id from keyword.derived_entries($1, 10)"
+    source, derived = sources[seeded.first]
+    assert [row["entry_id"] for row in await service.fetch(call, source)] == [derived]
+    assert await service.fetch(call, sources[seeded.second][0]) == []
 
 
 async def test_keyword_functions_cannot_be_fooled_by_temporary_objects(

@@ -150,6 +150,23 @@ async def test_filtered_ids_reads_the_tag_index_of_one_partition(filled: Filled)
     assert {name for name in after if after[name] > before[name]} == {filled.partition}
 
 
+async def test_derived_entries_reads_the_index_of_sources(filled: Filled) -> None:
+    found = await filled.superuser.fetchrow(
+        "with two as (select id from entries where tenant_id = $1 limit 2)"
+        " update entries e set source_ids = array[s.id] from (select min(id::text)::uuid as id from two) s"
+        " where e.tenant_id = $1 and e.id = (select max(id::text)::uuid from two) returning s.id, e.id",
+        filled.first,
+    )
+    assert found is not None
+    source, derived = found
+    await filled.choose()
+    before = await filled.scans("entries_by_source")
+    rows = await filled.service.fetch("select entry_id from keyword.derived_entries($1, 5)", source)
+    assert [row["entry_id"] for row in rows] == [derived]
+    after = await filled.scans("entries_by_source")
+    assert {name for name in after if after[name] > before[name]} == {filled.partition}
+
+
 async def test_tag_overlaps_reads_the_tag_index(filled: Filled) -> None:
     await filled.choose()
     before = await filled.scans("entries_by_tag")

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.documents.chunking import split
-from app.documents.formats import detect_format, find_format
+from app.documents.formats import FORMATS, detect_format, find_format
 from app.documents.parsed import ParsedDocument, ParseLimits
 from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
 from tests.documents.samples import paragraph, write_pdf, write_raw_docx
@@ -78,6 +78,7 @@ WRITERS: dict[str, Callable[[Blocks], bytes]] = {
 
 
 def test_every_format_has_a_writer() -> None:
+    assert set(WRITERS) == {kind.name for kind in FORMATS}
     for name, write in WRITERS.items():
         extension = {"text": "txt", "code": "py", "markdown": "md"}.get(name, name)
         assert detect_format(write(["ab", "cd"]), f"a.{extension}").name == name

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from app.embedded import EmbeddedPostgres
+from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embedded.account import choose_account
 from app.embedded.binaries import find_binaries
 from app.embedded.data_folder import DataFolder
 from app.embedded.postmaster import Postmaster
+from app.embedded.supervisor import RESTART_LIMIT, STEADY_SECONDS
 from tests.embedded.observation import (
     FAST,
     UserProcess,
@@ -77,6 +79,40 @@ def test_killed_postmaster_is_started_again_for_its_users(data_dir: Path, user: 
         wait_until(lambda: read_state(data_dir)["postmaster_pid"] not in (0, killed.pid))
         assert postgres.start() == address
         assert fetch_value(address.dsn(), "select n from kept") == 7
+
+
+def kill_postmaster(data_dir: Path, address: EmbeddedAddress) -> None:
+    killed = find_postmaster(data_dir)
+    killed.kill()
+    wait_until(lambda: read_state(data_dir)["postmaster_pid"] not in (0, killed.pid))
+    assert fetch_value(address.dsn(), "select n from kept") == 7
+
+
+@pytest.mark.slow
+def test_postmaster_that_crashes_now_and_then_is_started_again_for_ever(
+    data_dir: Path, user: UserProcess
+) -> None:
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        address = postgres.start()
+        for rest in (STEADY_SECONDS + 1, 0):
+            for _ in range(RESTART_LIMIT - 1):
+                kill_postmaster(data_dir, address)
+            time.sleep(rest)
+
+
+def test_postmaster_that_crashes_again_and_again_is_given_up_and_revived_by_the_next_start(
+    data_dir: Path, user: UserProcess
+) -> None:
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
+        address = postgres.start()
+        for _ in range(RESTART_LIMIT - 1):
+            kill_postmaster(data_dir, address)
+        supervisor = psutil.Process(read_state(data_dir)["supervisor_pid"])
+        find_postmaster(data_dir).kill()
+        wait_until(lambda: not supervisor.is_running())
+        assert read_state(data_dir)["phase"] == "failed"
+        assert f"{RESTART_LIMIT} times in a row" in read_state(data_dir)["message"]
+        assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
 
 
 def test_start_revives_a_server_whose_supervisor_was_killed(data_dir: Path, user: UserProcess) -> None:

@@ -52,6 +52,11 @@ class ScriptedProvider:
         await self._obey()
         return (await self._mock.embed_query(text)).copy()
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        self.queries += texts
+        await self._obey()
+        return [(await self._mock.embed_query(text)).copy() for text in texts]
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         self.batches.append(list(texts))
         await self._obey()

@@ -24,6 +24,9 @@ class CountingProvider(MockProvider):
         self.asked.append(text)
         return await super().embed_query(f"query: {text}")
 
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return [await self.embed_query(text) for text in texts]
+
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         self.asked += texts
         return await super().embed_documents(texts)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
-from app.composition import Services
+from app.composition import Services, build_services
+from app.db.identifiers import new_id
+from app.db.session import Database
+from app.embedded import EmbeddedAddress
 from app.knowledge.tenants import Tenant
-from tests.db.cluster import connected
+from app.knowledge.webhooks import WebhookSender
+from tests.db.cluster import MODEL, connected, new_database
+from tests.knowledge.endpoint import open_endpoint
 from tests.knowledge.provider import FailingProvider
+from tests.knowledge.subscribing import Desk
 from tests.knowledge.workers import Bench
 
 RunJobs = Callable[[], Awaitable[int]]
@@ -29,6 +36,37 @@ def run_jobs(services: Services, superuser_dsn: str) -> RunJobs:
         return done
 
     return run
+
+
+@pytest.fixture(scope="session")
+async def shared_desk(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Desk]:
+    """Services whose webhooks may go to this machine, over one database for all tests of `desk`."""
+    async with new_database(cluster, template=template) as made, open_endpoint() as endpoint:
+        database = Database(made.service_dsn, pool_size=5)
+        provider = FailingProvider(MODEL)
+        services = await build_services(
+            database, provider, webhooks=WebhookSender(allow_private=True, seconds=5)
+        )
+        tenant = await services.tenants.create("nobody", actor="test")
+        yield Desk(services, provider, tenant, endpoint, made.superuser_dsn)
+        await services.journal.close()
+        await database.close()
+
+
+@pytest.fixture
+async def desk(shared_desk: Desk) -> AsyncIterator[Desk]:
+    """A tenant of the test's own, the only one with anything, and an endpoint that takes what is sent."""
+    services = shared_desk.services
+    provider = FailingProvider(MODEL)
+    vars(shared_desk.provider).update(vars(provider))
+    tenant = await services.tenants.create(f"t-{new_id().hex}", actor="test")
+    await shared_desk.sql("update embedding_models set paused_until = null")
+    async with open_endpoint() as endpoint:
+        yield replace(shared_desk, tenant=tenant, endpoint=endpoint)
+    await services.subscriptions.close()
+    await services.journal.flush()
+    for left in await services.tenants.list_tenants():
+        await services.tenants.delete(left.id, actor="test")
 
 
 @pytest.fixture

@@ -21,11 +21,12 @@ class FailingProvider:
         delay: seconds that each call takes.
         documents: every text that was embedded as a document, in order.
         queries: every text that was embedded as a query.
+        calls: the texts of each call for several queries.
         vectors: texts whose vectors are given, in place of the mock's.
         default: vector of every other text, in place of the mock's.
         error: raised by every call in place of EmbeddingUnavailable.
         entered: set when a call that `hold_next_call` announced has begun.
-        refused: documents for which a call raises InputRefused.
+        refused: texts for which a call for several raises InputRefused.
     """
 
     def __init__(self, model: EmbeddingModel) -> None:
@@ -34,6 +35,7 @@ class FailingProvider:
         self.delay = 0.0
         self.documents: list[str] = []
         self.queries: list[str] = []
+        self.calls: list[list[str]] = []
         self.vectors: dict[str, Vector] = {}
         self.default: Vector | None = None
         self.error: Exception | None = None
@@ -57,6 +59,14 @@ class FailingProvider:
         self.queries.append(text)
         await self._obey()
         return await self._vector(text)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        self.calls.append(list(texts))
+        self.queries += texts
+        await self._obey()
+        if not self.refused.isdisjoint(texts):
+            raise InputRefused(self.model.provider, "told to refuse")
+        return [await self._vector(text) for text in texts]
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         await self._obey()

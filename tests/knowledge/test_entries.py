@@ -92,6 +92,20 @@ async def test_change_touches_the_given_fields_only(services: Services, tenant: 
     assert same == changed, "nothing differs: no new version"
 
 
+async def test_changed_entry_keeps_its_id_and_is_found_by_its_new_text(
+    services: Services, tenant: Tenant
+) -> None:
+    first, _ = await services.entries.create(tenant.id, {"content": "The harbour", "external_id": "e"})
+    changed = await services.entries.change(tenant.id, first.id, {"content": "The lighthouse", "title": "T"})
+    written, new = await services.entries.create(tenant.id, {"content": "The beacon", "external_id": "e"})
+    (bulk,) = await services.entries.create_many(tenant.id, [{"content": "The mole", "external_id": "e"}])
+    assert (changed.id, written.id, bulk.id, new) == (first.id, first.id, first.id, False)
+    for word, found in (("harbour", []), ("lighthouse", []), ("beacon", []), ("mole", [first.id])):
+        result = await services.search.search(tenant.id, SearchQuery(query=word, mode="keyword"))
+        assert [hit.id for hit in result] == found, word
+    assert await count(services, tenant) == 1
+
+
 async def test_change_of_a_stale_version_is_refused(services: Services, tenant: Tenant) -> None:
     first, _ = await services.entries.create(tenant.id, {"content": "one"})
     second = await services.entries.change(tenant.id, first.id, {"content": "two"}, if_version=1)

@@ -12,6 +12,7 @@ from app.composition import Services
 from app.errors import InvalidInput
 from app.knowledge.assets import Upload
 from app.knowledge.tenants import Tenant
+from tests.db.cluster import connected
 from tests.knowledge.conftest import RunJobs
 
 
@@ -94,6 +95,80 @@ async def test_tag_overlap_finds_enough_behind_many_siblings(services: Services,
     other = await write(services, tenant, "shares two", tags=["a", "b"])
     found = await relations(services, tenant, origin, limit=8)
     assert [i for i, _, _ in found] == [parent, *siblings, other]
+
+
+async def test_sources_and_derived_entries_are_followed_both_ways(services: Services, tenant: Tenant) -> None:
+    first, second = [await write(services, tenant, f"source {n}") for n in range(2)]
+    older = await write(services, tenant, "older insight", entry_type="insight", source_ids=[second, first])
+    newer = await write(services, tenant, "newer insight", entry_type="insight", source_ids=[first])
+    assert await relations(services, tenant, older) == [(second, "source", None), (first, "source", None)]
+    assert await relations(services, tenant, first) == [(newer, "derived", None), (older, "derived", None)]
+    assert await relations(services, tenant, second) == [(older, "derived", None)]
+    assert await relations(services, tenant, first, limit=1) == [(newer, "derived", None)]
+
+
+async def test_each_relation_counts_before_those_that_come_after_it(
+    services: Services, tenant: Tenant
+) -> None:
+    """Parent, sibling, source, derived, tag overlap; an entry that is several of them is the first."""
+    tags = ["a", "b"]
+    parent = await write(services, tenant, "parent", tags=tags)
+    sibling = await write(services, tenant, "sibling", parent_id=parent, tags=tags)
+    source = await write(services, tenant, "source", tags=tags)
+    overlap = await write(services, tenant, "overlap", tags=tags)
+    origin = await write(
+        services, tenant, "origin", parent_id=parent, tags=tags, source_ids=[parent, sibling, source]
+    )
+    derived = await write(services, tenant, "derived", tags=tags, source_ids=[origin])
+    both = await write(services, tenant, "both ways", source_ids=[origin])
+    await services.entries.change(tenant.id, origin, {"source_ids": [parent, sibling, source, both]})
+    expected = [
+        (parent, "parent", None),
+        (sibling, "sibling", None),
+        (source, "source", None),
+        (both, "source", None),
+        (derived, "derived", None),
+        (overlap, "tag_overlap", 2),
+    ]
+    assert await relations(services, tenant, origin) == expected
+    for limit in range(1, 7):
+        assert await relations(services, tenant, origin, limit) == expected[:limit]
+
+
+async def test_sources_and_derived_leave_out_what_is_hidden_gone_or_foreign(
+    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    expired, old, gone, visible = [await write(services, tenant, f"source {n}") for n in range(4)]
+    origin = await write(services, tenant, "origin", source_ids=[expired, old, gone, visible])
+    hidden = await write(services, tenant, "hidden insight", source_ids=[origin])
+    foreign = await write(services, other_tenant, "foreign")
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    for entry in (expired, hidden):
+        await services.entries.change(tenant.id, entry, {"expires_at": past})
+    await services.entries.change(tenant.id, old, {"superseded_by_id": visible})
+    await services.entries.delete(tenant.id, gone)
+    # As no caller can: ids of another tenant's entries, in both directions.
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute(
+            "update entries set source_ids = source_ids || $1::uuid where id = $2", foreign, origin
+        )
+        await superuser.execute(
+            "update entries set source_ids = array[$1::uuid] where id = $2", origin, foreign
+        )
+    assert await relations(services, tenant, origin) == [(visible, "source", None)]
+    assert await relations(services, other_tenant, foreign) == []
+    assert await relations(services, other_tenant, origin) == []
+
+
+async def test_derived_entries_are_enough_behind_many_siblings(services: Services, tenant: Tenant) -> None:
+    parent = await write(services, tenant, "parent")
+    origin = await write(services, tenant, "origin", parent_id=parent)
+    far = await write(services, tenant, "derived elsewhere", source_ids=[origin])
+    siblings = [
+        await write(services, tenant, f"sibling {n}", parent_id=parent, source_ids=[origin]) for n in range(6)
+    ]
+    found = await relations(services, tenant, origin, limit=8)
+    assert [i for i, _, _ in found] == [parent, *siblings, far]
 
 
 @pytest.mark.parametrize("limit", [0, -1, 21])

@@ -308,8 +308,10 @@ async def test_score_fusion_ranks_by_cosine_and_words(
     assert found[far] == pytest.approx(0.4 * covered, abs=1e-3)
 
 
-async def test_warming_up_opens_connections_that_have_the_plans(services: Services, tenant: Tenant) -> None:
-    database = Database(services.database.engine.url.render_as_string(hide_password=False), pool_size=3)
+async def test_warming_up_opens_connections_that_have_the_plans(
+    services: Services, tenant: Tenant, service_dsn: str
+) -> None:
+    database = Database(service_dsn, pool_size=3)
     try:
         found = (await services.tenants.context(tenant.id)).space.model_id
         search = KnowledgeSearchService(
@@ -326,15 +328,13 @@ async def test_warming_up_opens_connections_that_have_the_plans(services: Servic
 
 
 async def test_legs_run_side_by_side_only_while_connections_are_plenty(
-    services: Services, tenant: Tenant
+    services: Services, tenant: Tenant, service_dsn: str
 ) -> None:
     await write(services, tenant, "harbour words", "sailing boats", "words of boats")
     query = SearchQuery(query="harbour boats", similarity_threshold=0.0)
     found = []
     for size, opened in ((1, 1), (3, 1), (4, 2), (10, 2)):
-        database = Database(
-            services.database.engine.url.render_as_string(hide_password=False), pool_size=size
-        )
+        database = Database(service_dsn, pool_size=size)
         search = KnowledgeSearchService(database, services.providers, services.tenants, services.journal)
         try:
             found.append([(hit.id, hit.score) for hit in await search.search(tenant.id, query)])

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from app.documents.parsed import ParseLimits
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import Vector
@@ -174,17 +176,26 @@ async def test_failure_of_an_old_version_does_not_fail_the_new(bench: Bench, run
     assert (await bench.get(asset_id)).status == "indexed"
 
 
-async def test_lost_database_connections_use_up_no_try(bench: Bench) -> None:
+async def test_lost_database_connections_use_up_no_try(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     asset_id = await bench.upload()
     go_on = bench.provider.hold_next_call()
     worker = bench.make_worker()
     working = asyncio.create_task(worker.run_once())
     await bench.provider.entered.wait()
+    limit = "do $$ begin execute format('alter database %I connection limit {}', current_database()); end $$"
+    await bench.change(limit.format(0))
     await bench.change(
         "select pg_terminate_backend(pid) from pg_stat_activity"
         " where datname = current_database() and usename = 'kb_service'"
     )
     go_on.set()
+    for _ in range(1000):
+        if any(record.name == "app.db" for record in caplog.records):
+            break
+        await asyncio.sleep(0.01)
+    await bench.change(limit.format(-1))
     assert await working
     assert [(j["state"], j["attempts"], j["lost"]) for j in await bench.jobs()] == [("queued", 0, 0)]
     await bench.change("update jobs set run_at = now()")

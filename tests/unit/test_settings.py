@@ -71,9 +71,11 @@ def test_settings_are_read_from_every_documented_variable() -> None:
         KB_MAX_UPLOAD_BYTES="1000",
         KB_WORKER="off",
         KB_WORKERS="4",
+        KB_CHUNK_OVERLAP="40",
         KB_HOST="::1",
         KB_PORT="9000",
         KB_METRICS_PORT="9001",
+        KB_CORS_ORIGINS="https://app.example.com, http://localhost:3000",
         LOG_LEVEL="WARNING",
         KB_LOG_FORMAT="json",
     )
@@ -86,6 +88,7 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert database.data_dir == Path("/srv/kb data")
     assert not database.prepared_statements
     assert (database.pool_size, database.timeout, database.statement_timeout) == (3, 2.5, 7)
+    assert settings.server.cors_origins == ("https://app.example.com", "http://localhost:3000")
     assert embedding.provider == "openai"
     assert embedding.model == "text-embedding-3-large"
     assert (embedding.dimensions, embedding.query_timeout) == (256, 1)
@@ -110,7 +113,7 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert (search.semantic_weight, search.keyword_weight, search.similarity_threshold) == (0.1, 0.9, 0)
     assert settings.ingestion.max_upload_bytes == 1000
     assert not settings.ingestion.worker
-    assert settings.ingestion.concurrency == 4
+    assert (settings.ingestion.concurrency, settings.ingestion.chunk_overlap) == (4, 40)
     assert (settings.server.host, settings.server.port, settings.server.metrics_port) == ("::1", 9000, 9001)
     assert (settings.logging.level, settings.logging.format) == ("warning", "json")
 
@@ -155,10 +158,18 @@ def test_settings_are_read_from_every_documented_variable() -> None:
         ("KB_MAX_UPLOAD_BYTES", "50MB"),
         ("KB_WORKER", "2"),
         ("KB_WORKERS", "65"),
+        ("KB_CHUNK_OVERLAP", "1001"),
+        ("KB_CHUNK_OVERLAP", "-1"),
         ("KB_HOST", "http://hidden"),
         ("KB_PORT", "0"),
         ("KB_PORT", "65536"),
         ("KB_METRICS_PORT", "hidden"),
+        ("KB_CORS_ORIGINS", "*"),
+        ("KB_CORS_ORIGINS", "hidden.example"),
+        ("KB_CORS_ORIGINS", "https://hidden.example/"),
+        ("KB_CORS_ORIGINS", "https://user@hidden.example"),
+        ("KB_CORS_ORIGINS", "https://a.example,ftp://hidden.example"),
+        ("KB_CORS_ORIGINS", "https://hidden.example:x"),
         ("LOG_LEVEL", "hidden"),
         ("KB_LOG_FORMAT", "hidden"),
     ],

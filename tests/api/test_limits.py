@@ -1,0 +1,167 @@
+"""What tenants are allowed, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.composition import Services
+from app.knowledge.limits import NAMES
+from tests.api.callers import Caller
+from tests.api.expectations import expect_problem
+from tests.knowledge.provider import FailingProvider
+
+
+async def allow(platform: Caller, tenant: Caller, **limits: int | None) -> None:
+    answer = await platform.patch(f"/admin/tenants/{tenant.tenant_id}", {"limits": limits})
+    assert answer.status_code == 200, answer.text
+
+
+def expect_refusal(answer: Any, limit: str) -> dict[str, Any]:
+    problem = expect_problem(answer, 429)
+    assert problem["limit"] == limit
+    assert problem["detail"].startswith(f"{limit}: ")
+    assert int(answer.headers["retry-after"]) >= 1
+    return problem
+
+
+async def test_requests_over_a_minutes_limit_are_refused_until_one_is_free(
+    admin: Caller, stranger: Caller, platform: Caller
+) -> None:
+    await allow(platform, admin, requests_per_minute=3)
+    for _ in range(3):
+        assert (await admin.get("/knowledge/entries")).status_code == 200
+    answer = await admin.post("/knowledge/search", {"query": "harbour"})
+    expect_refusal(answer, "requests_per_minute")
+    assert 1 <= int(answer.headers["retry-after"]) <= 20
+    assert (await stranger.get("/knowledge/entries")).status_code == 200
+    await allow(platform, admin, requests_per_minute=None)
+    assert (await admin.get("/knowledge/entries")).status_code == 200
+
+
+async def test_a_request_over_the_limit_is_refused_before_its_body_is_read(
+    admin: Caller, platform: Caller
+) -> None:
+    await allow(platform, admin, requests_per_minute=1)
+    await admin.get("/knowledge/entries")
+    read = False
+
+    async def body() -> Any:
+        nonlocal read
+        read = True
+        yield b"{}"
+
+    expect_refusal(await admin.post("/knowledge/entries", content=body()), "requests_per_minute")
+    assert not read
+
+
+async def test_entries_over_the_limit_are_refused_and_others_changed_as_before(
+    admin: Caller, platform: Caller
+) -> None:
+    await allow(platform, admin, entries=2)
+    first = await admin.add("one", external_id="one")
+    answer = await admin.post(
+        "/knowledge/entries/bulk", {"entries": [{"content": t} for t in ("a", "b", "c")]}
+    )
+    results = answer.json()["results"]
+    assert [r["status"] for r in results] == ["created", "failed", "failed"]
+    assert results[1]["error"] == "entries: the tenant's limit of 2 entries is reached"
+    expect_refusal(await admin.post("/knowledge/entries", {"content": "d"}), "entries")
+    again = await admin.post("/knowledge/entries", {"content": "one more time", "external_id": "one"})
+    assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    expect_refusal(await admin.upload("a.txt", b"a file", "text/plain"), "entries")
+    await admin.delete(f"/knowledge/entries/{first['id']}")
+    await admin.add("d")
+
+
+async def test_bytes_over_the_limit_are_refused(admin: Caller, platform: Caller) -> None:
+    await allow(platform, admin, bytes=30)
+    entry = await admin.add("x" * 20, title="ab")
+    expect_refusal(await admin.post("/knowledge/entries", {"content": "y" * 7}), "bytes")
+    expect_refusal(await admin.upload("a.txt", b"z" * 7, "text/plain"), "bytes")
+    path = f"/knowledge/entries/{entry['id']}"
+    expect_refusal(await admin.patch(path, {"content": "x" * 27}), "bytes")
+    assert (await admin.patch(path, {"content": "x" * 26})).status_code == 200
+    assert (await admin.patch(path, {"content": "x"})).status_code == 200
+    assert (await admin.upload("a.txt", b"z" * 7, "text/plain")).status_code == 202
+
+
+async def test_a_document_with_more_chunks_than_the_limit_fails_and_says_why(
+    admin: Caller, platform: Caller, work: Any
+) -> None:
+    await allow(platform, admin, entries=1)
+    asset = (await admin.upload("a.md", b"# A\n\nOne.\n\n" + b"word " * 3000, "text/markdown")).json()
+    await work()
+    path = f"/knowledge/assets/{asset['id']}"
+    failed = (await admin.get(path)).json()
+    assert (failed["status"], failed["chunks"]) == ("failed", 0)
+    assert failed["error"] == "entries: the tenant's limit of 1 entries is reached"
+    await allow(platform, admin, entries=None)
+    await admin.post(f"{path}/retry")
+    await work()
+    assert (await admin.get(path)).json()["status"] == "indexed"
+
+
+async def test_searches_answer_by_words_when_the_days_tokens_are_used_up(
+    admin: Caller, platform: Caller, provider: FailingProvider, api_services: Services
+) -> None:
+    await allow(platform, admin, embedding_tokens_per_day=3)
+    first = await admin.add("The harbour opens at six")
+    assert first["embedding_status"] == "ready"
+    api_services.tenants.forget(admin.tenant_id)  # type: ignore[arg-type]
+    second = await admin.add("The harbour closes at ten")
+    assert second["embedding_status"] == "pending"
+    found = await admin.search("harbour")
+    assert found["metadata"]["degraded"] == ["embedding_quota"]
+    assert found["metadata"]["fallback_mode"] is True
+    assert {hit["id"] for hit in found["results"]} == {first["id"], second["id"]}
+    assert provider.queries == []
+    await allow(platform, admin, embedding_tokens_per_day=None)
+    assert (await admin.search("harbour"))["metadata"]["degraded"] == []
+
+
+async def test_stats_say_how_much_of_each_limit_is_used(
+    admin: Caller, platform: Caller, provider: FailingProvider
+) -> None:
+    await allow(platform, admin, entries=10, requests_per_minute=100, bytes=0)
+    await admin.add("12345678")
+    await admin.search("1234")
+    limits = (await admin.get("/admin/stats")).json()["limits"]
+    assert set(limits) == set(NAMES)
+    assert limits["entries"] == {"used": 1, "limit": 10}
+    assert limits["bytes"] == {"used": 8, "limit": None}
+    assert limits["requests_per_minute"] == {"used": 3, "limit": 100}
+    assert limits["embedding_tokens_per_day"]["used"] == 3
+    assert limits["concurrent_searches"]["used"] == 0
+
+
+async def test_a_tenants_admin_may_lower_a_limit_and_not_lift_it(admin: Caller, platform: Caller) -> None:
+    await allow(platform, admin, entries=5)
+    problem = expect_problem(await admin.patch("/admin/settings", {"limits": {"entries": 6}}), 422)
+    assert problem["errors"] == [
+        {"field": "limits.entries", "message": "must be at most 5, which the platform allows this tenant"}
+    ]
+    changed = (await admin.patch("/admin/settings", {"limits": {"entries": 1, "bytes": 100}})).json()
+    assert changed["limits"] == {**dict.fromkeys(NAMES), "entries": 1, "bytes": 100}
+    changed = (await admin.patch("/admin/settings", {"limits": {"bytes": None}})).json()
+    assert changed["limits"] == {**dict.fromkeys(NAMES), "entries": 1}
+    await admin.add("one")
+    expect_refusal(await admin.post("/knowledge/entries", {"content": "two"}), "entries")
+    await admin.patch("/admin/settings", {"limits": None})
+    await admin.add("two")
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "3", True, 10**16])
+async def test_a_limit_that_cannot_be_is_refused(admin: Caller, platform: Caller, value: Any) -> None:
+    for caller, path in ((platform, f"/admin/tenants/{admin.tenant_id}"), (admin, "/admin/settings")):
+        problem = expect_problem(await caller.patch(path, {"limits": {"entries": value}}), 422)
+        assert {e["field"] for e in problem["errors"]} == {"limits.entries"}
+        unknown = expect_problem(await caller.patch(path, {"limits": {"novel": 1}}), 422)
+        assert unknown["errors"] == [{"field": "limits.novel", "message": "unknown field"}]
+    expect_problem(await admin.patch("/admin/settings", {"limits": {"entries": 0}}), 422)
+
+
+async def test_limits_of_a_tenant_that_is_not_there_cannot_be_set(platform: Caller) -> None:
+    expect_problem(await platform.patch(f"/admin/tenants/{uuid4()}", {"limits": {"entries": 1}}), 404)

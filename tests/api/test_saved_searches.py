@@ -1,0 +1,209 @@
+"""Saved searches and subscriptions over HTTP."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from app.composition import Services
+from app.knowledge.tenants import Tenant
+from tests.api.callers import SECRET, Caller, make_token
+from tests.api.expectations import each, expect_fields, expect_problem, is_id, is_time
+from tests.auth.forgery import forge
+
+PATH = "/knowledge/saved-searches"
+SAVED = {"id", "name", "request", "subscribed", "created_at"}
+SUBSCRIPTION = {
+    "saved_search_id", "url", "state", "rights_until", "waiting", "failures", "failing_since", "last_error",
+    "last_delivered_at", "created_at",
+}  # fmt: skip
+HOOK = "https://example.com/hooks/1?key=abc"
+
+
+@pytest.fixture
+def berta(http: httpx.AsyncClient, tenant: Tenant) -> Caller:
+    """Another reader of the tenant."""
+    return Caller(http, tenant.id, make_token(tenant.id, Role.READER, subject="berta"))
+
+
+async def save(caller: Caller, name: str = "Harbours", **request: Any) -> dict[str, Any]:
+    answer = await caller.post(PATH, {"name": name, "request": {"query": "harbour", **request}})
+    assert answer.status_code in (200, 201), answer.text
+    saved: dict[str, Any] = answer.json()
+    return saved
+
+
+async def test_a_saved_search_is_listed_read_run_and_deleted(admin: Caller, reader: Caller) -> None:
+    await admin.add("The harbour opens at six")
+    answer = await reader.post(
+        PATH, {"name": " Harbours ", "request": {"query": "harbour", "mode": "keyword", "limit": 2}}
+    )
+    assert answer.status_code == 201
+    saved = answer.json()
+    assert set(saved) == SAVED
+    assert is_id(saved["id"])
+    assert is_time(saved["created_at"])
+    assert (saved["name"], saved["subscribed"]) == ("Harbours", False)
+    assert saved["request"] == {"query": "harbour", "mode": "keyword", "limit": 2}
+    assert answer.headers["location"] == f"{PATH}/{saved['id']}"
+    assert (await reader.get(f"{PATH}/{saved['id']}")).json() == saved
+    assert (await reader.get(PATH)).json() == {"items": [saved], "next_cursor": None}
+    run = await reader.post(f"{PATH}/{saved['id']}/run")
+    assert run.status_code == 200
+    direct = await reader.search("harbour", mode="keyword", limit=2)
+    assert run.json()["results"] == direct["results"]
+    assert run.json()["metadata"]["search_modes_used"] == ["keyword"]
+    assert (await reader.delete(f"{PATH}/{saved['id']}")).status_code == 204
+    expect_problem(await reader.delete(f"{PATH}/{saved['id']}"), 404)
+
+
+async def test_running_continues_by_the_cursor_of_a_search(admin: Caller, reader: Caller) -> None:
+    for n in range(3):
+        await admin.add(f"The harbour {n}")
+    saved = await save(reader, mode="keyword", limit=1)
+    first = (await reader.post(f"{PATH}/{saved['id']}/run")).json()
+    second = await reader.search("harbour", limit=1, cursor=first["metadata"]["next_cursor"])
+    assert second["results"][0]["id"] != first["results"][0]["id"]
+
+
+async def test_the_same_name_again_replaces_the_request(reader: Caller) -> None:
+    first = await save(reader)
+    answer = await reader.post(PATH, {"name": "Harbours", "request": {"query": "lamp"}})
+    assert answer.status_code == 200
+    assert answer.json()["id"] == first["id"]
+    assert answer.json()["request"] == {"query": "lamp"}
+
+
+async def test_others_of_the_tenant_do_not_see_it(reader: Caller, berta: Caller, admin: Caller) -> None:
+    saved = await save(reader)
+    await reader.post(f"{PATH}/{saved['id']}/subscription", {"url": HOOK})
+    for other in (berta, admin):
+        for method, path in (
+            ("GET", saved["id"]), ("POST", f"{saved['id']}/run"), ("DELETE", saved["id"]),
+            ("GET", f"{saved['id']}/subscription"), ("DELETE", f"{saved['id']}/subscription"),
+        ):  # fmt: skip
+            expect_problem(await other.request(method, f"{PATH}/{path}"), 404)
+        taken = await other.post(f"{PATH}/{saved['id']}/subscription", {"url": HOOK})
+        expect_problem(taken, 404)
+        assert (await other.get(PATH)).json()["items"] == []
+    assert (await reader.get(f"{PATH}/{saved['id']}")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *each("request.query", "", None),
+        *each("request.limit", 0),
+        *each("request.cursor", "abc"),
+        *each("request.colour", "red"),
+        *each("request.weights", {"semantic": 1.0, "keyword": 1.0}),
+    ],
+)
+async def test_what_is_no_search_is_refused(reader: Caller, field: str, value: Any) -> None:
+    request = {"query": "harbour", field.removeprefix("request."): value}
+    expect_fields(await reader.post(PATH, {"name": "n", "request": request}), field)
+    assert (await reader.get(PATH)).json()["items"] == []
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "a\x00b", None])
+async def test_a_name_out_of_range_is_refused(reader: Caller, name: Any) -> None:
+    expect_fields(await reader.post(PATH, {"name": name, "request": {"query": "harbour"}}), "name")
+
+
+async def test_a_request_that_the_tenant_no_longer_allows_is_refused_when_it_is_run(
+    admin: Caller, reader: Caller
+) -> None:
+    saved = await save(reader, limit=20)
+    await admin.patch("/admin/settings", {"max_limit": 10})
+    expect_fields(await reader.post(f"{PATH}/{saved['id']}/run"), "limit")
+    open_limit = await save(reader, name="open")
+    assert (await reader.post(f"{PATH}/{open_limit['id']}/run")).status_code == 200
+
+
+async def test_a_subscription_shows_its_secret_once(reader: Caller) -> None:
+    saved = await save(reader)
+    path = f"{PATH}/{saved['id']}/subscription"
+    expect_problem(await reader.get(path), 404)
+    answer = await reader.post(path, {"url": HOOK})
+    assert answer.status_code == 201
+    made = answer.json()
+    assert set(made) == SUBSCRIPTION | {"secret"}
+    assert made.pop("secret").startswith("whsec_")
+    shown = (await reader.get(path)).json()
+    assert set(shown) == SUBSCRIPTION
+    assert (shown["url"], shown["state"], shown["saved_search_id"]) == (HOOK, "active", saved["id"])
+    assert (await reader.get(f"{PATH}/{saved['id']}")).json()["subscribed"] is True
+    again = await reader.post(path, {"url": "https://example.com/2"})
+    assert (again.status_code, again.json()["url"]) == (200, "https://example.com/2")
+    assert (await reader.delete(path)).status_code == 204
+    expect_problem(await reader.delete(path), 404)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *each(
+            "url",
+            "",
+            "ftp://example.com",
+            "http://127.0.0.1:8000",
+            "http://169.254.169.254/",
+            "x" * 2001,
+            None,
+        ),
+        *each("secret", "abc", "whsec_c2hvcnQ=", "x" * 200),
+    ],
+)
+async def test_an_address_or_a_secret_out_of_range_is_refused(reader: Caller, field: str, value: Any) -> None:
+    saved = await save(reader)
+    body = {"url": HOOK, field: value}
+    expect_fields(await reader.post(f"{PATH}/{saved['id']}/subscription", body), field)
+
+
+async def test_admins_list_and_end_everybodys_subscriptions(
+    admin: Caller, reader: Caller, berta: Caller, stranger: Caller
+) -> None:
+    for caller, name in ((reader, "of rita"), (berta, "of berta")):
+        saved = await save(caller, name=name)
+        await caller.post(f"{PATH}/{saved['id']}/subscription", {"url": HOOK})
+    listed = (await admin.get("/admin/subscriptions")).json()
+    assert [(i["owner"], i["name"], i["url"]) for i in listed["items"]] == [
+        ("berta", "of berta", "example.com"),
+        ("rita", "of rita", "example.com"),
+    ]
+    assert all(set(item) == SUBSCRIPTION | {"owner", "name"} for item in listed["items"])
+    path = f"/admin/subscriptions/{listed['items'][0]['saved_search_id']}"
+    assert (await stranger.get("/admin/subscriptions")).json()["items"] == []
+    expect_problem(await stranger.delete(path), 404)
+    assert (await admin.delete(path)).status_code == 204
+    expect_problem(await admin.delete(f"/admin/subscriptions/{uuid4()}"), 404)
+    assert len((await admin.get("/admin/subscriptions")).json()["items"]) == 1
+
+
+async def test_a_call_without_the_right_to_read_pauses_the_callers_subscription(
+    reader: Caller, http: httpx.AsyncClient, tenant: Tenant, api_services: Services
+) -> None:
+    saved = await save(reader)
+    path = f"{PATH}/{saved['id']}/subscription"
+    await reader.post(path, {"url": HOOK})
+
+    async def state() -> str:
+        await api_services.subscriptions.close()
+        found = await api_services.subscriptions.get(tenant.id, "rita", UUID(saved["id"]))
+        return found.state
+
+    assert await state() == "active"
+    platform = Caller(http, tenant.id, make_token(tenant.id, Role.PLATFORM_ADMIN, subject="rita"))
+    expect_problem(await platform.get(PATH), 403)
+    assert await state() == "active", "another token of the same person's says nothing of this one"
+    claims = {"sub": "rita", "tenant_id": str(tenant.id), "roles": ["auditor"], "exp": int(time.time()) + 60}
+    lowered = Caller(http, tenant.id, forge(claims, key=SECRET.encode()))
+    expect_problem(await lowered.get(PATH), 403)
+    assert await state() == "paused"
+    assert (await reader.get(PATH)).status_code == 200
+    assert await state() == "active"

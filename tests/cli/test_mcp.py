@@ -1,0 +1,147 @@
+"""`knowledge mcp`: the tools over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.cli.conftest import PROGRAM, CommandLine
+from tests.mcp.clients import READING, WRITING, fail, succeed
+from tests.mcp.test_transports import inspect, needs_inspector
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+@pytest.fixture
+def environment(cli_data_dir: Path, tmp_path: Path) -> Mapping[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "KB_DATA_DIR": str(cli_data_dir),
+        "EMBEDDING_PROVIDER": "mock",
+        "HOME": str(tmp_path),
+    }
+
+
+def program(environment: Mapping[str, str], tmp_path: Path, *arguments: str) -> StdioServerParameters:
+    return StdioServerParameters(
+        command=str(PROGRAM), args=["mcp", *arguments], env=dict(environment), cwd=tmp_path
+    )
+
+
+def test_a_client_starts_the_program_and_uses_its_tools(
+    knowledge: CommandLine, tenant: str, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    server = program(environment, tmp_path, "--tenant", tenant, "--role", "creator")
+    answers = asyncio.run(use(server, tmp_path))
+    for found, text in answers:
+        assert [hit["content"] for hit in found["results"]] == ["The harbour opens at six"]
+        assert "The harbour opens at six" in text
+    exported = knowledge.succeed("export", "--tenant", tenant)
+    assert "The harbour opens at six" in exported.out
+
+
+async def use(server: StdioServerParameters, tmp_path: Path) -> list[tuple[dict[str, Any], str]]:
+    """Add an entry as a creator and search for it ten times at once."""
+    with (tmp_path / "errors").open("w+") as errors:
+        async with Client(stdio_client(server, errlog=errors)) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == [*READING, *WRITING]
+            await succeed(client, "kb_add", content="The harbour opens at six")
+            answers = await asyncio.gather(
+                *(succeed(client, "kb_search", query="harbour") for _ in range(10))
+            )
+            await fail(client, "kb_stats", 403)
+            await fail(client, "kb_search", 422, query="")
+        errors.seek(0)
+        assert "Traceback" not in errors.read()
+    return answers
+
+
+def test_a_signal_ends_the_program_while_it_waits_for_a_message(
+    knowledge: CommandLine, tenant: str, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [str(PROGRAM), "mcp", "--tenant", tenant],
+        env=dict(environment),
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(INITIALIZE) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        assert answer["result"]["serverInfo"]["name"] == "knowledge-search"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_what_cannot_be_served_is_told_in_one_line(knowledge: CommandLine, tenant: str) -> None:
+    unknown = knowledge("mcp", "--tenant", "nobody-knows")
+    assert (unknown.status, unknown.out) == (1, "")
+    assert unknown.err.startswith("error: ")
+    refused = knowledge("mcp", "--tenant", tenant, "--role", "platform_admin")
+    assert refused.status == 1
+    assert "platform_admin" in refused.err
+
+
+@pytest.mark.slow
+def test_ten_programs_at_once_answer_their_clients(
+    knowledge: CommandLine, tenant: str, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    async def ask(number: int) -> None:
+        server = program(environment, tmp_path, "--tenant", tenant, "--role", "creator")
+        with (tmp_path / f"errors-{number}").open("w+") as errors:
+            async with Client(stdio_client(server, errlog=errors)) as client:
+                await succeed(client, "kb_add", content=f"The harbour of client {number}")
+                found, _ = await succeed(client, "kb_search", query=f"harbour of client {number}")
+                assert found["results"][0]["content"] == f"The harbour of client {number}"
+
+    async def ask_all() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(10):
+                group.create_task(ask(number))
+
+    asyncio.run(ask_all())
+
+
+@pytest.mark.slow
+@needs_inspector
+def test_the_inspector_lists_and_calls_tools_over_stdio(
+    knowledge: CommandLine, tenant: str, environment: Mapping[str, str]
+) -> None:
+    variables = [
+        part
+        for name in ("KB_DATA_DIR", "EMBEDDING_PROVIDER")
+        for part in ("-e", f"{name}={environment[name]}")
+    ]
+    patient = ("--connect-timeout", "120000")
+    command = (*patient, *variables, str(PROGRAM), "mcp", "--tenant", tenant)
+    listed = asyncio.run(inspect(*command, "--method", "tools/list", "--strict"))
+    assert [tool["name"] for tool in listed["tools"]] == READING
+    call = ("--method", "tools/call", "--tool-name", "kb_search", "--tool-arg", "query=harbour")
+    found = asyncio.run(inspect(*command, *call))
+    assert found["structuredContent"]["results"] == []

@@ -1,0 +1,56 @@
+"""One way to call both clients, so that every test holds for both."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, Retries
+
+LOCAL: dict[str, Any] = {"trust_env": False, "timeout": 10, "verify": ssl.create_default_context()}
+"""How httpx is to talk to this machine; the certificates, which it does not need, are read once for all tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCaller:
+    """Calls a client's methods by name, whichever client it is."""
+
+    client: KnowledgeClient | AsyncKnowledgeClient
+    http: httpx.Client | httpx.AsyncClient
+
+    async def __call__(self, method: str, *args: Any, **options: Any) -> Any:
+        """The result; of an iterator, the list of all items."""
+        outcome = getattr(self.client, method)(*args, **options)
+        if isinstance(outcome, AsyncIterator):
+            return [item async for item in outcome]
+        if isinstance(outcome, Iterator):
+            return list(outcome)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
+    async def close(self) -> None:
+        """Close the connections that the client was lent."""
+        if isinstance(self.http, httpx.Client):
+            self.http.close()
+        else:
+            await self.http.aclose()
+
+
+def make_client(
+    kind: str,
+    url: str,
+    token: Any,
+    *,
+    retries: Retries | None = None,
+    transport: Any = None,
+) -> ClientCaller:
+    """A caller of the client that `kind` names, `sync` or `async`, in no environment's proxies."""
+    options: dict[str, Any] = {"transport": transport, **LOCAL}
+    if kind == "sync":
+        blocking = httpx.Client(**options)
+        return ClientCaller(KnowledgeClient(url, token, retries=retries, http=blocking), blocking)
+    waiting = httpx.AsyncClient(**options)
+    return ClientCaller(AsyncKnowledgeClient(url, token, retries=retries, http=waiting), waiting)

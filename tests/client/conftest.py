@@ -1,0 +1,52 @@
+"""One running service for all these tests, with the local model; each test makes tenants of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.db.models import register_model
+from app.embedded import EmbeddedAddress
+from app.embeddings.factory import ProviderConfig, build_provider
+from tests.client.callers import ClientCaller, make_client
+from tests.client.running_service import RunningService, run_service
+from tests.db.cluster import new_database
+
+
+@pytest.fixture(scope="session")
+async def service(cluster: EmbeddedAddress, template: str) -> AsyncIterator[RunningService]:
+    """The service on a real port."""
+    provider = build_provider(ProviderConfig(kind="local"))
+    async with new_database(cluster, template=template) as made:
+        await register_model(made.admin_dsn, provider.model)
+        with run_service(made.service_dsn, provider) as running:
+            yield running
+
+
+@pytest.fixture
+def token(service: RunningService) -> str:
+    """The admin's token of a tenant of the test's own."""
+    return service.new_token()
+
+
+@pytest.fixture(params=["sync", "async"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which client."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.slow)])
+def live_kind(request: pytest.FixtureRequest) -> str:
+    """Which client, where every request goes to the service; LangChain's tests use the other one, too."""
+    live_kind: str = request.param
+    return live_kind
+
+
+@pytest.fixture
+async def call(live_kind: str, service: RunningService, token: str) -> AsyncIterator[ClientCaller]:
+    """Calls each client's methods in the test's tenant."""
+    caller = make_client(live_kind, service.url, token)
+    yield caller
+    await caller.close()

@@ -1,0 +1,211 @@
+"""Every call, by both clients, against the service on a real port."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from knowledge_client import (
+    Conflict,
+    Forbidden,
+    IndexingFailed,
+    InvalidInput,
+    KnowledgeClient,
+    NotFound,
+    PreconditionFailed,
+    Unauthenticated,
+)
+from tests.client.callers import LOCAL, ClientCaller, make_client
+from tests.client.running_service import RunningService
+
+
+async def test_an_entry_is_created_read_changed_and_deleted(call: ClientCaller) -> None:
+    made = await call("create_entry", "The harbour opens at six.", title="Harbour", tags=["port"])
+    assert made.embedding_status == "ready"
+    assert await call("get_entry", made.id) == made
+    changed = await call("change_entry", made.id, if_version=made.version, content="It opens at seven.")
+    assert changed.content == "It opens at seven."
+    assert changed.title == "Harbour"
+    with pytest.raises(PreconditionFailed) as stale:
+        await call("change_entry", made.id, if_version=made.version, tags=[])
+    assert stale.value.status == 412
+    assert await call("delete_entry", made.id) is None
+    with pytest.raises(NotFound):
+        await call("get_entry", str(made.id))
+
+
+async def test_a_search_finds_by_meaning_and_words(call: ClientCaller) -> None:
+    made = await call("create_entry", "Ships may enter the harbour from six in the morning.")
+    found = await call("search", "harbour opening hours", limit=1)
+    assert [hit.id for hit in found.results] == [made.id]
+    assert found.results[0].sources == ["semantic", "keyword"]
+    assert found.metadata.search_modes_used == ["semantic", "keyword"]
+
+
+async def test_hits_come_page_by_page(call: ClientCaller) -> None:
+    written = [{"content": f"The harbour has berth number {n}."} for n in range(7)]
+    results = await call("create_entries", written)
+    assert [r.status for r in results] == ["created"] * 7
+    hits = await call("iterate_hits", "harbour", mode="keyword", limit=3)
+    assert sorted(hit.content for hit in hits) == sorted(e["content"] for e in written)
+
+
+async def test_lists_come_page_by_page(call: ClientCaller) -> None:
+    results = await call("create_entries", [{"content": f"Note {n}", "tags": ["note"]} for n in range(5)])
+    page = await call("list_entries", limit=2, tag="note")
+    assert len(page.items) == 2
+    assert page.next_cursor is not None
+    listed = await call("iterate_entries", limit=2, tag="note")
+    assert sorted(entry.id for entry in listed) == sorted(r.id for r in results)
+
+
+async def test_a_refused_entry_keeps_no_other_from_being_stored(call: ClientCaller) -> None:
+    results = await call("create_entries", [{"content": "kept"}, {"content": ""}, {"content": "kept"}])
+    assert [(r.index, r.status) for r in results] == [(0, "created"), (1, "failed"), (2, "unchanged")]
+    assert "content" in results[1].error
+
+
+async def test_an_entry_is_found_by_its_external_id(call: ClientCaller) -> None:
+    made = await call("create_entry", "first", external_id="a/b c")
+    assert (await call("create_entry", "second", external_id="a/b c")).id == made.id
+    assert (await call("find_entry", "a/b c")).content == "second"
+    assert await call("find_entry", "absent") is None
+
+
+async def test_bulk_entries_are_waited_for(call: ClientCaller) -> None:
+    results = await call("create_entries", [{"content": f"Cranes lift box {n}."} for n in range(5)])
+    await call("wait_until_embedded", [r.id for r in results])
+    found = await call("search", "lifting gear", mode="semantic", similarity_threshold=0.0)
+    assert len(found.results) == 5
+
+
+async def test_a_batch_has_an_outcome_for_each_search(call: ClientCaller) -> None:
+    await call("create_entry", "The harbour opens at six.")
+    outcomes = await call("search_batch", ["harbour", {"query": "harbour", "limit": 0}])
+    assert [o.status for o in outcomes] == [200, 422]
+    assert outcomes[0].result.results[0].content == "The harbour opens at six."
+    assert outcomes[1].error.errors[0].field == "limit"
+
+
+async def test_why_not_names_the_stage(call: ClientCaller) -> None:
+    made = await call("create_entry", "The harbour opens at six.", tags=["port"])
+    verdict = await call("why_not", made.id, "harbour", tags=["other"])
+    assert not verdict.in_results
+    assert verdict.reasons[0].stage == "filter"
+
+
+async def test_related_entries_say_how(call: ClientCaller) -> None:
+    parent = await call("create_entry", "The harbour")
+    child = await call("create_entry", "Its berths", parent_id=parent.id)
+    related = await call("related", child.id, limit=3)
+    assert [(r.id, r.relationship) for r in related] == [(parent.id, "parent")]
+
+
+async def test_a_file_is_uploaded_from_its_path_and_searchable_once_indexed(
+    call: ClientCaller, tmp_path: Path
+) -> None:
+    path = tmp_path / "handbook, second edition.md"
+    path.write_text("# Berths\n\nThe quay has nine berths.\n")
+    asset = await call("upload_asset", path, external_id="h", tags=["port", "quay"], metadata={"year": 2026})
+    assert asset.name == path.name
+    indexed = await call("wait_until_indexed", asset)
+    assert indexed.status == "indexed"
+    assert indexed.tags == ["port", "quay"]
+    assert indexed.metadata == {"year": 2026}
+    hit = (await call("search", "how many berths", source="asset")).results[0]
+    text = await call("get_asset_text", asset.id)
+    assert hit.asset_id == asset.id
+    assert text[hit.metadata["char_start"] : hit.metadata["char_end"]] == hit.content
+    assert await call("upload_asset", path, external_id="h") == await call("get_asset", asset.id)
+    assert [a.id for a in await call("iterate_assets", limit=1, status="indexed")] == [asset.id]
+    await call("delete_asset", asset.id)
+    assert (await call("list_assets")).items == []
+
+
+async def test_a_file_is_uploaded_from_memory_and_from_an_open_file(call: ClientCaller) -> None:
+    from_bytes = await call("upload_asset", b"one", name="one.txt", media_type="text/plain")
+    opened = io.BytesIO(b"three")
+    opened.seek(2)
+    from_file = await call("upload_asset", opened, name="three.txt")
+    assert (from_bytes.byte_size, from_file.byte_size) == (3, 5)
+    with pytest.raises(ValueError, match="name"):
+        await call("upload_asset", b"three")
+
+
+@pytest.mark.slow
+async def test_a_file_that_cannot_be_read_fails_with_its_reason(call: ClientCaller) -> None:
+    asset = await call("upload_asset", b"%PDF-1.7 and no more", name="broken.pdf")
+    with pytest.raises(IndexingFailed, match=r"broken\.pdf") as failed:
+        await call("wait_until_indexed", asset.id)
+    assert failed.value.asset.status == "failed"
+    assert (await call("retry_asset", asset.id)).id == asset.id
+
+
+async def test_a_saved_search_runs_as_it_was_saved(call: ClientCaller) -> None:
+    made = await call("create_entry", "The harbour opens at six.")
+    saved = await call("save_search", "hours", "harbour", mode="keyword", limit=1)
+    assert saved.request == {"query": "harbour", "mode": "keyword", "limit": 1}
+    assert await call("get_saved_search", saved.id) == saved
+    assert [s.id for s in await call("iterate_saved_searches", limit=1)] == [saved.id]
+    found = await call("run_saved_search", saved.id)
+    assert [hit.id for hit in found.results] == [made.id]
+    await call("delete_saved_search", saved.id)
+    assert (await call("list_saved_searches")).items == []
+
+
+async def test_feedback_is_given_on_a_hit(call: ClientCaller) -> None:
+    await call("create_entry", "The harbour opens at six.")
+    found = await call("search", "harbour")
+    given = await call("give_feedback", found.metadata.search_id, found.results[0].id, relevant=False)
+    assert (given.entry_id, given.relevant) == (found.results[0].id, False)
+    with pytest.raises(NotFound):
+        await call("give_feedback", uuid4(), found.results[0].id, relevant=True)
+
+
+async def test_a_refusal_has_the_problems_fields(call: ClientCaller) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        await call("search", "harbour", limit=51)
+    error = refused.value
+    assert error.status == 422
+    assert [(e.field, e.message) for e in error.errors] == [("limit", "must be between 1 and 50")]
+    assert error.request_id
+    assert "limit: must be between 1 and 50" in str(error)
+
+
+async def test_a_contradiction_is_a_conflict(call: ClientCaller) -> None:
+    first = await call("create_entry", "one", external_id="1")
+    second = await call("create_entry", "two", external_id="2")
+    with pytest.raises(Conflict):
+        await call("change_entry", second.id, external_id="1")
+    assert (await call("get_entry", first.id)).external_id == "1"
+
+
+async def test_tokens_are_judged_by_the_service(live_kind: str, service: RunningService) -> None:
+    reader = make_client(live_kind, service.url, service.new_token(Role.READER))
+    with pytest.raises(Forbidden):
+        await reader("create_entry", "no")
+    await reader.close()
+    forged = make_client(live_kind, service.url + "/", "a.b.c")
+    with pytest.raises(Unauthenticated):
+        await forged("search", "harbour")
+    await forged.close()
+
+
+async def test_what_is_no_id_is_refused_before_anything_is_sent(call: ClientCaller) -> None:
+    with pytest.raises(ValueError, match="UUID"):
+        await call("get_entry", "../assets")
+
+
+@pytest.mark.slow
+def test_one_client_serves_several_threads(service: RunningService, token: str) -> None:
+    with httpx.Client(**LOCAL) as http, ThreadPoolExecutor(8) as threads:
+        client = KnowledgeClient(service.url, lambda: token, http=http)
+        made = list(threads.map(client.create_entry, (f"berth {n}" for n in range(8))))
+        read = list(threads.map(client.get_entry, (entry.id for entry in made)))
+    assert [entry.content for entry in read] == [f"berth {n}" for n in range(8)]

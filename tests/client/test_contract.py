@@ -1,0 +1,98 @@
+"""The client against the service's own description: whatever it answers or takes, the client knows."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import zipfile
+from email import message_from_string
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from pydantic import BaseModel
+
+from app.main import create_app
+from app.settings import Settings
+from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, fields, models
+
+SCHEMAS: dict[str, Any] = create_app(Settings()).openapi()["components"]["schemas"]
+
+ANSWERS: dict[str, type[BaseModel]] = {
+    "EntryModel": models.Entry,
+    "RelatedModel": models.RelatedEntry,
+    "HitModel": models.Hit,
+    "SearchMetadataModel": models.SearchMetadata,
+    "SearchResponse": models.SearchResult,
+    "SearchOutcome": models.SearchOutcome,
+    "WhyNotResponse": models.WhyNot,
+    "ReasonModel": models.Reason,
+    "BulkResultModel": models.BulkResult,
+    "AssetModel": models.Asset,
+    "SavedSearchModel": models.SavedSearch,
+    "NewSubscriptionModel": models.Subscription,
+    "FeedbackModel": models.Feedback,
+    "Problem": models.Problem,
+    "FieldProblem": models.FieldProblem,
+    "EntryList": models.EntryPage,
+    "AssetList": models.AssetPage,
+    "SavedSearchList": models.SavedSearchPage,
+}
+REQUESTS: dict[str, type] = {
+    "SearchRequest": fields.SearchRequest,
+    "NewEntry": fields.NewEntry,
+    "EntryPatch": fields.EntryChanges,
+    "WeightsModel": fields.Weights,
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_has_the_fields_that_the_service_describes(name: str) -> None:
+    described, known = set(SCHEMAS[name]["properties"]), set(ANSWERS[name].model_fields)
+    assert described == known
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_may_say_what_the_service_takes(name: str) -> None:
+    assert set(get_type_hints(REQUESTS[name])) == set(SCHEMAS[name]["properties"])
+
+
+def test_both_clients_have_the_same_calls_with_documentation() -> None:
+    def calls(client: type) -> dict[str, inspect.Signature]:
+        return {
+            name: inspect.signature(member, follow_wrapped=True)
+            for name, member in vars(client).items()
+            if hasattr(member, "__wrapped__")
+        }
+
+    assert calls(KnowledgeClient) == calls(AsyncKnowledgeClient)
+    assert len(calls(KnowledgeClient)) > 25
+    assert all(inspect.getdoc(getattr(KnowledgeClient, name)) for name in calls(KnowledgeClient))
+
+
+@pytest.mark.slow
+def test_the_package_builds_with_its_types_and_few_needs(tmp_path: Path) -> None:
+    folder = Path(models.__file__).parents[1]
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", tmp_path, folder], check=True)
+    (wheel,) = tmp_path.iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (metadata,) = (archive.read(name).decode() for name in names if name.endswith("METADATA"))
+    assert {"knowledge_client/py.typed", "knowledge_client/langchain/vectorstore.py"} <= set(names)
+    assert all(name.startswith("knowledge_client") for name in names)
+    needs = message_from_string(metadata).get_all("Requires-Dist")
+    assert needs == ["httpx>=0.28", "pydantic>=2.10", "langchain-core>=1.0; extra == 'langchain'"]
+
+
+def test_the_package_needs_neither_the_service_nor_langchain() -> None:
+    code = """
+import sys, knowledge_client
+names = {module.partition(".")[0] for module in sys.modules}
+unwanted = names & {"app", "fastapi", "sqlalchemy", "langchain_core", "orjson", "numpy"}
+sys.exit(" ".join(unwanted) or 0)
+"""
+    folder = Path(models.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

@@ -1,0 +1,167 @@
+"""LangChain's own standard tests, and what they do not look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+
+pytest.importorskip("langchain_core", reason="langchain-core is not installed")
+pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore
+from langchain_tests.integration_tests import RetrieversIntegrationTests, VectorStoreIntegrationTests
+
+from knowledge_client import AsyncKnowledgeClient, InvalidInput, KnowledgeClient
+from knowledge_client.langchain import DocumentsRefused, KnowledgeRetriever, KnowledgeVectorStore
+from tests.client.callers import LOCAL
+from tests.client.running_service import RunningService
+
+
+@pytest.fixture
+def client(service: RunningService, token: str) -> Iterator[KnowledgeClient]:
+    with httpx.Client(**LOCAL) as http:
+        yield KnowledgeClient(service.url, token, http=http)
+
+
+@pytest.fixture
+async def async_client(service: RunningService, token: str) -> Any:
+    async with httpx.AsyncClient(**LOCAL) as http:
+        yield AsyncKnowledgeClient(service.url, token, http=http)
+
+
+@pytest.fixture
+def store(client: KnowledgeClient, async_client: AsyncKnowledgeClient) -> KnowledgeVectorStore:
+    return KnowledgeVectorStore(client, async_client)
+
+
+class TestKnowledgeVectorStore(VectorStoreIntegrationTests):
+    """All of the standard tests; none is left out."""
+
+    @pytest.fixture
+    def vectorstore(self, store: KnowledgeVectorStore) -> VectorStore:
+        """An empty store: the tenant is the test's own."""
+        return store
+
+
+class TestKnowledgeRetriever(RetrieversIntegrationTests):
+    """All of the standard tests; none is left out."""
+
+    params: ClassVar[dict[str, Any]] = {}
+
+    @pytest.fixture(autouse=True)
+    def knowledge(self, client: KnowledgeClient, async_client: AsyncKnowledgeClient) -> None:
+        """Four entries to find."""
+        client.create_entries([{"content": f"The harbour has berth number {n}."} for n in range(4)])
+        self.params.update(client=client, async_client=async_client)
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        """The retriever under test."""
+        return KnowledgeRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        """Both clients."""
+        return self.params
+
+    @property
+    def retriever_query_example(self) -> str:
+        """A query that finds all of them."""
+        return "harbour"
+
+
+def test_retrieved_documents_say_where_they_come_from(client: KnowledgeClient) -> None:
+    made = client.create_entry("The harbour opens at six.", title="Hours", metadata={"lang": "en"})
+    (document,) = KnowledgeRetriever(client=client, k=1).invoke("when does the harbour open")
+    assert document.page_content == made.content
+    assert document.metadata["lang"] == "en"
+    assert document.metadata["source"] == document.metadata["title"] == "Hours"
+    assert document.metadata["entry_id"] == str(made.id)
+    feedback = client.give_feedback(document.metadata["search_id"], made.id, relevant=True)
+    assert feedback.relevant
+
+
+def test_a_retriever_takes_options_of_a_search(client: KnowledgeClient) -> None:
+    client.create_entries([{"content": f"harbour {tag}", "tags": [tag]} for tag in ("a", "b")])
+    retriever = KnowledgeRetriever(client=client, options={"mode": "keyword", "tags": ["a"]})
+    assert [d.page_content for d in retriever.invoke("harbour")] == ["harbour a"]
+    assert [d.page_content for d in retriever.invoke("harbour", tags=["b"])] == ["harbour b"]
+    with pytest.raises(InvalidInput, match="colour"):
+        retriever.invoke("harbour", colour="blue")
+
+
+async def test_async_calls_work_in_a_thread_without_an_async_client(client: KnowledgeClient) -> None:
+    store = KnowledgeVectorStore(client)
+    assert await store.aadd_texts(["harbour"], ids=["1"]) == ["1"]
+    assert [d.id for d in await store.asimilarity_search("harbour")] == ["1"]
+    assert [d.id for d in await KnowledgeRetriever(client=client).ainvoke("harbour")] == ["1"]
+
+
+def test_blocking_calls_need_a_blocking_client(async_client: AsyncKnowledgeClient) -> None:
+    with pytest.raises(ValueError, match="async_client alone"):
+        KnowledgeVectorStore(async_client=async_client).similarity_search("harbour")
+
+
+@pytest.mark.slow
+def test_stores_with_different_tags_see_their_own(client: KnowledgeClient) -> None:
+    first = KnowledgeVectorStore.from_texts(["one"], client=client, tags=["first"])
+    second = KnowledgeVectorStore.from_texts(["two"], client=client, tags=["second"])
+    assert [d.page_content for d in first.similarity_search("number")] == ["one"]
+    assert [d.page_content for d in second.similarity_search("number")] == ["two"]
+
+
+def test_scores_are_cosines_and_metadata_filter(store: KnowledgeVectorStore) -> None:
+    store.add_texts(["harbour", "a ship"], [{"n": 1}, {"n": 2}], ids=["1", "2"])
+    (document, score), (_, other) = store.similarity_search_with_relevance_scores("harbour", k=2)
+    assert document == Document(page_content="harbour", metadata={"n": 1}, id="1")
+    assert 0.99 < score <= 1
+    assert 0 <= other < score
+    assert [d.id for d in store.similarity_search("harbour", filter={"n": 2})] == ["2"]
+
+
+@pytest.mark.slow
+def test_diversity_and_vectors_are_passed_on(store: KnowledgeVectorStore) -> None:
+    store.add_texts(["harbour at six", "harbour at six!", "a bicycle"], ids=["1", "2", "3"])
+    assert "3" in {d.id for d in store.max_marginal_relevance_search("harbour at six", 2, lambda_mult=0.0)}
+    assert "3" not in {
+        d.id for d in store.max_marginal_relevance_search("harbour at six", 2, lambda_mult=1.0)
+    }
+    with pytest.raises(InvalidInput, match="384"):
+        store.similarity_search_by_vector([1.0, 0.0])
+    assert store.similarity_search_by_vector([1.0] * 384, k=3) is not None
+
+
+@pytest.mark.slow
+def test_more_documents_than_a_page_are_found(store: KnowledgeVectorStore) -> None:
+    store.add_texts([f"berth {n}" for n in range(53)])
+    assert len({d.id for d in store.similarity_search("berth", k=52)}) == 52
+
+
+def test_refused_documents_are_named_and_the_others_stored(store: KnowledgeVectorStore) -> None:
+    with pytest.raises(DocumentsRefused, match="number 1") as refused:
+        store.add_texts(["kept", ""], ids=["1", "2"])
+    assert [r.index for r in refused.value.refused] == [1]
+    assert [d.id for d in store.get_by_ids(["1", "2"])] == ["1"]
+
+
+def test_lists_of_different_lengths_and_nameless_deletions_are_refused(store: KnowledgeVectorStore) -> None:
+    with pytest.raises(ValueError, match="ids: there are 1 for 2"):
+        store.add_texts(["a", "b"], ids=["1"])
+    with pytest.raises(ValueError, match="name the documents"):
+        store.delete()
+
+
+def test_entries_that_came_in_other_ways_have_ids_too(
+    store: KnowledgeVectorStore, client: KnowledgeClient
+) -> None:
+    made = client.create_entry("The harbour opens at six.")
+    (found,) = store.similarity_search("harbour")
+    assert found.id == str(made.id)
+    assert store.get_by_ids([str(made.id)])[0].page_content == made.content
+    assert store.delete([str(made.id)]) is True
+    assert store.similarity_search("harbour") == []

@@ -1,0 +1,41 @@
+"""The client's README: its code runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.client.running_service import RunningService
+
+README = Path(__file__).parents[2] / "clients" / "python" / "README.md"
+QUICK_START, LANGCHAIN = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def surroundings(
+    service: RunningService, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a reader would have: the service, a token, a handbook."""
+    (tmp_path / "handbook.md").write_text("# Harbour\n\nThe harbour master opens the harbour by radio.\n")
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("URL", service.url), ("TOKEN", token)):
+        monkeypatch.setenv(f"KNOWLEDGE_{name}", value)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def test_the_quick_start_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(QUICK_START, str(README), "exec"), {})  # noqa: S102
+    lines = capsys.readouterr().out.splitlines()
+    assert any("Harbour hours: Ships may enter" in line for line in lines)
+    assert any("handbook.md: " in line for line in lines)
+
+
+@pytest.mark.slow
+def test_the_langchain_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("langchain_core", reason="langchain-core is not installed")
+    names: dict[str, object] = {}
+    exec(compile(QUICK_START + LANGCHAIN, str(README), "exec"), names)  # noqa: S102
+    names["client"].close()  # type: ignore[attr-defined]
+    assert capsys.readouterr().out.splitlines()[-2:] == ["Harbour hours", "berths"]

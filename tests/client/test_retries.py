@@ -1,0 +1,241 @@
+"""When a call is sent again: the steps by themselves, without waiting, and both clients that carry them out."""
+
+from __future__ import annotations
+
+import io
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from knowledge_client import (
+    KnowledgeClient,
+    NotFound,
+    ProblemError,
+    RateLimited,
+    Retries,
+    ServiceUnavailable,
+    ServiceUnreachable,
+    Unauthenticated,
+    UnexpectedAnswer,
+    assets,
+    entries,
+    searches,
+)
+from knowledge_client.errors import read_retry_after
+from knowledge_client.exchange import Attempt, Exchange, Pause, perform
+from tests.client.callers import make_client
+from tests.client.scripted import ScriptedTransport, answer, refusal
+
+BROKEN = httpx.ReadError("broken")
+REFUSED = httpx.ConnectError("refused")
+ID = uuid4()
+FEEDBACK = {"search_id": str(ID), "entry_id": str(ID), "relevant": True, "at": "2026-01-15T09:30:00Z"}
+QUICK = Retries(attempts=3, first=0.001)
+
+
+def give_feedback() -> Exchange[Any]:
+    return searches.give_feedback(ID, ID, relevant=True)
+
+
+def walk(exchange: Exchange[Any], retries: Retries, *outcomes: Any) -> tuple[Any, list[float]]:
+    """Carry out a call on given outcomes without waiting: what came of it, and the pauses."""
+    left, pauses = list(outcomes), []
+    steps = perform(exchange, retries, renewable=False)
+    outcome = None
+    try:
+        while True:
+            match steps.send(outcome):
+                case Pause(seconds):
+                    pauses.append(seconds)
+                    outcome = None
+                case Attempt():
+                    outcome = left.pop(0)
+    except StopIteration as end:
+        assert not left
+        return end.value, pauses
+    except Exception as error:
+        assert not left
+        return error, pauses
+
+
+@pytest.mark.parametrize("outcome", [BROKEN, REFUSED, refusal(429), refusal(503), refusal(502)], ids=repr)
+def test_what_is_safe_to_repeat_is_repeated(outcome: Any) -> None:
+    result, pauses = walk(give_feedback(), Retries(), outcome, answer(200, FEEDBACK))
+    assert result.relevant is True
+    assert len(pauses) == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [(refusal(500), ProblemError), (refusal(404), NotFound), (refusal(401), Unauthenticated)],
+)
+def test_other_refusals_are_final(outcome: httpx.Response, kind: type[Exception]) -> None:
+    result, pauses = walk(give_feedback(), Retries(), outcome)
+    assert type(result) is kind
+    assert pauses == []
+
+
+UNREPEATABLE: list[Callable[[], Exchange[Any]]] = [
+    lambda: entries.change_entry(ID, if_version=1, tags=[]),
+    lambda: assets.retry_asset(ID),
+    lambda: searches.subscribe(ID, "https://example.com"),
+]
+
+
+@pytest.mark.parametrize("define", UNREPEATABLE)
+def test_what_may_have_been_done_is_not_done_twice(define: Callable[[], Exchange[Any]]) -> None:
+    assert isinstance(walk(define(), Retries(), BROKEN)[0], ServiceUnreachable)
+    assert isinstance(walk(define(), Retries(), refusal(503))[0], ServiceUnavailable)
+
+
+@pytest.mark.parametrize("define", UNREPEATABLE)
+@pytest.mark.parametrize("outcome", [REFUSED, refusal(429)], ids=["connect", "429"])
+def test_what_was_not_begun_is_repeated_whatever_it_is(
+    define: Callable[[], Exchange[Any]], outcome: Any
+) -> None:
+    assert len(walk(define(), Retries(attempts=2), outcome, refusal(404))[1]) == 1
+
+
+def test_a_stream_that_cannot_be_rewound_is_sent_once() -> None:
+    class Pipe(io.RawIOBase):
+        def seekable(self) -> bool:
+            return False
+
+    error, pauses = walk(assets.upload_asset(Pipe(), name="a.txt"), Retries(), BROKEN)  # type: ignore[arg-type]
+    assert isinstance(error, ServiceUnreachable)
+    assert error.__cause__ is BROKEN
+    assert pauses == []
+
+
+def test_pauses_double_up_to_the_longest_and_vary() -> None:
+    slow = Retries(attempts=6, first=1.0, longest=5.0, draw=lambda: 1.0)
+    assert walk(give_feedback(), slow, *[BROKEN] * 6)[1] == [1.0, 2.0, 4.0, 5.0, 5.0]
+    quick = Retries(attempts=6, first=1.0, longest=5.0, draw=lambda: 0.0)
+    assert walk(give_feedback(), quick, *[BROKEN] * 6)[1] == [0.5, 1.0, 2.0, 2.5, 2.5]
+
+
+def test_retry_after_is_waited_for_and_jitter_only_adds() -> None:
+    late = Retries(first=1.0, draw=lambda: 0.5)
+    result, pauses = walk(give_feedback(), late, refusal(429, retry_after="7"), answer(200, FEEDBACK))
+    assert result.relevant is True
+    assert pauses == [7.5]
+
+
+def test_a_retry_after_beyond_the_longest_pause_is_left_to_the_caller() -> None:
+    error, pauses = walk(give_feedback(), Retries(longest=30), refusal(429, retry_after="31"))
+    assert isinstance(error, RateLimited)
+    assert error.retry_after == 31
+    assert pauses == []
+
+
+def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
+    assert read_retry_after("2.5") == 2.5
+    in_a_minute = datetime.now(UTC) + timedelta(seconds=60)
+    assert 50 < (read_retry_after(format_datetime(in_a_minute, usegmt=True)) or 0) <= 60
+    assert read_retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert [read_retry_after(value) for value in (None, "soon", "nan", "inf")] == [None] * 4
+
+
+def test_a_repeated_deletion_that_finds_nothing_left_is_done() -> None:
+    assert walk(entries.delete_entry(ID), Retries(), BROKEN, refusal(404))[0] is None
+    assert isinstance(walk(entries.delete_entry(ID), Retries(), refusal(404))[0], NotFound)
+    refused_before = walk(entries.delete_entry(ID), Retries(), refusal(429), refusal(404))[0]
+    assert isinstance(refused_before, NotFound)
+
+
+def test_an_answer_of_somebody_else_is_named() -> None:
+    page = httpx.Response(200, text="<html>Log in</html>")
+    assert isinstance(walk(give_feedback(), Retries(), page)[0], UnexpectedAnswer)
+    gateway = httpx.Response(403, text="<html>No entry</html>")
+    error = walk(give_feedback(), Retries(), gateway)[0]
+    assert isinstance(error, ProblemError)
+    assert (error.status, error.detail) == (403, "<html>No entry</html>")
+
+
+def test_fields_that_this_client_does_not_know_are_kept() -> None:
+    result, _ = walk(give_feedback(), Retries(), answer(200, {**FEEDBACK, "weight": 2}))
+    assert result.model_extra == {"weight": 2}
+
+
+async def test_a_client_waits_and_sends_the_same_again(kind: str) -> None:
+    script = ScriptedTransport(refusal(503, retry_after="0"), BROKEN, answer(200, FEEDBACK))
+    call = make_client(kind, "http://service.test", "t", retries=QUICK, transport=script)
+    assert (await call("give_feedback", ID, ID, relevant=True)).relevant
+    await call.close()
+    assert script.asked == ["POST /knowledge/feedback"] * 3
+    assert len(set(script.bodies)) == 1
+
+
+async def test_an_upload_is_sent_whole_again(kind: str) -> None:
+    script = ScriptedTransport(refusal(503), refusal(404))
+    call = make_client(kind, "http://service.test", "t", retries=QUICK, transport=script)
+    with pytest.raises(NotFound):
+        await call("upload_asset", io.BytesIO(b"all of it"), name="a.txt", tags=["x", "y"])
+    await call.close()
+    assert all(b"all of it" in body and body.count(b'name="tags"') == 2 for body in script.bodies)
+
+
+async def test_a_token_is_asked_for_once_and_anew_after_401(kind: str) -> None:
+    given = iter(["first", "second"])
+    script = ScriptedTransport(
+        answer(200, FEEDBACK), refusal(401), answer(200, FEEDBACK), refusal(401), refusal(401)
+    )
+    call = make_client(kind, "http://service.test", lambda: next(given, "third"), transport=script)
+    for _ in range(2):
+        await call("give_feedback", ID, ID, relevant=True)
+    with pytest.raises(Unauthenticated):
+        await call("give_feedback", ID, ID, relevant=True)
+    await call.close()
+    assert script.tokens == ["first", "first", "second", "second", "third"]
+
+
+async def test_a_token_may_come_from_a_coroutine() -> None:
+    async def fetch_token() -> str:
+        return "fetched"
+
+    script = ScriptedTransport(answer(200, FEEDBACK))
+    call = make_client("async", "http://service.test", fetch_token, transport=script)
+    await call("give_feedback", ID, ID, relevant=True)
+    await call.close()
+    assert script.tokens == ["fetched"]
+
+
+async def test_an_absent_service_is_unreachable(kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    call = make_client(kind, f"http://127.0.0.1:{port}", "t", retries=QUICK)
+    with pytest.raises(ServiceUnreachable, match="ConnectError"):
+        await call("search", "harbour")
+    await call.close()
+
+
+async def test_a_large_bulk_is_sent_in_parts_that_the_service_takes(kind: str) -> None:
+    def results(count: int) -> httpx.Response:
+        return answer(200, {"results": [{"index": i, "id": None, "status": "failed"} for i in range(count)]})
+
+    script = ScriptedTransport(results(1000), results(1), results(8), results(1))
+    call = make_client(kind, "http://service.test", "t", transport=script)
+    many = await call("create_entries", ({"content": f"{n}"} for n in range(1001)))
+    long = await call("create_entries", [{"content": "x" * 2_000_000} for _ in range(9)])
+    await call.close()
+    assert [r.index for r in many] == list(range(1001))
+    assert [r.index for r in long] == list(range(9))
+    assert all(len(body) <= 17 * 1024 * 1024 for body in script.bodies)
+
+
+def test_a_lent_client_is_left_open_and_an_own_one_closed() -> None:
+    with httpx.Client(transport=ScriptedTransport()) as http:
+        with KnowledgeClient("http://service.test", "t", http=http):
+            pass
+        assert not http.is_closed
+    own = KnowledgeClient("http://service.test", "t")
+    with own:
+        pass
+    with pytest.raises(RuntimeError, match="closed"):
+        own.search("harbour")

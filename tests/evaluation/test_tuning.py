@@ -1,0 +1,104 @@
+"""What feedback says of other weights and fusions, for a tenant whose answers are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from app.composition import Services, build_services
+from app.db.session import Database
+from app.evaluation.progress import hide_progress
+from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
+from app.knowledge.query import SearchQuery, Weights
+from app.knowledge.tenants import Tenant
+from tests.db.cluster import MODEL, TestDatabase, connected
+from tests.knowledge.provider import FailingProvider
+
+UNIT = np.eye(16, dtype=np.float32)
+
+
+async def fill(services: Services, tenant: Tenant, provider: FailingProvider, queries: int) -> None:
+    """Queries whose right answer has the word, while the nearest vector is that of a wrong one."""
+    await services.tenants.change_settings(tenant.id, {"keep_query_text": True})
+    provider.default = UNIT[15]
+    for n in range(queries):
+        word = f"harbour{n:02}"
+        provider.vectors |= {word: UNIT[n], f"right {word}": UNIT[14], f"wrong {n}": UNIT[n]}
+        right, wrong = [
+            (await services.entries.create(tenant.id, {"content": content}))[0].id
+            for content in (f"right {word}", f"wrong {n}")
+        ]
+        found = await services.search.search(tenant.id, SearchQuery(query=word), subject="anna")
+        await services.journal.flush()
+        for entry, relevant in ((right, True), (wrong, False)):
+            await services.feedback.give(tenant.id, "anna", found.metadata.search_id, entry, relevant)
+
+
+async def test_the_better_choice_is_found_and_nothing_is_recorded(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
+) -> None:
+    await fill(services, tenant, failing_provider, 4)
+    counts = "select (select count(*) from searches) + (select sum(accesses) from access_counts)"
+    async with connected(superuser_dsn) as superuser:
+        before = await superuser.fetchval(counts)
+    tuning = await tune(services, "first", hide_progress)
+    await services.journal.flush()
+    async with connected(superuser_dsn) as superuser:
+        assert await superuser.fetchval(counts) == before
+    assert (tuning.tenant, tuning.queries, tuning.judgements) == ("first", 4, 8)
+    assert len(tuning.choices) == len(GRID), "the current one is one of them"
+    current, best = tuning.choices[:2]
+    assert (current.current, current.fusion, current.weights) == (True, "rrf", Weights())
+    assert current.ndcg == pytest.approx(0.6309, abs=1e-4), "the right answer is second"
+    assert best.ndcg == 1.0
+    assert best.weights.keyword >= 0.5
+    assert best.against_current is not None
+    assert best.against_current.low > 0
+    assert [c.ndcg for c in tuning.choices[1:]] == sorted((c.ndcg for c in tuning.choices[1:]), reverse=True)
+    assert "4 judged queries are few" in tuning.remark
+    assert rows_of(tuning)[0][0] == "rrf 0.7/0.3 (current)"
+
+
+async def test_without_feedback_the_command_says_what_is_missing(services: Services, tenant: Tenant) -> None:
+    with pytest.raises(NothingToTuneBy, match="switch keep_query_text on"):
+        await tune(services, "first", hide_progress)
+
+
+@pytest.fixture
+async def filled(fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[UUID]:
+    """A tenant with feedback in the database that the environment names."""
+    monkeypatch.setenv("DATABASE_URL", fresh_database.service_dsn)
+    monkeypatch.setenv("EMBEDDING_PROVIDER", MODEL.provider)
+    monkeypatch.setenv("EMBEDDING_DIMENSIONS", str(MODEL.dimensions))
+    monkeypatch.delenv("EMBEDDING_MODEL", raising=False)
+    database = Database(fresh_database.service_dsn, pool_size=2)
+    provider = FailingProvider(MODEL)
+    services = await build_services(database, provider)
+    tenant = await services.tenants.create("first", actor="test")
+    await fill(services, tenant, provider, 2)
+    yield tenant.id
+    await services.journal.close()
+    await database.close()
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_command_prints_a_table_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "--tenant", "first"]) == 0
+    shown = capsys.readouterr()
+    assert "rrf 0.7/0.3 (current)" in shown.out
+    assert "2 queries, 4 judged hits" in shown.err
+    assert main(["eval", "--tenant", "first", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["queries"], printed["choices"][0]["current"]) == (2, True)
+    assert "harbour" not in json.dumps(printed)
+
+
+def test_the_command_wants_either_folders_or_a_tenant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval"]) == 2
+    assert main(["eval", "somewhere", "--tenant", "first"]) == 2
+    assert "give either folders or a tenant" in capsys.readouterr().err

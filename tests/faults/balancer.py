@@ -1,0 +1,59 @@
+"""A load balancer of the simplest kind: each new connection goes to the next instance that says it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from tests.faults.proxy import FaultProxy, Target
+from tests.faults.service import is_ready
+
+POLL_SECONDS = 0.05
+
+
+class Balancer:
+    """Asks its instances again and again whether they are ready."""
+
+    def __init__(self, *ports: int) -> None:
+        self._ports = list(ports)
+        self._ready: list[int] = list(ports)
+        self._turn = 0
+
+    def add(self, port: int) -> None:
+        """Take an instance in; it gets connections once it is ready."""
+        self._ports.append(port)
+
+    def choose(self) -> Target:
+        """Where the next connection goes."""
+        self._turn += 1
+        return "127.0.0.1", self._ready[self._turn % len(self._ready)]
+
+    async def watch(self) -> None:
+        """Look after the instances until cancelled."""
+        # Each probe by a connection of its own: readiness must be told by those that can still be reached.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        async with httpx.AsyncClient(trust_env=False, timeout=1, limits=limits) as client:
+            while True:
+                ready = [port for port in self._ports if await is_ready(client, port)]
+                self._ready = ready or self._ready
+                await asyncio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def balance(*ports: int) -> AsyncIterator[tuple[Balancer, str]]:
+    """A balancer over these instances, and its address."""
+    balancer = Balancer(*ports)
+    proxy = FaultProxy(balancer.choose)
+    await proxy.listen()
+    watching = asyncio.create_task(balancer.watch())
+    try:
+        yield balancer, f"http://127.0.0.1:{proxy.port}"
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        await proxy.refuse()

@@ -1,0 +1,55 @@
+"""Services whose database and provider are reached through proxies that fail on demand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from app.bootstrap import SERVICE
+from app.db.models import register_model
+from app.embedded import EmbeddedAddress
+from app.embeddings.models import resolve_model
+from tests.db.cluster import PASSWORDS, TestDatabase, new_database
+from tests.embeddings.wire import WireServer, serve_wire
+from tests.faults.proxy import FaultProxy, proxy_to
+
+DIMENSIONS = 16
+OPENAI_MODEL = resolve_model("openai", "text-embedding-3-small", DIMENSIONS)
+
+
+@pytest.fixture
+def wire() -> Iterator[WireServer]:
+    """A server that speaks OpenAI's format, with good vectors unless its script says otherwise."""
+    with serve_wire(DIMENSIONS) as server:
+        yield server
+
+
+@pytest.fixture
+async def provider_proxy(wire: WireServer) -> AsyncIterator[FaultProxy]:
+    """What stands between the service and the provider."""
+    async with proxy_to(("127.0.0.1", int(wire.url.rpartition(":")[2]))) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def database_proxy(fresh_database: TestDatabase) -> AsyncIterator[FaultProxy]:
+    """What stands between the service and Postgres."""
+    async with proxy_to(Path(fresh_database.address.socket_dir) / ".s.PGSQL.5432") as proxy:
+        yield proxy
+
+
+def dsn_through(proxy: FaultProxy, name: str) -> str:
+    """The address of a database behind a proxy, as the service's role."""
+    password = quote(PASSWORDS[SERVICE])
+    return f"postgresql://{SERVICE}:{password}@127.0.0.1:{proxy.port}/{name}?sslmode=disable"
+
+
+@pytest.fixture(scope="session")
+async def openai_database(cluster: EmbeddedAddress, template: str) -> AsyncIterator[TestDatabase]:
+    """A database with a model of OpenAI's."""
+    async with new_database(cluster, template=template) as made:
+        await register_model(made.admin_dsn, OPENAI_MODEL)
+        yield made

@@ -1,0 +1,284 @@
+"""A database that is away, slow, full or hard to reach: callers hear what is wrong, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from asgi_lifespan import LifespanManager
+
+from app.auth.principal import Role
+from app.auth.tokens import TokenVerifier
+from app.composition import build_services
+from app.db.session import Database
+from app.embeddings.mock import MockProvider
+from app.main import create_app
+from app.settings import IngestionSettings, Settings
+from tests.api.callers import SECRET, Caller, make_token, open_client
+from tests.api.expectations import expect_problem
+from tests.db.cluster import MODEL, TestDatabase, connected
+from tests.faults.conftest import dsn_through
+from tests.faults.proxy import FaultProxy
+
+POOL = 3
+LIMIT = 1.5
+"""Seconds that statements, connecting and waiting for a connection may take here."""
+
+CONNECTIONS = """
+select count(*) from pg_stat_activity where datname = current_database() and usename = 'kb_service'"""
+
+TERMINATE = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1"
+
+AWAY = "the database is not reachable at the moment"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The application over a database behind a proxy, with one caller and one entry."""
+
+    caller: Caller
+    database: Database
+    proxy: FaultProxy
+    made: TestDatabase
+
+    async def write(self, number: int) -> httpx.Response:
+        return await self.caller.post(
+            "/knowledge/entries/bulk", {"entries": [{"content": f"Berth {number}"}]}
+        )
+
+    async def look(self) -> httpx.Response:
+        return await self.caller.post("/knowledge/search", {"query": "harbour", "mode": "keyword"})
+
+    async def expect_refusal(self, answer: httpx.Response, reason: str) -> None:
+        assert expect_problem(answer, 503)["detail"] == reason
+        assert int(answer.headers["retry-after"]) >= 1
+
+    async def expect_service(self) -> None:
+        """Everything works, at the first try, and no connection is held or beside the pool."""
+        for answer in await asyncio.gather(*(self.look() for _ in range(POOL))):
+            assert answer.status_code == 200, answer.text
+            assert len(answer.json()["results"]) == 1
+        assert (await self.write(0)).status_code == 200
+        assert (await self.caller.http.get("/readyz")).status_code == 200
+        await self.expect_no_leak()
+
+    async def expect_no_leak(self) -> None:
+        async with asyncio.timeout(10), connected(self.made.superuser_dsn) as superuser:
+            # What was thrown away is gone once the server has noticed, and records of searches are still written.
+            while self._taken() or await superuser.fetchval(CONNECTIONS) > POOL:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    def _taken(self) -> int:
+        return self.database.engine.pool.checkedout()  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.fixture
+async def scene(fresh_database: TestDatabase, database_proxy: FaultProxy) -> AsyncIterator[Scene]:
+    database = Database(
+        dsn_through(database_proxy, fresh_database.name),
+        pool_size=POOL,
+        pool_timeout=LIMIT,
+        connect_timeout=LIMIT,
+        statement_timeout=LIMIT,
+    )
+    services = await build_services(database, MockProvider(MODEL))
+    tenant = await services.tenants.create("faults", actor="test")
+    app = create_app(
+        Settings(ingestion=IngestionSettings(worker=False)), services, TokenVerifier(secret=SECRET)
+    )
+    async with LifespanManager(app), open_client(app) as http:
+        caller = Caller(http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
+        await caller.add("The harbour opens at six")
+        await services.journal.flush()
+        scene = Scene(caller, database, database_proxy, fresh_database)
+        await scene.expect_service()
+        yield scene
+        database_proxy.fault = "none"
+        await services.journal.close()
+    await database.close()
+
+
+async def test_a_server_that_is_gone_is_a_503_until_it_is_back(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="app.db"):
+        await scene.proxy.refuse()
+        for number in range(5):
+            await scene.expect_refusal(await scene.look(), AWAY)
+            await scene.expect_refusal(await scene.write(number), AWAY)
+        expect_problem(await scene.caller.http.get("/readyz"), 503)
+        assert (await scene.caller.http.get("/healthz")).status_code == 200
+        await scene.proxy.listen()
+        await scene.expect_service()
+    lines = [record for record in caplog.records if record.name == "app.db"]
+    assert [line.getMessage() for line in lines] == ["the database is away", "the database is back"]
+    assert all(line.exc_info is None for line in lines)
+
+
+async def test_connections_that_died_while_idle_are_replaced_unnoticed(scene: Scene) -> None:
+    for _ in range(3):
+        await asyncio.gather(*(scene.look() for _ in range(POOL)))
+        scene.proxy.reset_connections()
+        await asyncio.sleep(0.05)
+        await scene.expect_service()
+
+
+async def test_a_connection_that_dies_under_a_statement_is_a_503_once(scene: Scene) -> None:
+    async with connected(scene.made.superuser_dsn) as superuser, superuser.transaction():
+        await superuser.execute("lock table entries in access exclusive mode")
+        asking = asyncio.create_task(scene.look())
+        await asyncio.sleep(0.3)
+        assert not asking.done()
+        scene.proxy.reset_connections()
+        await scene.expect_refusal(await asking, AWAY)
+    await scene.expect_service()
+
+
+async def test_a_server_that_falls_silent_is_given_up(scene: Scene) -> None:
+    scene.proxy.fault = "black hole"
+    async with asyncio.timeout(20):
+        # More than there are connections: some fail for want of an answer, the others of a connection.
+        answers = await asyncio.gather(*(scene.look() for _ in range(2 * POOL)))
+        for answer in answers:
+            expect_problem(answer, 503)
+            assert "retry-after" in answer.headers
+        expect_problem(await scene.caller.http.get("/readyz"), 503)
+    scene.proxy.fault = "none"
+    await scene.expect_service()
+
+
+async def test_a_slow_network_only_takes_longer(scene: Scene) -> None:
+    scene.proxy.delay = 0.02
+    scene.proxy.fault = "delay"
+    assert (await scene.look()).status_code == 200
+    assert (await scene.write(1)).status_code == 200
+    scene.proxy.fault = "none"
+    await scene.expect_service()
+
+
+async def test_a_lock_that_others_hold_is_a_503_that_says_so(scene: Scene) -> None:
+    async with connected(scene.made.superuser_dsn) as superuser, superuser.transaction():
+        await superuser.execute("lock table entries in access exclusive mode")
+        await scene.expect_refusal(await scene.look(), "the database took too long over this")
+        await scene.expect_no_leak()
+    await scene.expect_service()
+
+
+async def test_an_exhausted_pool_is_a_503_that_says_so(scene: Scene) -> None:
+    assert scene.caller.tenant_id is not None
+    async with (
+        scene.database.tenant_session(scene.caller.tenant_id),
+        scene.database.tenant_session(scene.caller.tenant_id),
+        scene.database.tenant_session(scene.caller.tenant_id),
+    ):
+        await scene.expect_refusal(await scene.look(), "every database connection is in use at the moment")
+    await scene.expect_service()
+
+
+async def test_a_server_without_connections_to_spare_is_a_503_that_says_so(scene: Scene) -> None:
+    async with connected(scene.made.superuser_dsn) as superuser:
+        await superuser.execute("alter role kb_service connection limit 0")
+        try:
+            scene.proxy.reset_connections()
+            await asyncio.sleep(0.05)
+            await scene.expect_refusal(
+                await scene.look(), "the database takes no more connections at the moment"
+            )
+        finally:
+            await superuser.execute("alter role kb_service connection limit -1")
+    await scene.expect_service()
+
+
+async def test_a_database_that_takes_no_changes_is_still_searched(scene: Scene) -> None:
+    async with connected(scene.made.superuser_dsn) as superuser:
+        await superuser.execute(f"alter database {scene.made.name} set default_transaction_read_only = on")
+        scene.proxy.reset_connections()
+        await asyncio.sleep(0.05)
+        await scene.expect_refusal(await scene.write(1), "the database takes no changes at the moment")
+        assert (await scene.look()).status_code == 200
+        await superuser.execute(f"alter database {scene.made.name} reset default_transaction_read_only")
+    scene.proxy.reset_connections()
+    await asyncio.sleep(0.05)
+    await scene.expect_service()
+
+
+async def test_a_password_that_was_changed_is_a_503(scene: Scene) -> None:
+    async with connected(scene.made.superuser_dsn) as superuser:
+        await superuser.execute("alter role kb_service nologin")
+        try:
+            scene.proxy.reset_connections()
+            await asyncio.sleep(0.05)
+            await scene.expect_refusal(await scene.look(), AWAY)
+        finally:
+            await superuser.execute("alter role kb_service login")
+    await scene.expect_service()
+
+
+async def test_a_database_without_the_newest_migration_is_not_ready(scene: Scene) -> None:
+    async with connected(scene.made.superuser_dsn) as superuser:
+        needed = await superuser.fetchval("select version_num from alembic_version")
+        for revision, status in (("0001", 503), ("9999", 200), (needed, 200)):
+            await superuser.execute("update alembic_version set version_num = $1", revision)
+            answer = await scene.caller.http.get("/readyz")
+            assert answer.status_code == status, revision
+            if status == 503:
+                assert "knowledge migrate" in expect_problem(answer, 503)["detail"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 96 MB."""
+    if not (sys.platform == "linux" and os.geteuid() == 0):
+        pytest.skip("only root can mount a small file system")
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("this machine does not let file systems be mounted")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+async def test_a_full_disk_is_a_503_that_says_so_and_searches_go_on(scene: Scene, small_disk: Path) -> None:
+    space = small_disk / "space"
+    space.mkdir()
+    owner = os.stat(scene.made.address.socket_dir)
+    os.chown(space, owner.st_uid, owner.st_gid)
+    async with connected(scene.made.address.dsn(database="postgres")) as superuser:
+        await superuser.execute(f"create tablespace small location '{space}'")
+        scene.proxy.reset_connections()
+        await superuser.execute(TERMINATE, scene.made.name)
+        await superuser.execute(f"alter database {scene.made.name} set tablespace small")
+        try:
+            await scene.expect_service()
+            filler = small_disk / "filler"
+            with contextlib.suppress(OSError), filler.open("wb") as file:
+                while True:
+                    file.write(b"\0" * 65_536)
+                    file.flush()
+            text = " ".join(str(number) for number in range(2000))
+            bodies = [{"entries": [{"content": f"{n} {i} {text}"} for i in range(50)]} for n in range(3)]
+            answers = [await scene.caller.post("/knowledge/entries/bulk", body) for body in bodies]
+            await scene.expect_refusal(answers[-1], "the database has no room left")
+            assert (await scene.look()).status_code == 200
+            filler.unlink()
+            assert (await scene.caller.post("/knowledge/entries/bulk", bodies[-1])).status_code == 200
+            await scene.expect_service()
+        finally:
+            scene.proxy.reset_connections()
+            await superuser.execute(TERMINATE, scene.made.name)
+            await superuser.execute(f"alter database {scene.made.name} set tablespace pg_default")
+            await superuser.execute("drop tablespace small")

@@ -1,0 +1,215 @@
+"""A provider that is slow, fails, talks nonsense or is gone: searches are answered by their words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from itertools import count
+
+import pytest
+
+from app.composition import Services, build_services
+from app.db.session import Database
+from app.embeddings.cache import QueryCache
+from app.embeddings.circuit import Circuit, CircuitState
+from app.embeddings.openai import OpenAIProvider
+from app.embeddings.resilient import CallBudget, ResiliencePolicy, ResilientProvider
+from app.knowledge.query import SearchQuery
+from app.knowledge.results import SearchResult
+from app.knowledge.tenants import Tenant
+from tests.db.cluster import TestDatabase
+from tests.embeddings.fakes import FakeClock
+from tests.embeddings.wire import Reply, WireServer, encode_rows
+from tests.faults.conftest import DIMENSIONS, OPENAI_MODEL
+from tests.faults.proxy import Fault, FaultProxy
+
+KEY = "sk-of-the-tests"
+BUDGET = 0.3
+HANG = 10.0
+"""Seconds after which a search that should long have been given up fails its test."""
+
+POLICY = ResiliencePolicy(
+    query=CallBudget(timeout=BUDGET, first_delay=0.01),
+    documents=CallBudget(timeout=5.0, first_delay=0.01),
+    failure_threshold=3,
+    cool_down=30.0,
+)
+ROW = [1.0] * DIMENSIONS
+
+
+def answer_with(*rows: object) -> Reply:
+    return Reply(body=lambda request: encode_rows(request, list(rows)))  # type: ignore[arg-type]
+
+
+ANSWERS: dict[str, Reply] = {
+    "too few dimensions": answer_with(ROW[1:]),
+    "too many dimensions": answer_with([*ROW, 1.0]),
+    "not a number": answer_with([None, *ROW[1:]]),
+    "a word": answer_with(["nan", *ROW[1:]]),
+    "infinite": Reply(
+        body=b'{"data": [{"index": 0, "embedding": [1e999' + b", 1.0" * (DIMENSIONS - 1) + b"]}]}"
+    ),
+    "without length": answer_with([0.0] * DIMENSIONS),
+    "two for one": answer_with(ROW, ROW),
+    "none for one": answer_with(),
+    "a list": Reply(body=b"[]"),
+    "other JSON": Reply(body=b'{"data": {"embedding": 1}}'),
+    "a page": Reply(body=b"<html><h1>Welcome</h1></html>", headers={"Content-Type": "text/html"}),
+    "nothing": Reply(body=b""),
+    "half an answer": Reply(body=json.dumps({"data": [{"index": 0, "embedding": ROW}]}).encode()[:40]),
+    "rate limited": Reply(429, headers={"Retry-After": "60"}),
+    "rate limited without a time": Reply(429),
+    "server error": Reply(500, b"<html>Internal error</html>"),
+    "gateway error": Reply(502, b"<html>Bad gateway</html>"),
+    "moved": Reply(301, headers={"Location": "http://127.0.0.1:9/"}),
+    "key rejected": Reply(401),
+    "text refused": Reply(400),
+    "silent": Reply(silent=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Services whose provider is behind a proxy, and one tenant with one entry that has its vector."""
+
+    services: Services
+    tenant: Tenant
+    circuit: Circuit
+    clock: FakeClock
+
+    async def search(self, text: str, mode: str = "hybrid") -> SearchResult:
+        async with asyncio.timeout(HANG):
+            return await self.services.search.search(self.tenant.id, SearchQuery(query=text, mode=mode))  # type: ignore[arg-type]
+
+    def state(self) -> CircuitState:
+        return self.circuit.state
+
+
+@pytest.fixture
+async def scene(
+    openai_database: TestDatabase, provider_proxy: FaultProxy, request: pytest.FixtureRequest
+) -> AsyncIterator[Scene]:
+    clock = FakeClock()
+    raw = OpenAIProvider(OPENAI_MODEL, api_key=KEY, base_url=f"http://127.0.0.1:{provider_proxy.port}/v1")
+    policy = getattr(request, "param", POLICY)
+    resilient = ResilientProvider(raw, policy, clock=clock, sleep=clock.sleep)
+    # One connection: a search that kept it while its provider works would keep all others from theirs.
+    database = Database(openai_database.service_dsn, pool_size=1)
+    services = await build_services(database, QueryCache(resilient))
+    tenant = await services.tenants.create(f"faults-{next(NUMBERS)}", actor="test")
+    entry, _ = await services.entries.create(tenant.id, {"content": "The harbour opens at six"})
+    assert entry.embedding_status == "ready"
+    yield Scene(services, tenant, resilient.query_circuit, clock)
+    await services.journal.close()
+    await resilient.close()
+    await database.close()
+
+
+NUMBERS = count(1)
+
+
+def assert_answered_by_words(found: SearchResult) -> None:
+    assert [hit.content for hit in found.results] == ["The harbour opens at six"]
+    assert found.metadata.fallback_mode
+    assert found.metadata.degraded == ["embedding_unavailable"]
+    assert found.metadata.search_modes_used == ["keyword"]
+    assert found.results[0].similarity is None
+
+
+async def test_a_provider_that_works_is_used(scene: Scene) -> None:
+    found = await scene.search("harbour")
+    assert not found.metadata.fallback_mode
+    assert found.metadata.degraded == []
+    assert found.metadata.search_modes_used == ["semantic", "keyword"]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_an_answer_that_is_no_embedding_leaves_the_words(
+    scene: Scene, wire: WireServer, answer: str
+) -> None:
+    wire.script = [ANSWERS[answer]] * 20
+    assert_answered_by_words(await scene.search("harbour"))
+    assert_answered_by_words(await scene.search("the harbour", mode="semantic"))
+    wire.script.clear()
+    if answer == "silent":
+        wire.stopping.set()
+    assert not (await scene.search("harbour opens")).metadata.fallback_mode
+
+
+@pytest.mark.parametrize("fault", ["delay", "reset", "black hole"])
+async def test_a_connection_that_fails_leaves_the_words(
+    scene: Scene, provider_proxy: FaultProxy, fault: Fault
+) -> None:
+    provider_proxy.delay = HANG
+    provider_proxy.fault = fault
+    assert_answered_by_words(await scene.search("harbour"))
+    assert_answered_by_words(await scene.search("the harbour", mode="semantic"))
+    provider_proxy.fault = "none"
+    assert not (await scene.search("harbour opens")).metadata.fallback_mode
+
+
+async def test_a_provider_that_is_gone_leaves_the_words_until_it_is_back(
+    scene: Scene, provider_proxy: FaultProxy
+) -> None:
+    await provider_proxy.refuse()
+    assert_answered_by_words(await scene.search("harbour"))
+    await provider_proxy.listen()
+    assert not (await scene.search("the harbour")).metadata.fallback_mode
+
+
+async def test_the_circuit_spares_a_provider_that_is_down_and_closes_when_it_is_back(
+    scene: Scene, wire: WireServer
+) -> None:
+    wire.script = [Reply(503)] * 100
+    for number in range(POLICY.failure_threshold):
+        assert_answered_by_words(await scene.search(f"harbour {number}"))
+    assert scene.state() == "open"
+    asked = len(wire.requests)
+    for number in range(20):
+        assert_answered_by_words(await scene.search(f"the harbour {number}"))
+    assert len(wire.requests) == asked
+    # One probe after the pause: it fails, and the pause begins anew.
+    scene.clock.advance(POLICY.cool_down)
+    assert_answered_by_words(await scene.search("harbour probe"))
+    assert_answered_by_words(await scene.search("harbour again"))
+    assert len(wire.requests) == asked + 1
+    wire.script.clear()
+    scene.clock.advance(POLICY.cool_down)
+    assert not (await scene.search("harbour returns")).metadata.fallback_mode
+    assert scene.state() == "closed"
+
+
+@pytest.mark.parametrize("scene", [ResiliencePolicy(query=CallBudget(60.0, 0.01))], indirect=True)
+async def test_searches_by_words_do_not_wait_for_a_provider(
+    scene: Scene, provider_proxy: FaultProxy, wire: WireServer
+) -> None:
+    provider_proxy.fault = "black hole"
+    waiting = [asyncio.create_task(scene.search(f"harbour {number}")) for number in range(8)]
+    while provider_proxy.open < 8:  # noqa: ASYNC110 (the proxy has no event for it)
+        await asyncio.sleep(0.01)
+    asked = len(wire.requests)
+    for _ in range(30):
+        found = await scene.search("harbour", mode="keyword")
+        assert [hit.content for hit in found.results] == ["The harbour opens at six"]
+        assert found.metadata.degraded == []
+    # All that was asked meanwhile had to be done on the one connection, beside eight searches under way.
+    assert not any(task.done() for task in waiting)
+    assert len(wire.requests) == asked
+    provider_proxy.fault = "none"
+    assert not any(found.metadata.fallback_mode for found in await asyncio.gather(*waiting))
+
+
+async def test_an_entry_written_while_the_provider_is_down_gets_its_vector_later(
+    scene: Scene, wire: WireServer
+) -> None:
+    wire.script = [Reply(500)] * 100
+    entry, _ = await scene.services.entries.create(scene.tenant.id, {"content": "The lighthouse is red"})
+    assert entry.embedding_status == "pending"
+    assert [hit.id for hit in (await scene.search("lighthouse", mode="keyword")).results] == [entry.id]
+    wire.script.clear()
+    assert await scene.services.embedder.embed_all(scene.tenant.id)
+    assert (await scene.services.entries.get(scene.tenant.id, entry.id)).embedding_status == "ready"
+    found = await scene.search("The lighthouse is red", mode="semantic")
+    assert found.results[0].id == entry.id

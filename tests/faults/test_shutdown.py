@@ -1,0 +1,138 @@
+"""Instances that are stopped and replaced while callers are at work: nobody notices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from app.composition import Services
+from tests.api.callers import Caller, make_token
+from tests.faults.balancer import balance
+from tests.faults.service import ServedProcess, served, settings_for
+
+CALLERS = 6
+DRAIN_SECONDS = 1.0
+
+
+class Callers:
+    """Callers who write and search one after the other, over connections that they keep; whatever fails is kept."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._numbers = count(1)
+        self.answered = 0
+        self.failures: list[str] = []
+        self.running = True
+
+    async def call(self) -> None:
+        async with httpx.AsyncClient(base_url=self._url, trust_env=False, timeout=30) as http:
+            while self.running:
+                number = next(self._numbers)
+                path, body = (
+                    ("/knowledge/entries/bulk", {"entries": [{"content": f"Berth {number}"}]})
+                    if number % 2
+                    else ("/knowledge/search", {"query": "harbour berth"})
+                )
+                try:
+                    answer = await http.post(path, json=body, headers=self._headers)
+                except httpx.HTTPError as error:
+                    self.failures.append(f"{path}: {error!r}")
+                else:
+                    self.answered += 1
+                    if answer.status_code != 200:
+                        self.failures.append(f"{path}: {answer.status_code} {answer.text}")
+
+    async def wait_for_more(self, number: int = 20) -> None:
+        wanted = self.answered + number
+        while self.answered < wanted and not self.failures:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def finish_slowly(service: ServedProcess, caller: Caller, begun: asyncio.Event) -> httpx.Response:
+    """A search whose body takes longer to come than the service drains."""
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"query": "harb'
+        begun.set()
+        await asyncio.sleep(DRAIN_SECONDS + 1)
+        yield b'our", "mode": "keyword"}'
+
+    return await caller.post(
+        f"{service.url}/knowledge/search", content=body(), headers={"Content-Type": "application/json"}
+    )
+
+
+async def stop_at_work(service: ServedProcess, token: str) -> None:
+    """End an instance; what it does on the way is what callers and balancers count on."""
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
+        caller = Caller(http, None, token)
+        begun = asyncio.Event()
+        slow = asyncio.create_task(finish_slowly(service, caller, begun))
+        await begun.wait()
+        await asyncio.sleep(0.1)
+        service.process.send_signal(signal.SIGTERM)
+        while (answer := await http.get(f"{service.url}/readyz")).status_code == 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert answer.json()["detail"] == "the service is shutting down"
+        served_yet = await caller.post(f"{service.url}/knowledge/search", {"query": "harbour"})
+        assert served_yet.status_code == 200
+        assert served_yet.headers["connection"] == "close"
+        assert (await slow).status_code == 200
+    assert await service.process.wait() == 0
+
+
+async def test_an_instance_that_is_told_to_stop_says_so_serves_on_and_finishes(
+    service_dsn: str, services: Services, tmp_path: Path
+) -> None:
+    tenant = await services.tenants.create("stopped", actor="test")
+    settings = settings_for(service_dsn, KB_DRAIN_SECONDS=str(DRAIN_SECONDS))
+    async with served(settings, tmp_path) as service:
+        await stop_at_work(service, make_token(tenant.id, Role.CREATOR))
+    expect_good_order(service)
+
+
+def expect_good_order(service: ServedProcess) -> None:
+    lines = [json.loads(line) for line in service.read_output().splitlines()]
+    assert [line for line in lines if line["level"] in ("error", "critical")] == []
+    assert "draining" in [line["message"] for line in lines]
+
+
+@pytest.mark.slow
+async def test_a_rolling_restart_fails_no_request(
+    service_dsn: str, services: Services, tmp_path: Path
+) -> None:
+    tenant = await services.tenants.create("served", actor="test")
+    await services.entries.create(tenant.id, {"content": "The harbour opens at six"})
+    token = make_token(tenant.id, Role.CREATOR)
+    settings = settings_for(service_dsn, KB_DRAIN_SECONDS=str(DRAIN_SECONDS))
+    async with (
+        served(settings, tmp_path) as first,
+        served(settings, tmp_path) as second,
+        balance(first.port, second.port) as (balancer, url),
+    ):
+        callers = Callers(url, token)
+        running = [asyncio.create_task(callers.call()) for _ in range(CALLERS)]
+        await callers.wait_for_more()
+        await stop_at_work(first, token)
+        async with served(settings, tmp_path) as third:
+            balancer.add(third.port)
+            await callers.wait_for_more()
+            await asyncio.sleep(0.2)
+            await stop_at_work(second, token)
+            await callers.wait_for_more()
+            callers.running = False
+            await asyncio.gather(*running)
+            assert await third.terminate() == 0
+    assert callers.failures == []
+    assert callers.answered > 100
+    for service in (first, second, third):
+        expect_good_order(service)

@@ -1,0 +1,75 @@
+"""Loaded by schemathesis: what a schema cannot say, and the proof that no tenant's words reach another.
+
+Names the refusals of requests that the OpenAPI document allows, each by the exact text: everything else that is
+valid must be accepted, and everything that is not must be refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import schemathesis
+from schemathesis.core.failures import AcceptedNegativeData, Failure
+from schemathesis.openapi.checks import RejectedPositiveData
+
+# Of what is stored, and of what JSON Schema has no word for.
+LAWFUL_REFUSALS = (
+    r"there is no entry with this id",
+    r"there is no asset with this id",
+    r"must be the next_cursor of an earlier answer",
+    r"must (be|have) \d+ .* characters, no NUL and no lone surrogates",
+    r"must not contain (NUL|lone)",
+    r"must be finite numbers, not all zero",
+    r"must have the .* dimension",
+    r"semantic and keyword must sum to 1",
+    r"is not registered; the operator runs: knowledge model add",
+    r"this service serves no other model",
+    r"the file is empty",
+    r"cannot be saved: it continues one search",
+    r"must be between 1 and \d+ in this tenant",
+    r"must be whsec_ and 24 to 64 bytes in base64",
+    r"must be a hit of that search",
+    r"^must (be an http:// or https:// address|lead to a public address|have a port from 1 to 65535)$",
+    r"^must have (no user name, password or fragment|at most \d+ printable characters and no blanks)$",
+    r"must be at most \d+, which the platform allows this tenant",
+    r"^Input should be a valid integer$",  # 35.0 is an integer to JSON Schema
+    r"must be a JSON object",
+    r"must be one or more of pm, dev, qa, all",
+)
+CANARIES = {name: os.environ.get(f"FUZZ_CANARY_{name.upper()}", "") for name in ("first", "second")}
+
+
+NARROWING = ("limits", "default_limit", "max_limit")
+"""Settings that would have the rest of the run refused."""
+
+
+@schemathesis.hook
+def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
+    """Keep a tenant's settings such that it may go on."""
+    valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if valid and case.operation.path == "/admin/settings" and isinstance(case.body, dict):
+        case.body = {name: value for name, value in case.body.items() if name not in NARROWING}
+
+
+@schemathesis.hook
+def filter_failure(_context: Any, failure: Failure, case: Any, response: Any) -> bool:
+    """Whether a failure is one."""
+    if isinstance(failure, RejectedPositiveData) and response.status_code == 422:
+        problems = response.json()["errors"]
+        return not all(any(re.search(rule, p["message"]) for rule in LAWFUL_REFUSALS) for p in problems)
+    if isinstance(failure, AcceptedNegativeData) and case.operation.path.endswith(("/bulk", "/batch")):
+        # Each entry or search is judged by itself, inside the answer.
+        return all(result["status"] not in ("failed", 422) for result in response.json()["results"])
+    # A form's fields have no types: whatever is sent is text.
+    return not (isinstance(failure, AcceptedNegativeData) and case.media_type == "multipart/form-data")
+
+
+@schemathesis.check
+def foreign_words(_context: Any, response: Any, case: Any) -> None:
+    """Fail when an answer holds a word that only another tenant's entries have."""
+    sender = next((name for name in CANARIES if case.auth_identity == name), None)
+    for name, word in CANARIES.items():
+        if word and sender is not None and name != sender and word in response.text:
+            raise AssertionError(f"{sender} was shown what belongs to {name}")

@@ -1,0 +1,62 @@
+"""Requests made from the OpenAPI document, valid and not, by two tenants and a platform administrator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from app.auth.principal import Role
+from tests.api.callers import Caller, make_token
+from tests.hostile.fuzzer import FuzzResult, fuzz
+
+CANARIES = {"first": "albatrossfeather", "second": "basaltcolumn"}
+
+
+@pytest.fixture
+async def tokens(admin: Caller, stranger: Caller) -> Mapping[str, str]:
+    """The tokens of two tenants, each with entries that hold its word, and of a platform administrator."""
+    for caller, word in ((admin, CANARIES["first"]), (stranger, CANARIES["second"])):
+        for number in range(3):
+            await caller.add(
+                f"{word} number {number}",
+                title=word,
+                tags=[word, "shared"],
+                external_id=f"{word[:3]}-{number}",
+            )
+    platform = make_token(None, Role.PLATFORM_ADMIN, subject="paula")
+    return {"first": admin.token, "second": stranger.token, "platform": platform}
+
+
+def expect_no_finding(result: FuzzResult, *, at_least: int) -> None:
+    """Fail with the report of the run when it found something, or did next to nothing."""
+    assert not result.findings, result.report
+    assert result.requests >= at_least, result.report
+
+
+async def test_requests_made_from_the_description_find_nothing(
+    tmp_path: Path, address: str, tokens: Mapping[str, str]
+) -> None:
+    options = ("--phases", "examples,fuzzing", "--max-examples", "2", "--exclude-tag", "tenants")
+    result = await fuzz(tmp_path, address, tokens, *options, sender="first", canaries=CANARIES)
+    expect_no_finding(result, at_least=100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sender", ["first", "second"])
+async def test_thousands_of_requests_by_each_tenant_find_nothing(
+    tmp_path: Path, address: str, tokens: Mapping[str, str], sender: str
+) -> None:
+    options = ("--max-examples", "100", "--exclude-tag", "tenants")
+    result = await fuzz(tmp_path, address, tokens, *options, sender=sender, canaries=CANARIES)
+    expect_no_finding(result, at_least=4000)
+
+
+@pytest.mark.slow
+async def test_requests_of_a_platform_administrator_find_nothing(
+    tmp_path: Path, address: str, tokens: Mapping[str, str]
+) -> None:
+    options = ("--max-examples", "50", "--include-tag", "tenants")
+    result = await fuzz(tmp_path, address, tokens, *options, sender="platform")
+    expect_no_finding(result, at_least=100)

@@ -1,0 +1,188 @@
+"""Forged tokens against the whole service, and against verifiers from which one check was taken away."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import pytest
+from asgi_lifespan import LifespanManager
+
+from app.auth import claims, keys, tokens
+from app.auth.jwks import JwksCache
+from app.auth.keys import find_key, parse_key_set
+from app.auth.tokens import TokenVerifier
+from app.composition import Services
+from app.knowledge.tenants import Tenant
+from app.main import create_app
+from app.settings import Settings
+from tests.api.callers import SECRET, Caller, open_client
+from tests.api.expectations import expect_problem
+from tests.auth.forgery import NOW, TENANT, forge, forge_asymmetric
+from tests.auth.issuer import Issuer
+from tests.hostile.tokens import (
+    AUDIENCE,
+    ISSUER,
+    PUBLISHED,
+    RSA,
+    forge_issued,
+    forge_shared,
+    make_good_claims,
+)
+
+KEY = SECRET.encode()
+PATHS = ("/knowledge/entries", "/admin/tenants", "/admin/stats")
+
+
+async def expect_all_refused(client: httpx.AsyncClient, tenant: Tenant, forged: dict[str, str]) -> None:
+    """Fail unless each token is answered 401 with a problem that says nothing of it."""
+    for name, token in forged.items():
+        for path in PATHS:
+            answer = await Caller(client, tenant.id, token).get(path)
+            body = expect_problem(answer, 401)
+            assert len(body["detail"]) < 120, name
+            assert str(tenant.id) not in answer.text, name
+
+
+async def test_no_forged_token_passes_where_the_secret_is_shared(
+    settings: Settings, api_services: Services, tenant: Tenant
+) -> None:
+    verifier = TokenVerifier(secret=SECRET, audience=AUDIENCE, issuer=ISSUER)
+    app = create_app(settings, api_services, verifier)
+    async with LifespanManager(app), open_client(app) as client:
+        good = forge(make_good_claims(time.time(), str(tenant.id)), key=KEY)
+        assert (await Caller(client, tenant.id, good).get(PATHS[0])).status_code == 200
+        forged = forge_shared(time.time(), str(tenant.id), KEY)
+        assert len(forged) > 40
+        await expect_all_refused(client, tenant, dict(forged))
+
+
+@pytest.fixture
+async def issuer() -> AsyncIterator[Issuer]:
+    async with Issuer() as server:
+        server.publish(*PUBLISHED)
+        yield server
+
+
+async def test_no_forged_token_passes_where_an_issuer_publishes_keys(
+    settings: Settings, api_services: Services, tenant: Tenant, issuer: Issuer
+) -> None:
+    async with httpx.AsyncClient() as fetching:
+        cache = JwksCache(issuer.url, fetching)
+        verifier = TokenVerifier(keys=cache, audience=AUDIENCE, issuer=ISSUER)
+        app = create_app(settings, api_services, verifier)
+        async with LifespanManager(app), open_client(app) as client:
+            good = make_good_claims(time.time(), str(tenant.id))
+            token = forge_asymmetric(good, RSA, {"alg": "RS256", "kid": "r"})
+            assert (await Caller(client, tenant.id, token).get(PATHS[0])).status_code == 200
+            forged = forge_issued(time.time(), str(tenant.id))
+            assert len(forged) > 40
+            await expect_all_refused(client, tenant, dict(forged))
+        await cache.close()
+    assert issuer.requests == 1  # a dozen unknown key ids within ten seconds fetch nothing
+
+
+# What is taken away from which module, and an attack that gets through then. Checks that two layers make are
+# taken away in both.
+REMOVED: list[tuple[str, dict[Any, dict[str, str]]]] = [
+    ("expired beyond the leeway", {claims: {'raise Unauthenticated("the token has expired")': "pass"}}),
+    ("no exp", {claims: {'raise Unauthenticated("the token has no exp")': "return"}}),
+    ("exp that is infinite", {claims: {"or not 0 <= value <= _LATEST_TIME": ""}}),
+    ("nbf in the future", {claims: {'raise Unauthenticated("the token is not valid yet")': "pass"}}),
+    ("iat in the future", {claims: {'("nbf", "iat")': '("nbf",)'}}),
+    ("another aud", {claims: {"audience not in audiences": "False"}}),
+    ("no aud", {claims: {"if audience is not None and": "if False and"}}),
+    ("another iss", {claims: {'claims.get("iss") != issuer': "False"}}),
+    ("no iss", {claims: {'claims.get("iss") != issuer': '"iss" in claims and claims["iss"] != issuer'}}),
+    ("sub with a line break", {claims: {"or not subject.isprintable()": ""}}),
+    ("roles as text", {claims: {"not isinstance(roles, list) or": ""}}),
+    ("no tenant", {claims: {"if tenant is None and Role.PLATFORM_ADMIN in roles": "if tenant is None"}}),
+    ("tenant in braces", {claims: {"_UUID.fullmatch(tenant)": "tenant"}}),
+    ("repeated claim", {claims: {"if len(keys) != len(pairs)": "if False"}}),
+    ("another secret", {tokens: {"algorithms=[algorithm])": "algorithms=[algorithm], verify=False)"}}),
+    (
+        "alg RS256",
+        {tokens: {"if algorithm != _HMAC_ALGORITHM:": "if False:", "algorithms=[algorithm])": "algorithms=None)"}},
+    ),
+    ("crit", {tokens: {'if "crit" in header:': "if False:"}}),
+    ("another kind", {tokens: {"kind.lower() not in _TYPES": "False"}}),
+    ("too long", {tokens: {"len(token) > MAX_TOKEN_CHARACTERS": "False"}}),
+    ("five megabytes", {tokens: {"len(token) > MAX_TOKEN_CHARACTERS": "False"}}),
+    ("unheard-of kid of a published key", {keys: {"(kid is None or k.kid == kid)": "True"}}),
+    ("another key", {tokens: {"algorithms=[algorithm])": "algorithms=[algorithm], verify=False)"}}),
+]  # fmt: skip
+
+
+class Verifier(Protocol):
+    """What a weakened module's verifier can do."""
+
+    async def verify(self, token: str) -> object: ...
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose modules can be imported as those of a package of its name."""
+    folder = tmp_path / "weakened"
+    folder.mkdir()
+    folder.joinpath("__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield folder
+    for name in [name for name in sys.modules if name.partition(".")[0] == "weakened"]:
+        del sys.modules[name]
+
+
+class FixedKeys:
+    """The published keys, without an issuer to ask."""
+
+    async def find(self, kid: str | None, algorithm: str) -> keys.PublicKey | None:
+        module = sys.modules.get("weakened.keys")
+        parse, find = (module.parse_key_set, module.find_key) if module else (parse_key_set, find_key)
+        found: keys.PublicKey | None = find(parse(_key_set()), kid, algorithm)
+        return found
+
+
+def _key_set() -> bytes:
+    return json.dumps({"keys": PUBLISHED}).encode()
+
+
+async def passes(make: Any, attack: str) -> bool:
+    """Whether the forged token of that name, shared or issued, passes a verifier of this class."""
+    common: dict[str, Any] = {"audience": AUDIENCE, "issuer": ISSUER, "clock": lambda: NOW}
+    shared, issued = forge_shared(NOW, TENANT, KEY), forge_issued(NOW, TENANT)
+    verifiers: list[tuple[Verifier, str | None]] = [
+        (make(secret=SECRET, **common), shared.get(attack)),
+        (make(keys=FixedKeys(), **common), issued.get(attack)),
+    ]
+    for verifier, token in verifiers:
+        if token is not None:
+            with contextlib.suppress(Exception):
+                await verifier.verify(token)
+                return True
+    return False
+
+
+@pytest.mark.parametrize(("attack", "changes"), REMOVED, ids=[attack for attack, _ in REMOVED])
+async def test_a_check_that_is_taken_away_lets_its_attack_through(
+    package: Path, attack: str, changes: dict[Any, dict[str, str]]
+) -> None:
+    assert not await passes(TokenVerifier, attack)
+    for module in (claims, keys, tokens):
+        source = inspect.getsource(module)
+        for old, new in changes.get(module, {}).items():
+            assert source.count(old) == 1, f"{old!r} is no longer the check: name what is"
+            source = source.replace(old, new)
+        for other in ("claims", "keys", "tokens"):
+            source = source.replace(f"from app.auth.{other} import", f"from weakened.{other} import")
+        _, _, name = module.__name__.rpartition(".")
+        package.joinpath(f"{name}.py").write_text(source, encoding="utf-8")
+    weakened = importlib.import_module("weakened.tokens")
+    assert await passes(weakened.TokenVerifier, attack)

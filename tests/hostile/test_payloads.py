@@ -1,0 +1,171 @@
+"""Bodies and parameters that are malformed, huge or odd: each is refused by name, and none breaks anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.api.json_body import MAX_DEPTH
+from tests.api.callers import Caller
+from tests.api.expectations import expect_fields, expect_problem
+
+SEARCH = "/knowledge/search"
+ENTRIES = "/knowledge/entries"
+JSON = {"Content-Type": "application/json"}
+NOBODY = "0190b8f6-0000-7000-8000-000000000000"
+
+
+def nest(depth: int, opening: bytes = b'{"a":', closing: bytes = b"}") -> bytes:
+    """A search whose metadata make it `depth` levels deep."""
+    inner = depth - 1
+    return b'{"query": "word", "metadata": ' + opening * inner + b"1" + closing * inner + b"}"
+
+
+async def test_a_body_of_the_greatest_depth_is_read(admin: Caller) -> None:
+    answer = await admin.post(SEARCH, content=nest(MAX_DEPTH), headers=JSON)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 500, 5_000, 1_000_000])
+@pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")], ids=["objects", "lists"])
+async def test_a_body_that_is_too_deep_is_named(
+    admin: Caller, depth: int, opening: bytes, closing: bytes
+) -> None:
+    answer = await admin.post(SEARCH, content=nest(depth, opening, closing), headers=JSON)
+    assert str(MAX_DEPTH) in expect_fields(answer, "body")["detail"]
+
+
+@pytest.mark.parametrize("path", [SEARCH, ENTRIES, f"{ENTRIES}/bulk", f"{SEARCH}/why-not"])
+@pytest.mark.parametrize("depth", [200, 100_000])
+async def test_depth_is_bounded_on_every_path(admin: Caller, path: str, depth: int) -> None:
+    body = b'{"entries": [' + b"[" * depth + b"]" * depth + b"]}"
+    expect_fields(await admin.post(path, content=body, headers=JSON), "body")
+
+
+async def test_deep_metadata_of_an_upload_are_refused(admin: Caller) -> None:
+    for depth in (2_000, 100_000):
+        metadata = '{"a":' * depth + "1" + "}" * depth
+        expect_fields(await admin.upload("a.txt", b"text", "text/plain", metadata=metadata), "metadata")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"query": "word", "limit": 1' + b"0" * 5_000 + b"}", "body"),
+        (b'{"query": "word", "limit": 99999999999999999999}', "limit"),
+        (b'{"query": "word", "limit": -1}', "limit"),
+        (b'{"query": "word", "limit": 1e3}', "limit"),
+        (b'{"query": "word", "limit": true}', "limit"),
+        (b'{"query": "word", "rrf_k": 9223372036854775808}', "rrf_k"),
+        (b'{"query": "word", "min_confidence": 1e999}', "min_confidence"),
+        (b'{"query": "word", "min_confidence": NaN}', "min_confidence"),
+        (b'{"query": "word", "query_embedding": [Infinity]}', "query_embedding.0"),
+        (b'{"query": "word", "metadata": {"a": 1e999}}', "metadata"),
+        (b'{"query": "word", "metadata": {"a": 18446744073709551616}}', "metadata"),
+        (b'{"query": "word", "metadata": {"a": "\\u0000"}}', "metadata"),
+        (b'{"query": "word", "metadata": {"\\ud800": 1}}', "metadata"),
+        (b'{"query": "a\\u0000b"}', "query"),
+        (b'{"query": "\\ud800"}', "query"),
+        (b'{"query": "word", "tags": ["\\u0000"]}', "tags"),
+        (b'{"query": "word", "tags": ["\\udfff"]}', "tags"),
+        (b'{"query": "word", "cursor": "\\u0000"}', "cursor"),
+        (b'{"query": "word", "\\u0000": 1}', "\x00"),
+    ],
+)
+async def test_a_value_outside_its_range_is_named(admin: Caller, body: bytes, field: str) -> None:
+    expect_fields(await admin.post(SEARCH, content=body, headers=JSON), field)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("expires_at", 1_700_000_000),
+        ("expires_at", "1700000000"),
+        ("expires_at", "99999-01-01T00:00:00Z"),
+        ("expires_at", "0001-01-01T00:00:00+20:00"),
+        ("metadata", {"a": 2**64}),
+        ("metadata", {"a": "x" * 70_000}),
+        ("metadata", {"a\x00": 1}),
+        ("external_id", "a\x00"),
+        ("title", "\ud800"),
+        ("content", "\x00"),
+        ("tags", ["\x00"]),
+        ("confidence", 10**400),
+        ("language", "english'; drop table entries; --"),
+    ],
+)
+async def test_an_entrys_value_outside_its_range_is_named(admin: Caller, field: str, value: Any) -> None:
+    body = json.dumps({"content": "The harbour", field: value}).encode()
+    answer = expect_problem(await admin.post(ENTRIES, content=body, headers=JSON), 422)
+    assert [error["field"].partition(".")[0] for error in answer["errors"]] == [field]
+    bulk = await admin.post(f"{ENTRIES}/bulk", content=b'{"entries": [' + body + b"]}", headers=JSON)
+    assert bulk.status_code == 200, bulk.text
+    assert bulk.json()["results"][0]["status"] == "failed"
+    assert (await admin.get(ENTRIES)).json()["items"] == []
+
+
+@pytest.mark.parametrize("offset", ["+20:28", "-20:28", "+23:59", "-23:59"])
+async def test_a_time_of_any_offset_is_the_same_moment(admin: Caller, offset: str) -> None:
+    # Postgres itself takes offsets up to 16 hours.
+    entries = [{"content": f"{way} {offset}", "expires_at": f"2207-05-30T09:24:48{offset}"} for way in "ab"]
+    single = await admin.post(ENTRIES, entries[0])
+    assert single.status_code == 201, single.text
+    assert single.json()["expires_at"].startswith("2207-05-")
+    bulk = await admin.post(f"{ENTRIES}/bulk", {"entries": entries[1:]})
+    assert bulk.json()["results"][0]["status"] == "created", bulk.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{ENTRIES}?limit=99999999999999999999",
+        f"{ENTRIES}?limit=1e2",
+        f"{ENTRIES}?limit=%00",
+        f"{ENTRIES}?limit=1&limit=x",
+        f"{ENTRIES}?cursor=%00",
+        f"{ENTRIES}?cursor={'A' * 201}",
+        f"{ENTRIES}?cursor=gICAgICAgIAAAAAAAAAAAAAAAAAAAAAA",
+        f"{ENTRIES}?tag=%00",
+        f"{ENTRIES}?external_id=%00",
+        f"{ENTRIES}?asset_id={NOBODY}%00",
+        f"{ENTRIES}/%00",
+        f"{ENTRIES}/..%2f..%2fetc%2fpasswd",
+        f"{ENTRIES}/{NOBODY}/related?limit=21",
+        "/admin/audit?cursor=%ff%fe",
+    ],
+)
+async def test_a_parameter_outside_its_range_is_refused(admin: Caller, path: str) -> None:
+    answer = await admin.get(path)
+    assert answer.status_code in (404, 422), answer.text
+    expect_problem(answer, answer.status_code)
+
+
+@pytest.mark.parametrize("match", ['"' + "9" * 5_000 + '"', "W/", "\\x00", '"1", "2"', "null", "", "-1", "१"])
+async def test_a_precondition_that_no_entry_meets_is_refused(admin: Caller, match: str) -> None:
+    entry = await admin.add("The harbour")
+    headers = {"If-Match": match.encode()}
+    answer = await admin.request("PATCH", f"{ENTRIES}/{entry['id']}", json={"title": "T"}, headers=headers)
+    expect_problem(answer, 412)
+
+
+async def test_a_thousand_form_fields_are_too_many(admin: Caller) -> None:
+    files = [("tags", (None, f"t{number}".encode())) for number in range(1_100)]
+    answer = await admin.post("/knowledge/assets", files=[("file", ("a.txt", b"text", "text/plain")), *files])
+    expect_problem(answer, 400)
+
+
+async def test_a_form_field_over_its_limit_is_refused(admin: Caller) -> None:
+    answer = await admin.upload("a.txt", b"text", "text/plain", external_id="x" * 2_000_000)
+    expect_problem(answer, 400)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "C:\\secrets.txt", "a\r\nX-Injected: 1.txt", "a.txt;x"])
+async def test_an_uploads_name_is_only_a_name(admin: Caller, name: str) -> None:
+    answer = await admin.upload(name, f"text of {name}".encode(), "text/plain")
+    assert answer.status_code == 202, answer.text
+    stored = answer.json()["name"]
+    assert "/" not in stored
+    assert "\r" not in stored
+    assert "x-injected" not in answer.headers

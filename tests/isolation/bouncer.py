@@ -1,0 +1,73 @@
+"""PgBouncer in transaction mode in front of the test cluster: every transaction may get another connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from app.bootstrap import SERVICE
+from tests.db.cluster import PASSWORDS, TestDatabase
+
+PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
+PORT = 6432
+"""Only names the socket file: no TCP port is opened."""
+
+CONFIGURATION = """
+[databases]
+* = host={server} port={port}
+
+[pgbouncer]
+listen_addr =
+listen_port = {own_port}
+unix_socket_dir = {folder}
+auth_type = scram-sha-256
+auth_file = {folder}/users.txt
+pool_mode = transaction
+default_pool_size = {connections}
+max_client_conn = 200
+"""
+
+
+@contextlib.asynccontextmanager
+async def bounced(database: TestDatabase, connections: int) -> AsyncIterator[str]:
+    """The address of the database as the service's role, through a PgBouncer with so many connections."""
+    with tempfile.TemporaryDirectory(prefix="bouncer-") as place:
+        folder = Path(place)
+        process = await asyncio.to_thread(_start, folder, database, connections)
+        try:
+            async with asyncio.timeout(10):
+                while not (folder / f".s.PGSQL.{PORT}").exists():
+                    assert process.poll() is None, "pgbouncer did not start"
+                    await asyncio.sleep(0.02)
+            login = f"{SERVICE}:{PASSWORDS[SERVICE]}"
+            yield f"postgresql://{login}@/{database.name}?host={folder}&port={PORT}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(process.wait)
+
+
+def _start(folder: Path, database: TestDatabase, connections: int) -> subprocess.Popen[bytes]:
+    assert PROGRAM is not None
+    server = database.address
+    settings = CONFIGURATION.format(
+        server=server.socket_dir, port=server.port, own_port=PORT, folder=folder, connections=connections
+    )
+    (folder / "users.txt").write_text(f'"{SERVICE}" "{PASSWORDS[SERVICE]}"\n')
+    (folder / "pgbouncer.ini").write_text(settings)
+    command, quiet = [PROGRAM, "-q", str(folder / "pgbouncer.ini")], subprocess.DEVNULL
+    if os.geteuid() != 0:
+        return subprocess.Popen(command, stdout=quiet, stderr=quiet)
+    # It does not run as root, and only their owner may enter the server's sockets.
+    owner = os.stat(server.socket_dir)
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, owner.st_uid, owner.st_gid)
+    return subprocess.Popen(
+        command, stdout=quiet, stderr=quiet, user=owner.st_uid, group=owner.st_gid, extra_groups=[]
+    )

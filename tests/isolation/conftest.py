@@ -1,0 +1,51 @@
+"""Two tenants with the same knowledge in one database, and what only a superuser can look at or break."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.api.conftest import (
+    admin,
+    api_database,
+    api_services,
+    app,
+    http,
+    provider,
+    settings,
+    shared_provider,
+    stranger,
+    tenant,
+    verifier,
+    work,
+)
+from tests.db.cluster import Connection, connected
+from tests.db.conftest import Seeded, seeded, seeded_template
+
+__all__ = [
+    "admin",
+    "api_database",
+    "api_services",
+    "app",
+    "http",
+    "provider",
+    "seeded",
+    "seeded_template",
+    "settings",
+    "shared_provider",
+    "stranger",
+    "tenant",
+    "verifier",
+    "work",
+]
+
+
+@pytest.fixture
+async def breaker(seeded: Seeded) -> AsyncIterator[Connection]:
+    """A superuser in a transaction that is undone: whatever it breaks is whole again for the next test."""
+    async with connected(seeded.database.superuser_dsn) as connection:
+        undo = connection.transaction()
+        await undo.start()
+        yield connection
+        await undo.rollback()

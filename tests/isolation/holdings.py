@@ -1,0 +1,77 @@
+"""What a tenant has, made through the HTTP API: one thing of each kind, with ids and cursors to attack with."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from tests.api.callers import Caller
+
+SUBJECTS = ("routes in vercel.json", "a backup of the database", "the harbour at night")
+"""What both tenants write about, so that every search has something of the other to find by mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The ids that a tenant has, by the names that paths give them, and the cursors of its lists and searches."""
+
+    ids: Mapping[str, str]
+    cursors: Mapping[str, str]
+
+
+async def fill(caller: Caller, word: str, work: Callable[[], Awaitable[None]]) -> Holdings:
+    """Give the caller's tenant entries, an asset with chunks, a search and a saved search; `word` is in all of them."""
+    parent = await caller.add(f"All about {word}", tags=[word, "harbour", "night"], external_id=word)
+    for subject in SUBJECTS:
+        await caller.add(
+            f"{word} knows {subject}", title=f"{word} title", tags=[word, "harbour", "night"],
+            parent_id=parent["id"], source_ids=[parent["id"]], metadata={word: word},
+        )  # fmt: skip
+    text = f"# {word}\n\n" + "\n\n".join(f"{word} reads about {subject}." for subject in SUBJECTS)
+    asset = (await caller.upload(f"{word}.md", text.encode(), "text/markdown", external_id=word)).json()
+    await work()
+    # One that is not read yet.
+    await caller.upload(f"{word}-2.md", f"{word} once more".encode(), "text/markdown")
+    found = await caller.search(f"{word} harbour", limit=1)
+    saved = await caller.post(
+        "/knowledge/saved-searches", {"name": word, "request": {"query": f"{word} night"}}
+    )
+    await caller.post("/knowledge/saved-searches", {"name": f"{word} 2", "request": {"query": word}})
+    ids = {
+        "entry_id": parent["id"],
+        "asset_id": asset["id"],
+        "search_id": found["metadata"]["search_id"],
+        "saved_search_id": saved.json()["id"],
+        "tenant_id": str(caller.tenant_id),
+    }
+    cursors = {"search": found["metadata"]["next_cursor"]}
+    for path in ("/knowledge/entries", "/knowledge/assets", "/knowledge/saved-searches", "/admin/audit"):
+        answer = await caller.get(path, params={"limit": 1})
+        cursors[path] = answer.json()["next_cursor"]
+    assert all(cursors.values()), cursors
+    return Holdings(ids, cursors)
+
+
+def redirect_cursor(cursor: str, known: set[str]) -> str:
+    """The same cursor with an id that nothing has in place of the one in it."""
+    raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    for start in range(len(raw) - 15):
+        if str(UUID(bytes=raw[start : start + 16])) in known:
+            raw = raw[:start] + uuid4().bytes + raw[start + 16 :]
+            return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    raise LookupError("no known id in the cursor")
+
+
+def find_ids(value: Any) -> set[str]:
+    """Every id anywhere in a JSON value."""
+    if isinstance(value, dict):
+        return set().union(*map(find_ids, value.values())) if value else set()
+    if isinstance(value, list):
+        return set().union(*map(find_ids, value)) if value else set()
+    try:
+        return {str(UUID(value))} if isinstance(value, str) and len(value) == 36 else set()
+    except ValueError:
+        return set()

@@ -1,0 +1,106 @@
+"""Words that one tenant alone has: never in anything that another sees, nor in metrics, nor in a log."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+from fastapi import FastAPI
+
+from app.composition import Services
+from app.logs import configure_logging
+from tests.api.callers import Caller
+from tests.db.cluster import TestDatabase, connected
+from tests.isolation.holdings import fill
+from tests.isolation.places import make_valid
+from tests.isolation.test_foreign_ids import snapshot
+from tests.knowledge.provider import FailingProvider
+
+CANARY = "bluebird"
+NEAR = ("bluebirt", "bluebrid", "bluebir", '"blue bird"', "blue", "bluebIrt harbour")
+"""What resembles the canary: what spelling corrections and suggestions start from."""
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """Everything that the service logs, at level debug."""
+    names = ("", "app", "uvicorn", "alembic", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
+    before = [(log, log.level, list(log.handlers), log.propagate) for log in map(logging.getLogger, names)]
+    stream = io.StringIO()
+    configure_logging("debug", json=True, stream=stream)
+    yield stream
+    for log, level, handlers, propagate in before:
+        log.setLevel(level)
+        log.handlers[:] = handlers
+        log.propagate = propagate
+
+
+async def look_everywhere(caller: Caller, app: FastAPI, entry_id: str) -> list[str]:
+    """What the caller is told by every endpoint, and by searches for what resembles the canary."""
+    document, told = app.openapi(), []
+    for word in NEAR:
+        for mode in ("keyword", "hybrid", "semantic"):
+            found = await caller.post(
+                "/knowledge/search", {"query": word, "mode": mode, "explain": True, "tags": None}
+            )
+            told.append(found.text)
+        why = {"entry_id": entry_id, "request": {"query": word, "explain": True}}
+        told.append((await caller.post("/knowledge/search/why-not", why)).text)
+        found = await caller.post("/knowledge/search", {"query": word, "tags": ["nothing has it"]})
+        told.append(found.text)
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            body = make_valid(document, content["schema"]) if content else None
+            place = path.replace("{tenant_id}", str(caller.tenant_id)).replace("{entry_id}", entry_id)
+            if "{" not in place and method != "delete":
+                answer = await caller.request(method.upper(), place, json=body)
+                assert answer.status_code < 500, (method, place, answer.text)
+                told.append(f"{answer.headers} {answer.text}")
+    return told
+
+
+async def test_canaries_of_one_tenant_are_seen_by_nobody_else(
+    app: FastAPI,
+    admin: Caller,
+    stranger: Caller,
+    provider: FailingProvider,
+    api_services: Services,
+    api_database: TestDatabase,
+    work: Callable[[], Awaitable[None]],
+    log: io.StringIO,
+) -> None:
+    theirs = await fill(admin, CANARY, work)
+    for n in range(6):
+        await admin.add(f"{CANARY} number {n} sings", tags=[CANARY], metadata={"n": n})
+    await api_services.tenants.change_settings(admin.tenant_id, {"keep_query_text": True})  # type: ignore[arg-type]
+    await admin.search(CANARY)
+    own = await fill(stranger, "sparrow", work)
+    # The canary is there to be found: its own tenant is led to it, by correction and by suggestion.
+    led = await admin.search("bluebirt", mode="keyword")
+    assert CANARY in json.dumps(led["results"])
+    assert CANARY in (await admin.search("bluebirt", tags=["nothing has it"]))["metadata"]["suggestions"]
+
+    told = await look_everywhere(stranger, app, own.ids["entry_id"])
+    provider.down = True
+    told += [(await stranger.post("/knowledge/search", {"query": word})).text for word in NEAR[:2]]
+    provider.down = False
+    await work()
+    await api_services.journal.flush()
+    told.append((await stranger.get("/admin/audit", params={"limit": 200})).text)
+    async with connected(api_database.superuser_dsn) as superuser:
+        stored = await snapshot(superuser, stranger.tenant_id)
+    metrics = (await stranger.http.get("/metrics")).text
+    secrets = [CANARY, *theirs.ids.values()]
+    for text in (*told, *stored):
+        assert [secret for secret in secrets if secret in text.lower()] == [], text[:300]
+    assert len(told) > 60
+    for tenant_id in (admin.tenant_id, stranger.tenant_id):
+        assert str(tenant_id) not in metrics
+    for text in (metrics, log.getvalue()):
+        assert CANARY not in text.lower()
+        assert "sparrow" not in text.lower()
+    assert len(log.getvalue().splitlines()) > 50

@@ -1,0 +1,32 @@
+"""Every tenant table and partition, every command, the own tenant set, another, or none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.db.cluster import Connection
+from tests.db.conftest import Seeded
+from tests.isolation.matrix import COMMANDS, ROLE, SETTINGS, list_relations, probe_matrix
+
+
+async def test_matrix_has_every_table_and_partition(seeded: Seeded, breaker: Connection) -> None:
+    relations = await list_relations(breaker)
+    assert {r.name for r in relations if not r.is_partition} == {*seeded.tables, "tenants"}
+    assert sum(r.is_partition for r in relations) >= 64
+
+
+@pytest.mark.parametrize("granted", [False, True], ids=["as granted", "with every right granted"])
+async def test_matrix_reaches_only_the_tenant_that_is_set(
+    seeded: Seeded, breaker: Connection, granted: bool
+) -> None:
+    """With the rights of the migrations, and with all rights on everything: then the policies are all there is."""
+    relations = await list_relations(breaker)
+    if granted:
+        await breaker.execute(
+            f"grant select, insert, update, delete on all tables in schema public to {ROLE}"
+        )
+    tenant, other = (seeded.second, seeded.first) if granted else (seeded.first, seeded.second)
+    cells, faults = await probe_matrix(breaker, tenant, other, relations)
+    assert faults == []
+    assert cells == len(relations) * len(COMMANDS) * len(SETTINGS)
+    print(f"{cells} cells of {len(relations)} tables and partitions")  # noqa: T201

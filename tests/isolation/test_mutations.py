@@ -1,0 +1,83 @@
+"""Each protection is taken away, and somebody notices: the gate at the start, the matrix, or the attacks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.composition import check_database
+from app.db.catalog import check_service_role
+from app.db.isolation import find_faults
+from app.errors import ConfigurationError
+from tests.db.cluster import Connection, TestDatabase, connected
+from tests.db.conftest import Seeded
+from tests.isolation.attacks import attack_functions
+from tests.isolation.matrix import COMMANDS, ROLE, list_relations, probe_matrix
+from tests.isolation.mutations import MUTATIONS, Mutation
+
+
+@pytest.fixture(scope="module")
+async def broken(seeded: Seeded) -> AsyncIterator[Connection]:
+    """One superuser's connection for all mutations; each undoes its own."""
+    async with connected(seeded.database.superuser_dsn) as connection:
+        yield connection
+
+
+async def find_start_faults(superuser: Connection) -> list[str]:
+    """What the start of the service would complain of, as its role."""
+    await superuser.execute(f"savepoint gate; set local role {ROLE}")
+    try:
+        await check_service_role(superuser)
+        return [fault.text for fault in await find_faults(superuser)]
+    except ConfigurationError as error:
+        return [str(error)]
+    finally:
+        await superuser.execute("rollback to savepoint gate")
+
+
+async def notice(superuser: Connection, seeded: Seeded, mutation: Mutation) -> dict[str, list[str]]:
+    """The faults that each guard finds, those without any left out."""
+    relations = [r for r in await list_relations(superuser) if r.name in mutation.places]
+    assert {r.name for r in relations} == set(mutation.places)
+    _, cells = await probe_matrix(superuser, seeded.first, seeded.second, relations, COMMANDS)
+    attacked = mutation.function
+    report = await attack_functions(superuser, seeded, attacked) if attacked else None
+    found = {
+        "gate": await find_start_faults(superuser),
+        "matrix": cells,
+        "attacks": report.faults if report else [],
+    }
+    return {guard: faults for guard, faults in found.items() if faults}
+
+
+async def test_nothing_is_noticed_where_nothing_is_broken(seeded: Seeded, broken: Connection) -> None:
+    async with broken.transaction():
+        assert await find_start_faults(broken) == []
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
+async def test_mutation_is_noticed(seeded: Seeded, broken: Connection, mutation: Mutation) -> None:
+    undo = broken.transaction()
+    await undo.start()
+    try:
+        await broken.execute(mutation.sql)
+        noticed = await notice(broken, seeded, mutation)
+    finally:
+        await undo.rollback()
+    assert set(noticed) == mutation.noticed_by, noticed
+
+
+async def test_a_broken_database_is_not_served(fresh_database: TestDatabase) -> None:
+    await check_database(fresh_database.service_dsn)
+    async with connected(fresh_database.admin_dsn) as owner:
+        await owner.execute(
+            "alter table assets no force row level security; grant truncate on jobs to kb_app"
+        )
+    with pytest.raises(ConfigurationError) as caught:
+        await check_database(fresh_database.service_dsn)
+    assert str(caught.value) == (
+        "DATABASE_URL: tenants are not kept apart: table assets has row-level security that its owner is free of"
+        " (and 1 more: knowledge doctor); remedy: alter table assets enable row level security,"
+        " force row level security"
+    )

@@ -1,0 +1,85 @@
+"""A webhook's endpoint on a real port, which remembers what it was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import hmac
+import ssl
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def message(self) -> dict[str, Any]:
+        parsed: dict[str, Any] = orjson.loads(self.body)
+        return parsed
+
+    @property
+    def content(self) -> str:
+        content: str = self.message["data"]["entry"]["content"]
+        return content
+
+    def is_signed_with(self, secret: str) -> bool:
+        """By the text of the specification, apart from the code that signs."""
+        key = base64.b64decode(secret.removeprefix("whsec_"))
+        signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + self.body
+        expected = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+        return f"v1,{expected}" in self.headers["webhook-signature"].split(" ")
+
+
+@dataclass
+class Endpoint:
+    """Answers 200, or what `answer` says for the request's number (from 1); None closes the connection."""
+
+    received: list[Received] = field(default_factory=list)
+    answer: Callable[[int], str | None] = lambda _: "200 OK"
+    extra: str = ""
+    hold: asyncio.Event | None = None
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook?key=abc"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            line, *lines = head.strip().split("\r\n")
+            headers = {name.lower(): value for name, _, value in (text.partition(": ") for text in lines)}
+            body = await reader.readexactly(int(headers["content-length"]))
+            self.received.append(Received(line.split(" ")[1], headers, body))
+            status = self.answer(len(self.received))
+            if self.hold is not None:
+                await self.hold.wait()
+            if status is not None:
+                writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 2\r\n{self.extra}\r\n{{}}".encode())
+                await writer.drain()
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def open_endpoint(tls: ssl.SSLContext | None = None) -> AsyncIterator[Endpoint]:
+    """An endpoint on a free port of this machine."""
+    endpoint = Endpoint()
+    server = await asyncio.start_server(endpoint.serve, "127.0.0.1", 0, ssl=tls)
+    endpoint.port = server.sockets[0].getsockname()[1]
+    try:
+        yield endpoint
+    finally:
+        if endpoint.hold is not None:
+            endpoint.hold.set()
+        server.close()

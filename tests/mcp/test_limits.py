@@ -1,0 +1,50 @@
+"""A tenant's limits hold for its tools, and a model is told of them in their results."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from mcp import MCPError
+
+from tests.api.callers import Caller
+from tests.api.test_limits import allow
+from tests.mcp.clients import connect, fail, succeed
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_requests_over_a_minutes_limit_are_problems_with_a_time_to_wait(
+    app: FastAPI, admin: Caller, stranger: Caller, platform: Caller, mode: str
+) -> None:
+    async with (
+        connect(app, admin.token, mode) as client,
+        connect(app, stranger.token, mode) as other,
+    ):
+        await succeed(client, "kb_search", query="harbour")
+        await allow(platform, admin, requests_per_minute=1)
+        await client.call_tool("kb_search", {"query": "harbour"})
+        problem = await fail(client, "kb_search", 429, query="harbour")
+        assert problem["limit"] == "requests_per_minute"
+        assert 1 <= problem["retry_after"] <= 60
+        with pytest.raises(MCPError, match="requests_per_minute"):
+            await client.list_tools()
+        await succeed(other, "kb_search", query="harbour")
+
+
+async def test_a_quota_of_entries_holds_for_tools(app: FastAPI, admin: Caller, platform: Caller) -> None:
+    await allow(platform, admin, entries=1)
+    async with connect(app, admin.token) as client:
+        await succeed(client, "kb_add", content="one")
+        problem = await fail(client, "kb_add", 429, content="two")
+        results, _ = await succeed(client, "kb_bulk_import", entries=[{"content": "three"}])
+    assert problem["limit"] == "entries"
+    assert results["results"][0]["status"] == "failed"
+
+
+async def test_a_limited_callers_protocol_messages_still_need_a_token(
+    http: httpx.AsyncClient, admin: Caller, platform: Caller
+) -> None:
+    await allow(platform, admin, requests_per_minute=1)
+    for _ in range(3):
+        answer = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        assert answer.status_code == 401

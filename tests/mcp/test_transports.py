@@ -1,0 +1,108 @@
+"""The official clients over real connections: many at once, and the Inspector's command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from app.auth.principal import Role
+from app.auth.tokens import TokenVerifier
+from app.composition import Services
+from app.db.identifiers import new_id
+from app.knowledge.tenants import Tenant
+from app.main import create_app
+from app.settings import Settings
+from tests.api.callers import Caller, make_token
+from tests.api.serving import serve
+from tests.mcp.clients import READING, succeed
+
+INSPECTOR = "@modelcontextprotocol/inspector@2"
+
+
+def node_is_new_enough() -> bool:
+    """Whether the Inspector can run here."""
+    if shutil.which("npx") is None or shutil.which("node") is None:
+        return False
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout
+    major, minor = version.strip().lstrip("v").split(".")[:2]
+    return (int(major), int(minor)) >= (22, 19)
+
+
+@pytest.fixture
+def served(settings: Settings, api_services: Services, verifier: TokenVerifier) -> FastAPI:
+    """An app of its own, since a server starts and ends it."""
+    return create_app(settings, api_services, verifier)
+
+
+async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
+    served: FastAPI, api_services: Services
+) -> None:
+    tenants = []
+    for number in range(5):
+        made = await api_services.tenants.create(f"m-{new_id().hex}", "Tests", actor="test")
+        await api_services.entries.create(
+            made.id, {"content": f"The harbour of tenant {number}"}, actor="test"
+        )
+        tenants.append(made)
+
+    async def use(url: str, number: int) -> None:
+        own = number % len(tenants)
+        token = make_token(tenants[own].id, Role.READER, subject=f"client-{number}")
+        mode = "legacy" if number >= len(tenants) else "auto"
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
+            Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client,
+        ):
+            assert [tool.name for tool in (await client.list_tools()).tools] == READING
+            answers = await asyncio.gather(*(succeed(client, "kb_search", query="harbour") for _ in range(3)))
+        for found, _ in answers:
+            assert [hit["content"] for hit in found["results"]] == [f"The harbour of tenant {own}"]
+
+    async with serve(served) as url, asyncio.TaskGroup() as group:
+        for number in range(10):
+            group.create_task(use(url, number))
+
+
+needs_inspector = pytest.mark.skipif(
+    not node_is_new_enough(), reason="the MCP Inspector needs npx, and Node.js 22.19 or newer"
+)
+
+
+async def inspect(*arguments: str) -> Any:
+    """What the Inspector's command line prints."""
+    process = await asyncio.create_subprocess_exec(
+        *("npx", "--yes", INSPECTOR, "--cli", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 240)
+    if b"npm error" in err:
+        pytest.skip("the MCP Inspector cannot be fetched")
+    assert process.returncode == 0, err.decode() + out.decode()
+    return json.loads(out)
+
+
+@pytest.mark.slow
+@needs_inspector
+async def test_the_inspector_lists_and_calls_tools_over_http(
+    served: FastAPI, admin: Caller, tenant: Tenant
+) -> None:
+    await admin.add("The harbour opens at six")
+    token = make_token(tenant.id, Role.READER)
+    async with serve(served) as url:
+        place = (f"{url}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {token}")
+        listed = await inspect(*place, "--method", "tools/list", "--strict")
+        call = ("--method", "tools/call", "--tool-name", "kb_search", "--tool-arg")
+        found = await inspect(*place, *call, "query=harbour")
+    assert [tool["name"] for tool in listed["tools"]] == READING
+    assert found["structuredContent"]["results"][0]["content"] == "The harbour opens at six"
