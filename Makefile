@@ -19,7 +19,7 @@ run: setup
 	@$(BIN)/knowledge serve --demo
 
 test: setup
-	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
 # The same tests, half as long again; fails below 90 % of app/.
 coverage: setup

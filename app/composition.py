@@ -52,6 +52,9 @@ from app.knowledge.webhooks import WebhookSender
 from app.knowledge.worker import Worker
 from app.settings import Settings
 
+_WAITING_FOR = {"openai": 16, "gemini": 16}
+"""Searches for each core at the same time where most of a search is waiting for a remote provider."""
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -207,7 +210,7 @@ async def _services_at(
             max_upload_bytes=settings.ingestion.max_upload_bytes,
             worker_concurrency=settings.ingestion.concurrency,
             limits=Limits(**settings.limits.model_dump(exclude={"crowd"})),
-            crowd=settings.limits.crowd or count_cores(),
+            crowd=settings.limits.crowd or count_cores() * _WAITING_FOR.get(settings.embedding.provider, 1),
             chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
             webhooks=WebhookSender(allow_private=settings.webhooks.allow_private),
             rights_last=timedelta(days=settings.webhooks.rights_days),

@@ -65,6 +65,8 @@ def create_app(
         version=version("knowledge-search"),
         description=DESCRIPTION,
         lifespan=lifespan,
+        # A redirect would name the scheme that a proxy in front took off, and send the token there.
+        redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
     )

@@ -31,8 +31,8 @@ class _Queue:
 class Turns:
     """`places` that tenants share, first come first served within a tenant, by turns between tenants.
 
-    A tenant that is alone may hold all places. While others are active, those share `crowd` places equally, at least
-    one each: what is held by a tenant that sends more than its share is never so much that it slows the others down.
+    A tenant that is alone may hold all places. While others are active, those share `crowd` places equally, and have
+    `least` each at any rate: a tenant that sends more than its share never holds so much that it slows the others down.
     """
 
     def __init__(
@@ -40,15 +40,18 @@ class Turns:
         places: int,
         *,
         crowd: int | None = None,
+        least: int = 1,
         rest: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`crowd` is how many may work at the same time without slowing each other down; None: all.
+        """`crowd` is how many may work at the same time without slowing each other down; None: all. No share is
+        below `least` places, for those whose work may take long.
 
         While others are active, a tenant that has more waiting rests between two turns, `rest` times as long as its
         last one took.
         """
         self._places = places
+        self._least = least
         self._rest = rest
         self._crowd = places if crowd is None else crowd
         self._clock = clock
@@ -72,7 +75,7 @@ class Turns:
     def share(self) -> int:
         """Places that one tenant may hold at the moment."""
         active = self._count_active()
-        return self._places if active <= 1 else max(1, self._crowd // active)
+        return self._places if active <= 1 else max(self._least, self._crowd // active)
 
     @asynccontextmanager
     async def turn(self, tenant: Hashable) -> AsyncIterator[None]:

@@ -58,6 +58,8 @@ begin
 end $$;
 revoke all on function count_asset_bytes() from public;
 
+-- Nothing may come or go between the count and the trigger that keeps it.
+lock table assets in share row exclusive mode;
 do $$
 declare tenant uuid;
 begin

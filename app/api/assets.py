@@ -58,8 +58,8 @@ async def upload_asset(
         data=await file.read(),
         declared_type=file.content_type,
         external_id=external_id or None,
-        tags=_listed(tags),
-        roles=_listed(roles) or ("all",),
+        tags=_listed("tags", tags),
+        roles=_listed("roles", roles) or ("all",),
         metadata=_object(metadata),
     )
     asset, work = await services.assets.upload(caller.tenant.tenant_id, upload, actor=caller.subject)
@@ -117,7 +117,9 @@ async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentS
     return Response(status_code=204)
 
 
-def _listed(values: list[str] | None) -> list[str]:
+def _listed(field: str, values: list[str] | None) -> list[str]:
+    if any(value.lstrip().startswith("[") for value in values or ()):
+        raise InvalidInput.of(field, "must be repeated, or separated by commas")
     return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
 
 

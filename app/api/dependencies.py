@@ -64,7 +64,8 @@ async def identify(request: Request) -> Principal:
 async def authenticate(request: Request, role: Role) -> Caller:
     """The caller with `role`, one of the tenant roles, also left in `request.state.caller`.
 
-    Each way into a tenant over HTTP comes through here, and counts as one request of the tenant. Raises
+    Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, but for its
+    administration: a limit set too low can be taken back. Raises
     Unauthenticated, Forbidden, RateLimited and DatabaseUnavailable.
     """
     parts: Parts = request.app.state.parts
@@ -80,7 +81,8 @@ async def authenticate(request: Request, role: Role) -> Caller:
         tenant = await parts.services.tenants.context(tenant_id)
     except TenantNotFound:
         raise Unauthenticated("the token's tenant does not exist") from None
-    parts.services.admission.admit(tenant)
+    if role is not Role.TENANT_ADMIN:
+        parts.services.admission.admit(tenant)
     parts.services.subscriptions.note_caller(tenant_id, principal.subject, reads=True)
     caller = Caller(principal, tenant)
     request.state.caller = caller

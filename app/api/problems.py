@@ -156,14 +156,19 @@ def _method_not_allowed(allowed: Collection[str]) -> Response:
 def _field_error(error: Mapping[str, Any]) -> errors.FieldError:
     location: Sequence[Any] = error.get("loc", ())
     parts = [str(part) for part in location[1:] if isinstance(part, int) or "[" not in str(part)]
-    kind = error.get("type")
+    kind, context = error.get("type"), error.get("ctx", {})
     if kind == "json_invalid":
         return errors.FieldError("body", "must be valid JSON")
     message = {
         "extra_forbidden": "unknown field",
         "missing": "is required",
         "string_unicode": "must not contain lone surrogates",
-    }.get(str(kind), str(error.get("msg", "is not valid")))
+        "model_attributes_type": "must be a JSON object",
+        "too_short": f"must have at least {context.get('min_length')} items",
+        "too_long": f"must have at most {context.get('max_length')} items",
+    }.get(str(kind), str(error.get("msg", "is not valid")).removeprefix("Value error, "))
+    if "UploadFile" in message:
+        message = "must be a file"
     return errors.FieldError(".".join(parts) or str(location[0] if location else "body"), message)
 
 
@@ -181,7 +186,7 @@ def problem_of(error: errors.KnowledgeError) -> dict[str, Any]:
 
 def invalid_input(error: ValidationError) -> errors.InvalidInput:
     """A model's refusal as one of ours; fields are named from the model's root."""
-    found = error.errors(include_url=False, include_context=False)
+    found = error.errors(include_url=False)
     return errors.InvalidInput([_field_error({**e, "loc": ("body", *e["loc"])}) for e in found])
 
 

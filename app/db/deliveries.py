@@ -45,17 +45,21 @@ class Delivery:
     include_superseded: bool
 
 
-async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDelivery]) -> int:
-    """Queue what was not queued or sent before; returns how many."""
-    return await session.execute(
+async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDelivery], most: int) -> Row:
+    """Queue what was not queued or sent before, up to `most` of a subscription; returns how many are `waiting` and how
+    many of them were `given_up` for want of room."""
+    row = await session.fetch_row(
         SQL["put"],
         tenant_id=session.tenant_id,
+        most=most,
         ids=[d.id for d in deliveries],
         saved_search_ids=[d.saved_search_id for d in deliveries],
         entry_ids=[d.entry_id for d in deliveries],
         fingerprints=[d.fingerprint for d in deliveries],
         findings=[orjson.dumps(dict(d.finding)).decode() for d in deliveries],
     )
+    assert row is not None
+    return row
 
 
 async def claim_deliveries(
@@ -112,6 +116,13 @@ async def next_due(session: TenantSession) -> float | None:
     """Seconds until the next delivery is due, 0 or less when one is; None when nothing can be sent."""
     seconds: float | None = await session.fetch_value(SQL["next_due"], tenant_id=session.tenant_id)
     return seconds
+
+
+async def give_up_waiting(session: TenantSession, saved_search_id: UUID) -> int:
+    """Send nothing of what this saved search has found until now; returns how many messages that were."""
+    return await session.execute(
+        SQL["give_up_waiting"], tenant_id=session.tenant_id, saved_search_id=saved_search_id
+    )
 
 
 async def tidy(session: TenantSession, *, waiting: timedelta, kept: timedelta, absence: timedelta) -> None:

@@ -23,7 +23,10 @@ async def count_others(session: TenantSession, owner: str, name: str) -> int:
 
 
 async def put_saved_search(session: TenantSession, owner: str, name: str, request: Mapping[str, Any]) -> Row:
-    """Keep a search, in place of the owner's of the same name if there is one; `is_new` says which."""
+    """Keep a search, in place of the owner's of the same name if there is one.
+
+    `is_new` says which, and `is_replaced` whether that one asked for something else. Call `count_others` before.
+    """
     row = await session.fetch_row(
         SQL["save"],
         tenant_id=session.tenant_id,

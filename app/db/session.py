@@ -103,6 +103,10 @@ class PlatformSession(_Session):
 
 _OPENED = object()
 
+LEAST_SHARE = 3
+"""Connections that a tenant may have at the same time, however many tenants are active: a long write of its own leaves
+room for its searches."""
+
 
 class Database:
     """A pool of connections for a role that row-level security binds."""
@@ -127,7 +131,7 @@ class Database:
         self._lent = engine is not None
         # First come, first served, by turns between tenants: the pool itself lets a caller that returns a connection
         # take it again before one that waits, and with many callers some would wait for seconds.
-        self._turns = Turns(pool_size, crowd=crowd)
+        self._turns = Turns(pool_size, crowd=crowd, least=LEAST_SHARE)
         self._pool_size = pool_size
         self._pool_timeout = pool_timeout
         self._connect_timeout = connect_timeout
@@ -162,7 +166,9 @@ class Database:
         """
         # The type is what makes the literal safe: only a UUID's own text reaches the statement.
         begin = f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);{setup}"
-        async with self._transaction(begin, tenant_id) as connection:
+        # Work with a time limit of its own is done in the background: no caller of the tenant shall wait for it.
+        turn = PLATFORM if "statement_timeout" in setup else tenant_id
+        async with self._transaction(begin, turn) as connection:
             yield TenantSession(connection, _OPENED, tenant_id, self._patience_for(setup))
 
     @asynccontextmanager

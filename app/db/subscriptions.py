@@ -79,6 +79,12 @@ async def list_active(session: TenantSession) -> Sequence[Row]:
     return await session.fetch(SQL["active"], tenant_id=session.tenant_id)
 
 
+async def hold_requests(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Any]:
+    """What these saved searches ask for, by their ids; it stays so until the transaction ends."""
+    rows = await session.fetch(SQL["hold_requests"], tenant_id=session.tenant_id, ids=list(ids))
+    return {row["id"]: row["request"] for row in rows}
+
+
 async def list_changes(session: TenantSession, kind: ChangeKind, limit: int) -> list[Change]:
     """Entries that can be compared now, the longest waiting first.
 

@@ -58,6 +58,7 @@ def _hit(row: Row, candidate: Candidate, snippets: SnippetMaker) -> Hit:
         asset_id=row["asset_id"],
         asset_name=row["asset_name"],
         chunk_index=row["chunk_index"],
+        external_id=row["external_id"],
         metadata=row["metadata"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],

@@ -32,6 +32,7 @@ class Hit:
     asset_id: UUID | None
     asset_name: str | None
     chunk_index: int | None
+    external_id: str | None
     metadata: Mapping[str, Any]
     created_at: datetime
     updated_at: datetime

@@ -9,7 +9,9 @@ from uuid import UUID
 
 from app.db import embeddings as vectors
 from app.db import entries, feedback, records, statistics, usage
+from app.db.jobs import is_statements_fault
 from app.db.session import Database
+from app.errors import DatabaseUnavailable
 from app.knowledge.deliveries import DeliveryService
 from app.knowledge.feedback import REPORTED
 from app.knowledge.jobs import JobQueue
@@ -70,14 +72,24 @@ class Upkeep:
     async def sweep(self) -> None:
         """Check every tenant, and forget what has been kept of searches and deliveries for long enough."""
         for tenant in await self._tenants.list_tenants():
-            await self.check(tenant.id)
-            await self.purge_expired(tenant.id)
-            async with self._database.tenant_session(tenant.id) as session:
-                await records.purge_searches(session, KEPT, REPORTED)
-                await usage.purge_tokens(session, TOKENS_KEPT_DAYS)
-                await feedback.erase_queries(session)
-            if self._deliveries is not None:
-                await self._deliveries.tidy(tenant.id)
+            try:
+                await self._sweep_tenant(tenant.id)
+            except DatabaseUnavailable as error:
+                if not is_statements_fault(error):
+                    raise
+                log.warning("a tenant's sweep took too long", extra={"tenant_id": str(tenant.id)})
+            except Exception:  # one tenant's failure keeps no other from its turn
+                log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant.id)})
+
+    async def _sweep_tenant(self, tenant_id: UUID) -> None:
+        await self.check(tenant_id)
+        await self.purge_expired(tenant_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            await records.purge_searches(session, KEPT, REPORTED)
+            await usage.purge_tokens(session, TOKENS_KEPT_DAYS)
+            await feedback.erase_queries(session)
+        if self._deliveries is not None:
+            await self._deliveries.tidy(tenant_id)
 
     async def purge_expired(self, tenant_id: UUID) -> int:
         """Remove entries that expired as long ago as the tenant has set, if it has; returns how many.

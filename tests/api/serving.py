@@ -54,7 +54,7 @@ async def start_service(settings: Mapping[str, str]) -> AsyncIterator[Service]:
     """Start `python -m tests.api.serving` with these settings alone, and wait until it is ready."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
-    environment = {"PATH": os.environ["PATH"], "KB_PORT": str(port), **settings}
+    environment = {"PATH": os.environ["PATH"], "KB_PORT": str(port), "KB_DRAIN_SECONDS": "0", **settings}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

@@ -208,3 +208,8 @@ async def test_a_provider_that_is_down_delays_indexing_and_fails_nothing(
     now = await get(admin, asset["id"])
     assert now["status"] in ("pending", "processing")
     assert now["error"] is None
+
+
+async def test_tags_as_a_json_list_are_refused_rather_than_taken_apart(admin: Caller) -> None:
+    problem = expect_problem(await admin.upload("a.txt", b"Text.", "text/plain", tags='["a", "b"]'), 422)
+    assert problem["errors"] == [{"field": "tags", "message": "must be repeated, or separated by commas"}]

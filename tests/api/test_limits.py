@@ -132,7 +132,7 @@ async def test_stats_say_how_much_of_each_limit_is_used(
     assert set(limits) == set(NAMES)
     assert limits["entries"] == {"used": 1, "limit": 10}
     assert limits["bytes"] == {"used": 8, "limit": None}
-    assert limits["requests_per_minute"] == {"used": 3, "limit": 100}
+    assert limits["requests_per_minute"] == {"used": 2, "limit": 100}, "administration is not counted"
     assert limits["embedding_tokens_per_day"]["used"] == 3
     assert limits["concurrent_searches"]["used"] == 0
 
@@ -165,3 +165,11 @@ async def test_a_limit_that_cannot_be_is_refused(admin: Caller, platform: Caller
 
 async def test_limits_of_a_tenant_that_is_not_there_cannot_be_set(platform: Caller) -> None:
     expect_problem(await platform.patch(f"/admin/tenants/{uuid4()}", {"limits": {"entries": 1}}), 404)
+
+
+async def test_a_limit_set_too_low_can_be_taken_back(admin: Caller) -> None:
+    await admin.patch("/admin/settings", {"limits": {"requests_per_minute": 1}})
+    await admin.get("/knowledge/entries")
+    expect_problem(await admin.get("/knowledge/entries"), 429)
+    assert (await admin.patch("/admin/settings", {"limits": None})).status_code == 200
+    assert (await admin.get("/knowledge/entries")).status_code == 200

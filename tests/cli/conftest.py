@@ -110,7 +110,7 @@ def start_program(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start the real `knowledge` in the current folder, with this process's environment and more."""
     return subprocess.Popen(
         [str(PROGRAM), *arguments],
-        env=os.environ | environment,
+        env=os.environ | {"KB_DRAIN_SECONDS": "0"} | environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -75,6 +75,7 @@ async def use(server: StdioServerParameters, tmp_path: Path) -> list[tuple[dict[
     return answers
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_program_while_it_waits_for_a_message(
     knowledge: CommandLine, tenant: str, environment: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_worker_makes_vectors_until_it_is_told_to_stop(
         assert worker.wait(timeout=45) == 0
 
 
+@pytest.mark.slow
 def test_interrupted_ingest_goes_on_where_it_stopped(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:

@@ -147,6 +147,7 @@ async def test_nothing_but_the_version_table_is_left_after_a_full_downgrade(
         assert await current_revision(database.admin_dsn) is None
 
 
+@pytest.mark.slow
 async def test_two_databases_of_one_server_are_migrated_and_served(bare_cluster: EmbeddedAddress) -> None:
     """Roles belong to the server: the second database finds them already made."""
     async with (

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
-from app.db.session import Database, PlatformSession, TenantSession
+from app.db.session import LEAST_SHARE, Database, PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
 from tests.db.cluster import TestDatabase, connected
@@ -38,6 +39,23 @@ async def single(seeded: Seeded) -> AsyncIterator[Database]:
     database = Database(seeded.database.service_dsn, pool_size=1, pool_timeout=0.2, statement_timeout=0.3)
     yield database
     await database.close()
+
+
+async def test_background_work_of_a_tenant_takes_no_turn_of_its_callers(seeded: Seeded) -> None:
+    """With several tenants active, each has a share of the connections; long work does not count against it."""
+    database = Database(seeded.database.service_dsn, pool_size=LEAST_SHARE + 4, pool_timeout=2, crowd=1)
+    long = "set local statement_timeout='1min';"
+    try:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(database.tenant_session(seeded.second))
+            for _ in range(2):
+                await stack.enter_async_context(database.tenant_session(seeded.first, setup=long))
+            for _ in range(LEAST_SHARE):
+                await stack.enter_async_context(database.tenant_session(seeded.first))
+            with pytest.raises(DatabaseUnavailable):
+                await stack.enter_async_context(database.tenant_session(seeded.first))
+    finally:
+        await database.close()
 
 
 async def leftover(database: Database) -> str | None:

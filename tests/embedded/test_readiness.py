@@ -37,6 +37,7 @@ def is_in_recovery(data_dir: Path) -> bool:
     return pid_file.exists() and pid_file.read_text().splitlines()[7:] == ["starting"]
 
 
+@pytest.mark.slow
 def test_start_waits_through_a_recovery_of_more_than_ten_seconds(
     prepared_dir: Path, start_recovery: Callable[..., EmbeddedPostgres]
 ) -> None:

@@ -143,6 +143,7 @@ async def test_a_connection_that_dies_under_a_statement_is_a_503_once(scene: Sce
     await scene.expect_service()
 
 
+@pytest.mark.slow
 async def test_a_server_that_falls_silent_is_given_up(scene: Scene) -> None:
     scene.proxy.fault = "black hole"
     async with asyncio.timeout(20):

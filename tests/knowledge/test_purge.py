@@ -91,3 +91,20 @@ async def test_purge_goes_in_steps_and_removes_all(
     trail = (await services.administration.audit(tenant.id)).items
     assert [r.detail["entries"] for r in trail if r.actor == ACTOR] == [1, PURGE_BATCH]
     assert (await services.administration.stats(tenant.id))["pending_embeddings"] == 0
+
+
+async def test_a_failing_sweep_of_one_tenant_keeps_no_other_from_its_own(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    class Failing(Upkeep):
+        async def purge_expired(self, tenant_id: UUID) -> int:
+            if tenant_id == tenant.id:
+                raise RuntimeError("told to")
+            return await super().purge_expired(tenant_id)
+
+    for each in (tenant, other_tenant):
+        await keep_for(services, each, 2)
+        await write(services, each, "long ago", expires_at=days_ago(3))
+    await Failing(services.database, services.tenants, services.jobs).sweep()
+    assert len(await present(services, tenant)) == 1
+    assert not await present(services, other_tenant)

@@ -318,6 +318,7 @@ async def test_searches_during_the_switch_miss_nothing(move: Move) -> None:
     assert set(found) == {"entry number 11"}
 
 
+@pytest.mark.slow
 async def test_change_sees_every_entry_of_those_who_write_while_it_begins(move: Move) -> None:
     """Writers that began before, and commit after, are waited for; those after it see it."""
     stop = asyncio.Event()

@@ -139,3 +139,20 @@ async def test_word_scores_do_not_depend_on_the_other_tenants(
     await write(services, other_tenant, *(f"harbour {n}" for n in range(20)))
     after = (await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword")))[0]
     assert after.keyword_score == before.keyword_score
+
+
+async def test_one_entry_in_another_language_leaves_matches_as_strong_as_they_are(
+    services: Services, tenant: Tenant
+) -> None:
+    """The stop words of an English query are unknown words in German, which no English entry can have."""
+    await write(
+        services, tenant, "The zebra crossing is by the school.", "Llamas eat hay.", language="english"
+    )
+    query = SearchQuery(query="where is the zebra crossing", mode="keyword", explain=True)
+    before = await services.search.search(tenant.id, query)
+    await write(services, tenant, "Das Zebra wohnt im Zoo.", language="german")
+    after = await services.search.search(tenant.id, query)
+    assert before.metadata.strong_match
+    assert after.metadata.strong_match
+    full = [r.debug_info["legs"]["keyword"]["full_match_score"] for r in (before, after) if r.debug_info]
+    assert full[1] < 2 * full[0]

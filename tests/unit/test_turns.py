@@ -51,6 +51,15 @@ async def test_tenants_share_the_crowd_while_several_are_active() -> None:
     [w.cancel() for w in waiting]
 
 
+async def test_no_share_is_below_the_least() -> None:
+    turns = Turns(10, crowd=2, least=3)
+    await turns.acquire("b")
+    waiting = [wait_for(turns, "a") for _ in range(5)]
+    await settle()
+    assert turns.held("a") == 3
+    [w.cancel() for w in waiting]
+
+
 async def test_a_crowd_leaves_room_for_the_next_of_another_tenant() -> None:
     turns = Turns(2)
     crowd = [wait_for(turns, "a") for _ in range(6)]

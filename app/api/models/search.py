@@ -133,6 +133,7 @@ class HitModel(BaseModel):
     asset_id: UUID | None
     asset_name: str | None
     chunk_index: int | None
+    external_id: str | None
     metadata: dict[str, Any] = Field(
         description="For a chunk also char_start and char_end in the asset's text; page and total_pages where"
         " it has pages or slides; page_end where it runs on to a later page.",

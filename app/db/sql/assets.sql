@@ -18,7 +18,7 @@ update assets
 
 -- name: fetch
 select id, external_id, name, media_type, byte_size, title, total_pages, tags, roles, metadata, status,
-       error, progress, generation, created_at, updated_at,
+       error, round(progress::numeric, 3)::double precision as progress, generation, created_at, updated_at,
        (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks
   from assets a where tenant_id = :tenant_id and id = any (:ids::uuid[]);
 

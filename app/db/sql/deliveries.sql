@@ -1,34 +1,64 @@
 -- name: put
--- What was sent, or waits to be, is not queued again; what was overtaken by a change and is as it was, is.
-insert into deliveries as d (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)
-select :tenant_id, n.id, n.saved_search_id, n.entry_id, n.fingerprint, n.finding
-  from unnest(:ids::uuid[], :saved_search_ids::uuid[], :entry_ids::uuid[], :fingerprints::bytea[], :findings::jsonb[])
-         n (id, saved_search_id, entry_id, fingerprint, finding)
-  join subscriptions u on u.tenant_id = :tenant_id and u.saved_search_id = n.saved_search_id
-on conflict (tenant_id, id) do update
-   set entry_id = excluded.entry_id, state = 'waiting', ended_at = null,
-       run_at = case when d.state = 'waiting' then d.run_at else clock_timestamp() end
- where d.state in ('waiting', 'overtaken');
+-- What was sent, or waits to be, is not queued again; what was overtaken by a change and is as it was, is, as if new.
+-- What a subscription has no room for is given up.
+with new as (
+  select n.*, row_number() over (partition by n.saved_search_id) as place
+    from unnest(:ids::uuid[], :saved_search_ids::uuid[], :entry_ids::uuid[], :fingerprints::bytea[], :findings::jsonb[])
+           n (id, saved_search_id, entry_id, fingerprint, finding)
+), rooms as (
+  select u.saved_search_id, :most::bigint - w.waiting as room
+    from subscriptions u cross join lateral (
+      select count(*) as waiting from (
+        select from deliveries d
+         where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting'
+         limit :most::bigint) l) w
+   where u.tenant_id = :tenant_id and u.saved_search_id = any (:saved_search_ids::uuid[])
+), stored as (
+  insert into deliveries as d (tenant_id, id, saved_search_id, entry_id, fingerprint, finding, state, ended_at)
+  select :tenant_id, n.id, n.saved_search_id, n.entry_id, n.fingerprint, n.finding,
+         case when n.place <= r.room then 'waiting' else 'given_up' end,
+         case when n.place <= r.room then null else clock_timestamp() end
+    from new n join rooms r on r.saved_search_id = n.saved_search_id
+  on conflict (tenant_id, id) do update
+     set entry_id = excluded.entry_id,
+         state = case when d.state = 'waiting' then d.state else excluded.state end,
+         ended_at = case when d.state = 'waiting' then d.ended_at else excluded.ended_at end,
+         run_at = case when d.state = 'waiting' then d.run_at else clock_timestamp() end,
+         created_at = case when d.state = 'waiting' then d.created_at else clock_timestamp() end,
+         attempts = case when d.state = 'waiting' then d.attempts else 0 end
+   where d.state in ('waiting', 'overtaken')
+  returning d.saved_search_id, d.state
+), told as (
+  update subscriptions u set last_error = 'more than ' || :most::bigint || ' messages wait: new ones are not kept'
+   where u.tenant_id = :tenant_id
+     and u.saved_search_id in (select s.saved_search_id from stored s where s.state = 'given_up')
+)
+select count(*) filter (where state = 'waiting') as waiting, count(*) filter (where state = 'given_up') as given_up
+  from stored;
 
 -- name: claim
 -- Due deliveries, kept from other workers for a while. A failing endpoint is asked with one of them, not with all.
+-- Rows are looked up one by one and changed where they lie (they are locked), whatever the planner thinks of their
+-- number: it may know nothing of what has just been queued.
 with due as (
-  select d.id, u.failures,
-         row_number() over (partition by d.saved_search_id order by d.run_at, d.created_at, d.id) as place
-    from deliveries d
-    join subscriptions u on u.tenant_id = :tenant_id and u.saved_search_id = d.saved_search_id
-   where d.tenant_id = :tenant_id and d.state = 'waiting' and d.run_at <= clock_timestamp()
-     and u.state = 'active' and u.rights_until > clock_timestamp()
+  select d.id, d.run_at, row_number() over (partition by u.saved_search_id order by d.run_at) as place
+    from subscriptions u cross join lateral (
+      select d.id, d.run_at from deliveries d
+       where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting'
+         and d.run_at <= clock_timestamp()
+       order by d.run_at limit case when u.failures > 0 then 1 else :each end) d
+   where u.tenant_id = :tenant_id and u.state = 'active' and u.rights_until > clock_timestamp()
      and (u.retry_at is null or u.retry_at <= clock_timestamp())
 ), chosen as (
-  select d.id from due join deliveries d on d.tenant_id = :tenant_id and d.id = due.id
-   where due.place <= case when due.failures > 0 then 1 else :each end
-     and d.state = 'waiting' and d.run_at <= clock_timestamp()
-   order by due.place, d.run_at limit :limit for update of d skip locked
+  select l.place
+    from (select due.id from due order by due.place, due.run_at limit :limit) n cross join lateral (
+      select d.ctid as place from deliveries d
+       where d.tenant_id = :tenant_id and d.id = n.id and d.state = 'waiting' and d.run_at <= clock_timestamp()
+       limit 1 for update skip locked) l
 )
 update deliveries d set attempts = d.attempts + 1, run_at = clock_timestamp() + :lease::interval
-  from chosen c, subscriptions u, saved_searches s
- where d.tenant_id = :tenant_id and d.id = c.id
+  from subscriptions u, saved_searches s
+ where d.tenant_id = :tenant_id and d.ctid = any (array(select c.place from chosen c))
    and u.tenant_id = :tenant_id and u.saved_search_id = d.saved_search_id
    and s.tenant_id = :tenant_id and s.id = d.saved_search_id
 returning d.id, d.saved_search_id, d.entry_id, d.fingerprint, d.finding, d.attempts, d.created_at, s.name, u.url,
@@ -43,7 +73,9 @@ update deliveries set run_at = clock_timestamp() + :delay::interval
  where tenant_id = :tenant_id and id = :id and state = 'waiting';
 
 -- name: note_success
-update subscriptions set failures = 0, failing_since = null, retry_at = null, last_error = null,
+-- What has been said of messages that were not kept stays.
+update subscriptions set failures = 0, failing_since = null, retry_at = null,
+                         last_error = case when failures = 0 then last_error end,
                          last_delivered_at = clock_timestamp()
  where tenant_id = :tenant_id and saved_search_id = :saved_search_id;
 
@@ -60,8 +92,16 @@ returning state;
 -- name: next_due
 -- Seconds until something is due, at least 0; null: nothing waits that could be sent.
 select extract(epoch from min(greatest(d.run_at, u.retry_at)) - clock_timestamp())::double precision
-  from deliveries d join subscriptions u on u.tenant_id = :tenant_id and u.saved_search_id = d.saved_search_id
- where d.tenant_id = :tenant_id and d.state = 'waiting' and u.state = 'active' and u.rights_until > clock_timestamp();
+  from subscriptions u cross join lateral (
+    select d.run_at from deliveries d
+     where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting'
+     order by d.run_at limit 1) d
+ where u.tenant_id = :tenant_id and u.state = 'active' and u.rights_until > clock_timestamp();
+
+-- name: give_up_waiting
+-- A saved search asks for something else now.
+update deliveries set state = 'given_up', ended_at = clock_timestamp()
+ where tenant_id = :tenant_id and saved_search_id = :saved_search_id and state = 'waiting';
 
 -- name: give_up_old
 update deliveries set state = 'given_up', ended_at = clock_timestamp()
@@ -76,7 +116,9 @@ update subscriptions set state = 'disabled', last_error = 'the owner has not cal
 
 -- name: due_work
 select exists (select from entry_changes where tenant_id = :tenant_id) as changes,
-       exists (select from deliveries d
-                 join subscriptions u on u.tenant_id = :tenant_id and u.saved_search_id = d.saved_search_id
-                where d.tenant_id = :tenant_id and d.state = 'waiting' and u.state = 'active'
+       exists (select from subscriptions u cross join lateral (
+                 select from deliveries d
+                  where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting'
+                  limit 1) d
+                where u.tenant_id = :tenant_id and u.state = 'active'
                   and u.rights_until > clock_timestamp()) as deliveries;

@@ -1,8 +1,12 @@
 -- name: save
+with before as (
+  select request from saved_searches where tenant_id = :tenant_id and owner = :owner and name = :name
+)
 insert into saved_searches as s (tenant_id, id, owner, name, request)
 values (:tenant_id, :id, :owner, :name, :request::jsonb)
 on conflict (tenant_id, owner, name) do update set request = excluded.request
-returning s.id, s.name, s.request, s.created_at, s.id = :id as is_new;
+returning s.id, s.name, s.request, s.created_at, s.id = :id as is_new,
+          coalesce((select b.request <> s.request from before b), false) as is_replaced;
 
 -- name: lock_owner
 -- Two of an owner's calls at once count one after the other.

@@ -5,11 +5,13 @@ select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' subscription
 select count(*) from subscriptions where tenant_id = :tenant_id and saved_search_id <> :id;
 
 -- name: put
+-- A failing address is not asked sooner for being given once more.
 insert into subscriptions as u (tenant_id, saved_search_id, url, secret, rights_until)
 values (:tenant_id, :id, :url, :secret, clock_timestamp() + :rights::interval)
 on conflict (tenant_id, saved_search_id) do update
    set url = excluded.url, secret = excluded.secret, rights_until = excluded.rights_until, state = 'active',
-       failures = 0, failing_since = null, retry_at = null, last_error = null;
+       failures = 0, failing_since = null, last_error = null,
+       retry_at = case when u.url = excluded.url then u.retry_at end;
 
 -- name: fetch
 -- Of one owner's, or of anybody's where no owner is given.
@@ -43,6 +45,11 @@ update subscriptions u set rights_until = clock_timestamp() + :rights::interval
 select u.saved_search_id, s.request from subscriptions u
   join saved_searches s on s.tenant_id = :tenant_id and s.id = u.saved_search_id
  where u.tenant_id = :tenant_id and u.state = 'active' order by u.saved_search_id;
+
+-- name: hold_requests
+-- What these searches ask for now; until the transaction ends, nobody replaces it.
+select s.id, s.request from saved_searches s
+ where s.tenant_id = :tenant_id and s.id = any (:ids::uuid[]) order by s.id for share;
 
 -- name: changes
 -- Entries to compare: those that have their vector, or get none; or those whose words have not been compared yet; or all.

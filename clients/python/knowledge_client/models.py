@@ -33,6 +33,7 @@ class _Knowledge(Answer):
     asset_id: UUID | None
     asset_name: str | None
     chunk_index: int | None
+    external_id: str | None
     metadata: dict[str, Any]
     created_at: datetime
     updated_at: datetime
@@ -43,7 +44,6 @@ class Entry(_Knowledge):
 
     language: str
     expires_at: datetime | None
-    external_id: str | None
     embedding_status: str
     version: int
 

@@ -1,8 +1,7 @@
 """Between LangChain's documents and the service's entries: the mapping, and the calls that both clients carry out.
 
-A document is an entry: its text the content, its metadata the metadata, its id the external id. Since a hit does not
-carry the external id, the metadata hold the id too, under `ID_KEY`, which documents do not show. Entries that came
-in other ways, and chunks of assets, have the entry's own id.
+A document is an entry: its text the content, its metadata the metadata, its id the external id. Entries without one,
+and chunks of assets, have the entry's own id.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from knowledge_client.exchange import Exchange
 from knowledge_client.fields import NewEntry, SearchOptions
 from knowledge_client.models import BulkResult, Entry, Hit
 
-ID_KEY = "_document_id"
 PAGE = 50
 """The longest page of hits that the service gives."""
 
@@ -48,9 +46,11 @@ class Found:
 
 def document_of(entry: Entry | Hit, facts: Mapping[str, Any] | None = None) -> Document:
     """The entry as a document, with `facts` in its metadata beside its own."""
-    metadata = dict(entry.metadata)
-    document_id = metadata.pop(ID_KEY, None) or getattr(entry, "external_id", None) or str(entry.id)
-    return Document(page_content=entry.content, metadata={**metadata, **(facts or {})}, id=str(document_id))
+    return Document(
+        page_content=entry.content,
+        metadata={**entry.metadata, **(facts or {})},
+        id=entry.external_id or str(entry.id),
+    )
 
 
 def facts_of(hit: Hit, search_id: UUID) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def store(
         draft: NewEntry = {
             "content": text,
             "external_id": document_id,
-            "metadata": {**metadata, ID_KEY: document_id},
+            "metadata": metadata,
         }
         drafts.append({**draft, "tags": tags} if tags else draft)
     results = yield from entries.create_entries(drafts)
