@@ -59,7 +59,7 @@ create table deliveries (
 comment on column deliveries.id is 'Made from the subscription, the entry and its fingerprint: the same thing is sent once';
 comment on column deliveries.fingerprint is 'sha256 of what the entry said when it matched';
 comment on column deliveries.finding is 'How the saved search found the entry: its legs, and the similarity';
-create index deliveries_due on deliveries (tenant_id, run_at) where state = 'waiting';
+create index deliveries_due on deliveries (tenant_id, saved_search_id, run_at) where state = 'waiting';
 create index deliveries_by_subscription on deliveries (tenant_id, saved_search_id, state);
 {isolate_tables("subscriptions", "entry_changes", "deliveries")}
 
@@ -72,7 +72,9 @@ alter table feedback add column query text;
 comment on column feedback.query is 'What was asked, only where the tenant keeps it: searches are forgotten after a day';
 """
 
-# In the transaction that writes entries, whoever writes them: a change that is there is delivered.
+# In the transaction that writes entries, whoever writes them: a change that is there is delivered. A job that is queued
+# already is locked until then, so that no worker takes it, finds nothing yet and removes it. By its name the trigger
+# runs after those that count: writers of a tenant lock counters, tags and the job in one order.
 TRIGGER = """
 create function note_changes() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
@@ -84,14 +86,15 @@ begin
   if found then
     insert into jobs (tenant_id, id, kind, subject)
     select a.tenant_id, gen_random_uuid(), 'match_changes', 'entries' from added a group by a.tenant_id
-    on conflict (tenant_id, kind, subject) where state = 'queued' do nothing;
+    on conflict (tenant_id, kind, subject) where state = 'queued'
+    do update set run_at = least(jobs.run_at, excluded.run_at);
     perform pg_notify('jobs', '');
   end if;
   return null;
 end $$;
-create trigger note_inserted after insert on entries
+create trigger watch_inserted after insert on entries
   referencing new table as added for each statement execute function note_changes();
-create trigger note_updated after update on entries
+create trigger watch_updated after update on entries
   referencing new table as added for each statement execute function note_changes();
 revoke all on function note_changes() from public;
 """
@@ -126,8 +129,8 @@ set local role kb_keyword;
 drop function keyword.derived_entries(uuid, integer);
 reset role;
 revoke create on schema keyword from kb_keyword;
-drop trigger note_updated on entries;
-drop trigger note_inserted on entries;
+drop trigger watch_updated on entries;
+drop trigger watch_inserted on entries;
 drop function note_changes();
 alter table feedback drop column query;
 drop table deliveries, entry_changes, subscriptions;

@@ -23,7 +23,7 @@ _DETAILS = {
     409: "another entry has this external_id",
     410: "the ranked list is gone; search again",
     412: "the entry changed since it was read",
-    413: "the request body is larger than the limit of 33554432 bytes",
+    413: "the request body is larger than the limit of 2097152 bytes",
     415: "send JSON, with Content-Type: application/json",
     422: "limit: must be between 1 and 50",
     429: "the tenant's limit of requests a minute is used up",

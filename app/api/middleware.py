@@ -21,8 +21,16 @@ from app.logs import request_id
 
 log = logging.getLogger("app.api")
 
-MAX_JSON_BYTES = 32 * 1024 * 1024
-"""Largest JSON body: 1,000 entries of ordinary length; more go in several requests."""
+MAX_JSON_BYTES = 2 * 1024 * 1024
+"""Largest JSON body of most paths: an entry's 100,000 characters, each escaped, with all that an entry may have."""
+
+LARGER_JSON: Mapping[str, int] = {
+    "/knowledge/search/batch": 4 * 1024 * 1024,
+    "/knowledge/entries/bulk": 32 * 1024 * 1024,
+    "/mcp": 32 * 1024 * 1024,
+}
+"""Largest JSON body of the paths that take many things at once: 32 queries with their vectors, or 1,000 entries of
+ordinary length; more go in several requests."""
 
 MULTIPART_ROOM = 1024 * 1024
 ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -105,7 +113,8 @@ class RequestGuard:
             request_id.reset(token)
 
     def _limit(self, path: str) -> int:
-        return self._max_upload if path.rstrip("/") == "/knowledge/assets" else MAX_JSON_BYTES
+        path = path.rstrip("/")
+        return self._max_upload if path == "/knowledge/assets" else LARGER_JSON.get(path, MAX_JSON_BYTES)
 
 
 def allow_origins(app: FastAPI, origins: Sequence[str] | None) -> None:

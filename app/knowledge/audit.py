@@ -26,19 +26,19 @@ NOTED = (NotFound, Conflict, PreconditionFailed)
 """Refusals that say something of what the caller was after; a field out of range does not."""
 
 
-DENIAL_SECONDS = 10.0
-"""Of one caller's attempts at one operation without the role, one in this time is noted: no token fills the trail."""
+REFUSAL_SECONDS = 10.0
+"""Of one caller's refused attempts at one operation, one in this time is noted: no token fills the trail."""
 
-MAX_DENIALS = 10_000
+MAX_REMEMBERED = 10_000
 
 
 class AuditTrail:
-    """Notes refusals."""
+    """Notes refusals, of one caller and one operation the first in every `REFUSAL_SECONDS`."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._clock = clock
-        self._denials: dict[tuple[UUID | None, str, str], float] = {}
+        self._noted: dict[tuple[UUID | None, str, str], float] = {}
 
     @asynccontextmanager
     async def attempt(
@@ -62,12 +62,23 @@ class AuditTrail:
         action: str,
         error: KnowledgeError,
         subject_ids: Sequence[UUID] = (),
-        detail: Mapping[str, Any] | None = None,
     ) -> None:
         """Note a refusal in the tenant's trail; a database that is away does not take the refusal's place."""
+        if self._is_due(tenant_id, actor, action):
+            await self._write(tenant_id, actor, action, error, subject_ids, {})
+
+    async def _write(
+        self,
+        tenant_id: UUID,
+        actor: str,
+        action: str,
+        error: KnowledgeError,
+        subject_ids: Sequence[UUID],
+        detail: Mapping[str, Any],
+    ) -> None:
         try:
             async with self._database.tenant_session(tenant_id) as session:
-                noted = {"reason": type(error).__name__, **(detail or {})}
+                noted = {"reason": type(error).__name__, **detail}
                 await records.write_audit(session, actor, action, subject_ids, noted, outcome="refused")
         except asyncpg.ForeignKeyViolationError:
             return  # a tenant that never was, or is gone, has no trail
@@ -76,16 +87,13 @@ class AuditTrail:
 
     async def deny(self, tenant_id: UUID | None, actor: str, operation: str, error: Forbidden) -> None:
         """Note that a caller lacks the role for an operation, in the trail of the tenant that its token names."""
-        key, now = (tenant_id, actor, operation), self._clock()
-        if now < self._denials.get(key, now):
+        # The prefix keeps it apart from what `refuse` notes of one who has the role.
+        if not self._is_due(tenant_id, actor, f"access {operation}"):
             return
-        if len(self._denials) >= MAX_DENIALS:
-            self._denials.clear()
-        self._denials[key] = now + DENIAL_SECONDS
         if tenant_id is None:
             await self.refuse_on_platform(actor, "access")
         else:
-            await self.refuse(tenant_id, actor, "access", error, detail={"operation": operation})
+            await self._write(tenant_id, actor, "access", error, (), {"operation": operation})
 
     async def refuse_on_platform(self, actor: str, action: str, subject: UUID | None = None) -> None:
         """Note a refusal in the platform's trail."""
@@ -94,6 +102,15 @@ class AuditTrail:
                 await platform.note_action(session, actor, action, subject, outcome="refused")
         except DatabaseUnavailable:
             _report_loss(action)
+
+    def _is_due(self, tenant_id: UUID | None, actor: str, operation: str) -> bool:
+        key, now = (tenant_id, actor, operation), self._clock()
+        if now < self._noted.get(key, now):
+            return False
+        if len(self._noted) >= MAX_REMEMBERED:
+            self._noted.clear()
+        self._noted[key] = now + REFUSAL_SECONDS
+        return True
 
 
 def _report_loss(action: str) -> None:

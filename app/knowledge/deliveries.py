@@ -69,9 +69,14 @@ class DeliveryService:
             if not claimed:
                 return None if due is None else max(LEAST_PAUSE_SECONDS, due)
             shown = {entry_id: (Entry.from_row(row), fingerprint(row)) for entry_id, row in rows.items()}
-            await asyncio.gather(
-                *(self._deliver(tenant_id, delivery, shown.get(delivery.entry_id)) for delivery in claimed)
+            # When one fails the others go on, and end within their lease.
+            outcomes = await asyncio.gather(
+                *(self._deliver(tenant_id, delivery, shown.get(delivery.entry_id)) for delivery in claimed),
+                return_exceptions=True,
             )
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
             if time.monotonic() >= end:
                 return 0.0
 

@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from app.db import entries as db
-from app.db.session import TenantSession
+from app.db.session import Row, TenantSession
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entry import content_hash
+from app.knowledge.entry import DEFAULTS, content_hash, detect
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,34 @@ class Draft:
             if reference == entry_id:
                 return FieldError(field, "must be another entry")
         return None
+
+
+def fields_of(row: Row) -> dict[str, Any]:
+    """What of a stored entry can be written."""
+    return {name: row[name] for name in ("content", *DEFAULTS)}
+
+
+def merge(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry's fields with the given ones; the language of a changed text is detected unless given."""
+    wanted = {**stored, **given}
+    if wanted["language"] is None or (differs(stored, wanted) and "language" not in given):
+        wanted["language"] = detect(wanted["title"], wanted["content"])
+    return wanted
+
+
+def differs(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether what is searched has changed."""
+    return any(wanted[name] != stored[name] for name in ("content", "title"))
+
+
+def size(values: Mapping[str, Any]) -> int:
+    """Characters as the database counts them: a title's twice."""
+    return len(values["content"]) + 2 * len(values.get("title") or "")
+
+
+def growth(stored: Mapping[str, Any], given: Mapping[str, Any]) -> int:
+    """What a change adds to the tenant's text."""
+    return max(0, size({**stored, **given}) - size(stored))
 
 
 async def find_unresolved(session: TenantSession, drafts: Sequence[Draft]) -> list[tuple[Draft, FieldError]]:

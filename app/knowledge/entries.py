@@ -17,9 +17,18 @@ from app.db.identifiers import new_id
 from app.db.session import Database, Row, TenantSession
 from app.errors import Conflict, EntryNotFound, FieldError, InvalidInput, PreconditionFailed
 from app.knowledge.audit import AuditTrail
-from app.knowledge.drafts import Draft, check_references, find_unresolved
+from app.knowledge.drafts import (
+    Draft,
+    check_references,
+    differs,
+    fields_of,
+    find_unresolved,
+    growth,
+    merge,
+    size,
+)
 from app.knowledge.embedding import EntryEmbedder
-from app.knowledge.entry import DEFAULTS, Entry, check_draft, detect, new_entry_values
+from app.knowledge.entry import Entry, check_draft, new_entry_values
 from app.knowledge.jobs import JobQueue
 from app.knowledge.paging import Page, page_of
 from app.knowledge.quotas import Room, find_room
@@ -103,13 +112,9 @@ class EntryService:
             for draft, problem in await find_unresolved(session, drafts):
                 results[draft.index] = _failed(draft, None, problem)
             drafts = [d for d in drafts if d.index not in results]
-            # Repeats within one request are written in turn, each seeing the one before.
-            while drafts:
-                firsts = {d.key: d for d in reversed(drafts)}
-                turn = [d for d in drafts if firsts[d.key] is d]
-                for result in await self._write(session, turn, room, delay=0.0):
-                    results[result.index] = result
-                drafts = [d for d in drafts if firsts[d.key] is not d]
+            if drafts:
+                written = await self._write(session, drafts, room, delay=0.0)
+                results.update((result.index, result) for result in written)
             await _note_writes(session, actor, list(results.values()))
         self._jobs.wake()
         return [results[index] for index in range(len(items))]
@@ -218,9 +223,12 @@ class EntryService:
         await check_references(session, Draft(0, given), entry_id)
         if row["asset_id"] is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
             raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
-        if room is not None and (over := room.take_bytes(_growth(row, given))) is not None:
+        stored = fields_of(row)
+        if room is not None and (over := room.take_bytes(growth(stored, given))) is not None:
             raise over
-        return bool(await self._apply(session, [(row, given)]))
+        wanted = merge(stored, given)
+        await self._save(session, {entry_id: stored}, {entry_id: wanted})
+        return wanted != stored
 
     async def _write(
         self,
@@ -231,47 +239,54 @@ class EntryService:
         delay: float,
         strict: bool = False,
     ) -> list[BulkResult]:
-        """Insert or update drafts that do not repeat one another; the queue embeds after `delay` seconds.
+        """Insert or update drafts, each seeing those before it that it repeats; the queue embeds after `delay` seconds.
 
         Those for which there is no room fail; with `strict` that raises RateLimited.
         """
         results: list[BulkResult] = []
 
-        def fits(draft: Draft, row: Row | None = None) -> bool:
+        def fits(draft: Draft, entry_id: UUID | None = None, stored: Mapping[str, Any] | None = None) -> bool:
             if room is None:
                 return True
             given = draft.given
-            over = room.take_entry(_size(given)) if row is None else room.take_bytes(_growth(row, given))
+            over = room.take_entry(size(given)) if stored is None else room.take_bytes(growth(stored, given))
             if over is not None and strict:
                 raise over
             if over is not None:
-                results.append(BulkResult(draft.index, row["id"] if row else None, "failed", str(over)))
+                results.append(BulkResult(draft.index, entry_id, "failed", str(over)))
             return over is None
 
         remaining = list(drafts)
-        for _ in range(5):
+        for _ in range(6):
             same = await db.find_same(session, [d.key for d in remaining])
-            new = {new_id(): d for place, d in enumerate(remaining) if place not in same and fits(d)}
+            firsts: dict[Any, Draft] = {}
+            for place, draft in enumerate(remaining):
+                if place not in same and draft.key not in firsts and fits(draft):
+                    firsts[draft.key] = draft
+            new = {new_id(): draft for draft in firsts.values()}
             added: set[UUID] = set()
             if new:
                 rows = [{"id": i, **new_entry_values(d.given)} for i, d in new.items()]
                 added = await db.insert_entries(session, rows)
                 await vectors.mark_pending(session, sorted(added))
             results += [BulkResult(new[i].index, i, "created") for i in added]
-            existing = await db.lock_entries(session, sorted(set(same.values())))
-            known = [(d, existing[same[p]]) for p, d in enumerate(remaining) if same.get(p) in existing]
-            for draft, row in list(known):
-                if (error := draft.self_reference(row["id"])) is not None:
-                    results.append(_failed(draft, row["id"], error))
-                    known.remove((draft, row))
-            known = [(d, row) for d, row in known if fits(d, row)]
-            changed = await self._apply(session, [(row, d.given) for d, row in known])
-            results += [
-                BulkResult(d.index, row["id"], "updated" if row["id"] in changed else "unchanged")
-                for d, row in known
-            ]
+            locked = await db.lock_entries(session, sorted(set(same.values())))
+            stored = {i: fields_of(row) for i, row in locked.items()}
+            current = dict(stored)
+            for place, draft in enumerate(remaining):
+                entry_id = same.get(place)
+                if entry_id is None or entry_id not in current:
+                    continue
+                if (error := draft.self_reference(entry_id)) is not None:
+                    results.append(_failed(draft, entry_id, error))
+                elif fits(draft, entry_id, current[entry_id]):
+                    wanted = merge(current[entry_id], draft.given)
+                    changed = wanted != current[entry_id]
+                    results.append(BulkResult(draft.index, entry_id, "updated" if changed else "unchanged"))
+                    current[entry_id] = wanted
+            await self._save(session, stored, current)
             done = {r.index for r in results}
-            # Left over: another writer added the same entry meanwhile, or removed it.
+            # Left over: it repeats one that is new, or another writer added the same entry meanwhile, or removed it.
             remaining = [d for d in remaining if d.index not in done]
             if not remaining:
                 break
@@ -281,40 +296,21 @@ class EntryService:
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=delay)
         return results
 
-    async def _apply(
-        self, session: TenantSession, changes: Sequence[tuple[Row, Mapping[str, Any]]]
-    ) -> set[UUID]:
-        """Write what differs to locked rows; returns the ids of the entries that changed."""
-        updates: list[dict[str, Any]] = []
-        new_texts: list[UUID] = []
-        for row, given in changes:
-            stored = {name: row[name] for name in ("content", *DEFAULTS)}
-            wanted = {**stored, **given}
-            text_changed = any(wanted[name] != stored[name] for name in ("content", "title"))
-            if wanted["language"] is None or (text_changed and "language" not in given):
-                wanted["language"] = detect(wanted["title"], wanted["content"])
-            if wanted != stored:
-                updates.append({"id": row["id"], **wanted})
-                if text_changed:
-                    new_texts.append(row["id"])
+    async def _save(
+        self,
+        session: TenantSession,
+        stored: Mapping[UUID, Mapping[str, Any]],
+        wanted: Mapping[UUID, Mapping[str, Any]],
+    ) -> None:
+        """Write what differs to locked entries."""
+        updates = [{"id": i, **fields} for i, fields in wanted.items() if fields != stored[i]]
         if updates:
             await db.update_entries(session, updates)
+        new_texts = [u["id"] for u in updates if differs(stored[u["id"]], u)]
         if new_texts:
             await vectors.drop_vectors(session, new_texts)
             await vectors.mark_pending(session, new_texts)
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
-        return {u["id"] for u in updates}
-
-
-def _size(values: Mapping[str, Any]) -> int:
-    """Characters as the database counts them: a title's twice."""
-    return len(values["content"]) + 2 * len(values.get("title") or "")
-
-
-def _growth(row: Row, given: Mapping[str, Any]) -> int:
-    """What a change adds to the tenant's text."""
-    stored = {"content": row["content"], "title": row["title"]}
-    return max(0, _size({**stored, **given}) - _size(stored))
 
 
 def _failed(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:

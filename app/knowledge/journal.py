@@ -49,6 +49,7 @@ class PinnedRanking:
 
     candidates: Sequence[Candidate]
     fallback: bool
+    degraded: Sequence[str]
     strong_match: bool
     search_modes_used: Sequence[str]
     exact: bool
@@ -72,6 +73,8 @@ class PinnedRanking:
         return cls(
             candidates,
             receipt["fallback"],
+            # Receipts of the first releases have no reason.
+            receipt.get("degraded", ["embedding_unavailable"] if receipt["fallback"] else []),
             receipt.get("strong_match", False),
             receipt["search_modes_used"],
             receipt["exact"],

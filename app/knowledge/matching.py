@@ -22,12 +22,15 @@ from app.knowledge.embedding import find_provider
 from app.knowledge.jobs import JobQueue
 from app.knowledge.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.query import is_identifier
+from app.knowledge.quotas import tokens_left
 from app.knowledge.saved_searches import read_request
 from app.knowledge.tenants import TenantContext, TenantDirectory
 
 log = logging.getLogger("app.knowledge.matching")
 
 BATCH = 500
+MAX_WAITING = 100_000
+"""Messages of one subscription that are still to be sent; more are not kept."""
 AGAIN_SECONDS, LATER_SECONDS, LONGEST_SECONDS = 1.0, 15.0, 60.0
 
 SHOWN = (
@@ -41,6 +44,7 @@ class Standing:
     """A saved search that entries are compared with."""
 
     id: UUID
+    request: Mapping[str, Any]
     plan: Plan
 
     @property
@@ -74,26 +78,40 @@ class ChangeMatcher:
     async def match(self, tenant_id: UUID) -> float | None:
         """Compare a batch of changes; returns the seconds until the next, or None when none is left.
 
-        Where meaning matters an entry is compared once it has its vector. While the provider is away its words are,
-        and its meaning later. Raises TenantNotFound and DatabaseUnavailable.
+        Where meaning matters an entry is compared once it has its vector. While the provider is away, or the tenant's
+        tokens of the day are used up, its words are, and its meaning later.
+
+        Raises TenantNotFound and DatabaseUnavailable.
         """
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             await db.forget_changes(session)
             standing = [s for row in await db.list_active(session) if (s := self._read(tenant, row))]
-        vectors = await self._embed(tenant, standing)
+            tokens = await tokens_left(session, tenant)
+            # Without tokens new entries get no vectors today; those that have theirs are compared first.
+            waits = tokens is not None and tokens <= 0 and not await db.list_changes(session, "ready", 1)
+        vectors = None if waits else await self._embed(tenant, standing)
         kind: db.ChangeKind = "words" if vectors is None else "ready"
         if not any(s.by_meaning for s in standing):
             kind = "all"
         async with self._database.tenant_session(tenant_id) as session:
+            held = await db.hold_requests(session, [s.id for s in standing])
+            standing = [s for s in standing if held.get(s.id) == s.request]
             changes = await db.list_changes(session, kind, BATCH)
             found: dict[UUID, NewDelivery] = {}
             for search in standing:
                 vector = (vectors or {}).get(search.id)
                 rows = await self._find(session, tenant, search, [c.entry_id for c in changes], vector)
                 found.update((d.id, d) for d in (describe_find(search.id, row) for row in rows))
-            if found and await outbox.put_deliveries(session, list(found.values())):
-                await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+            if found:
+                put = await outbox.put_deliveries(session, list(found.values()), MAX_WAITING)
+                if put["given_up"]:
+                    log.warning(
+                        "finds of subscriptions with too many messages waiting are given up",
+                        extra={"tenant_id": str(tenant_id), "finds": put["given_up"]},
+                    )
+                if put["waiting"]:
+                    await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
             if kind == "words":
                 await db.note_words(session, changes)
             else:
@@ -114,7 +132,8 @@ class ChangeMatcher:
     def _read(self, tenant: TenantContext, row: Row) -> Standing | None:
         try:
             query = read_request({**row["request"], "limit": 1})
-            return Standing(row["saved_search_id"], make_plan(query, tenant, self._defaults))
+            plan = make_plan(query, tenant, self._defaults)
+            return Standing(row["saved_search_id"], row["request"], plan)
         except InvalidInput as error:
             # E.g. a query_embedding of a model that the tenant has left.
             log.warning(

@@ -52,6 +52,7 @@ def make_receipt(plan: Plan, result: SearchResult, ranking: Sequence[Candidate])
         },
         "model": [model.provider, model.name, model.dimensions],
         "fallback": metadata.fallback_mode,
+        "degraded": metadata.degraded,
         "strong_match": metadata.strong_match,
         "search_modes_used": metadata.search_modes_used,
         "exact": metadata.exact,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.db import records
+from app.db import deliveries, records
 from app.db import saved_searches as db
 from app.db.session import Database, Row
 from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
@@ -49,6 +49,7 @@ class SavedSearchService:
         self, tenant_id: UUID, owner: str, name: str, request: Mapping[str, Any]
     ) -> tuple[SavedSearch, bool]:
         """Keep a search; under a name that the owner has already it takes that one's place, and its subscription.
+        Messages that are still to be sent for what the search asked before are given up.
 
         Returns it and whether the name is new. Raises InvalidInput, Conflict when the owner has too many.
         """
@@ -63,6 +64,8 @@ class SavedSearchService:
             if await db.count_others(session, owner, name) >= MAX_SAVED:
                 raise Conflict(f"{MAX_SAVED} saved searches are the most; delete one first")
             row = await db.put_saved_search(session, owner, name, request)
+            if row["is_replaced"]:
+                await deliveries.give_up_waiting(session, row["id"])
             await records.write_audit(session, owner, "saved_search.write", [row["id"]], {})
             stored = await db.fetch_saved_search(session, owner, row["id"])
         assert stored is not None

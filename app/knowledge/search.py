@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,10 @@ from app.db.identifiers import new_id
 from app.db.search import VectorSpace
 from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import DatabaseUnavailable, KnowledgeError
+from app.errors import DatabaseUnavailable, EmbeddingUnavailable, KnowledgeError
 from app.knowledge import explanation
 from app.knowledge.admission import Admission
+from app.knowledge.embedding import find_provider
 from app.knowledge.fusion import Candidate
 from app.knowledge.hydration import hydrate
 from app.knowledge.journal import SearchJournal, read_cursor, write_cursor
@@ -87,8 +89,9 @@ class KnowledgeSearchService:
             except KnowledgeError as error:
                 plans.append(error)
         texts = [plan.query.query for plan in plans if isinstance(plan, Plan) and plan.query.needs_vector]
-        provider = self._providers.get(tenant.space.model_id)
-        batch = QueryBatch(provider, texts) if provider is not None else None
+        batch: QueryBatch | None = None
+        with contextlib.suppress(EmbeddingUnavailable):  # each then answers from words, and says so
+            batch = QueryBatch(find_provider(self._providers, tenant), texts)
         turns = asyncio.Semaphore(SIMULTANEOUS)
 
         async def run(plan: Plan | KnowledgeError) -> SearchResult | KnowledgeError:
@@ -210,7 +213,7 @@ class KnowledgeSearchService:
             strong_match=pinned.strong_match,
             fallback_mode=pinned.fallback,
             search_modes_used=pinned.search_modes_used,
-            degraded=["embedding_unavailable"] if pinned.fallback else [],
+            degraded=pinned.degraded,
             exact=pinned.exact,
             estimated_matches=pinned.estimated_matches,
             suggestions=[],

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 
@@ -23,6 +26,14 @@ TRANSLATING = tuple(
     ipaddress.ip_network(n) for n in ("2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48", "::/96")
 )
 """IPv6 that stands for an IPv4 address, which a gateway would go to: 6to4, Teredo, NAT64, and the old form."""
+
+
+NOBODYS = tuple(ipaddress.ip_network(n) for n in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20"))
+"""Of special use, though Python's tables call at least some of each public: protocol assignments (RFC 6890), relays of
+6to4 (RFC 7526), the old site-local addresses (RFC 3879), and examples in documents (RFC 9637)."""
+
+LOOKUPS = 16
+"""Names that are looked up at the same time: as many as a worker sends messages."""
 
 
 class AddressRefused(Exception):
@@ -68,6 +79,8 @@ def is_allowed(address: str, *, allow_private: bool) -> bool:
             return False
         if ip != ipaddress.IPv6Address("::1") and any(ip in network for network in TRANSLATING):
             return False
+    if any(ip in network for network in NOBODYS):
+        return False
     if ip in HELD_BACK or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
         return False
     if ip.is_reserved and not ip.is_loopback:
@@ -100,7 +113,27 @@ async def choose_address(host: str, port: int, resolve: Resolve, *, allow_privat
     return addresses[0]
 
 
-async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as the system's resolver gives them. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+class Resolver:
+    """The system's resolver, in threads of its own: a lookup cannot be called off, and one that hangs must keep neither
+    its caller nor anybody else's lookups waiting."""
+
+    def __init__(self, threads: int = LOOKUPS, look_up: Callable[..., Any] = socket.getaddrinfo) -> None:
+        self._threads = ThreadPoolExecutor(threads, "webhook-dns")
+        self._free = threading.BoundedSemaphore(threads)
+        self._look_up = look_up
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of a name. Raises OSError, and AddressRefused at once while every thread is taken."""
+        if not self._free.acquire(blocking=False):
+            raise AddressRefused("too many other names are being looked up")
+        try:
+            lookup = self._threads.submit(self._look_up, host, port, type=socket.SOCK_STREAM)
+        except BaseException:
+            self._free.release()
+            raise
+        lookup.add_done_callback(lambda _: self._free.release())
+        found = await asyncio.wrap_future(lookup)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+resolve_host: Resolve = Resolver().resolve

@@ -96,7 +96,9 @@ class WebhookSender:
 
     async def _send(self, url: httpx.URL, secret: str, message_id: str, body: bytes) -> Answer:
         port = url.port or (443 if url.scheme == "https" else 80)
-        address = await choose_address(url.host, port, self._resolve, allow_private=self.allow_private)
+        address = await choose_address(
+            url.raw_host.decode("ascii"), port, self._resolve, allow_private=self.allow_private
+        )
         timestamp = int(time.time())
         if self._tls is None:
             self._tls = httpx.create_ssl_context(trust_env=False)

@@ -2,42 +2,89 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator
 
 from fastapi import FastAPI
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INVALID_REQUEST
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.api.dependencies import Caller, Parts, authenticate
+from app.api.json_body import LARGE, check_shape
 from app.auth.principal import Role
-from app.errors import RateLimited
+from app.errors import InvalidInput, RateLimited
 from app.mcp.server import Context, build_server
 
 PATH = "/mcp"
+
+SMALL = 64 * 1024
+"""Bytes of a message that is read although its caller is over a limit, so that its tool can say so to a model."""
 
 
 class Endpoint:
     """Answers each POST by itself, as JSON, so that any instance can: there are no sessions and no streams."""
 
+    path = PATH
+    """By which the log, the metrics and the audit trail name the route, as they do FastAPI's own."""
+
     def __init__(self, app: FastAPI) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request. Raises Unauthenticated and Forbidden before its body is read."""
+        """Serve one request. Raises Unauthenticated, Forbidden, and RateLimited where it is large, before its body
+        is read; TooLarge and TooSlow."""
+        scope["route"] = self
         request = Request(scope, receive)
         try:
             await authenticate(request, Role.READER)
         except RateLimited as error:
+            if not _is_small(request):
+                raise
             request.state.refusal = error  # told in the tool's result, where a model reads it
         if request.method != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            return
+        try:
+            # The kit parses whatever it is given, and nobody else is served meanwhile.
+            await asyncio.to_thread(check_shape, body) if len(body) > LARGE else check_shape(body)
+        except InvalidInput as error:
+            await _refuse(error)(scope, receive, send)
+            return
         manager: StreamableHTTPSessionManager = self._app.state.mcp
-        await manager.handle_request(scope, receive, send)
+        await manager.handle_request(scope, _replay(body, receive), send)
+
+
+def _is_small(request: Request) -> bool:
+    declared = request.headers.get("content-length", "")
+    return declared.isascii() and declared.isdigit() and len(declared) < 20 and int(declared) <= SMALL
+
+
+def _refuse(error: InvalidInput) -> JSONResponse:
+    """The answer to a message that is not read, as the protocol has it."""
+    refusal = {"code": INVALID_REQUEST, "message": str(error)}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": refusal}, 400)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read already, and then what follows it."""
+    waiting = [body]
+
+    async def replay() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return replay
 
 
 def install_endpoint(app: FastAPI) -> None:

@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from app.auth.principal import Role
 from app.composition import Services
 from app.db.identifiers import new_id
+from app.errors import EntryNotFound
+from app.knowledge.audit import REFUSAL_SECONDS, AuditTrail
 from tests.api.callers import Caller, make_token
 from tests.api.test_authorisation import TABLE as ENDPOINTS
 from tests.db.cluster import TestDatabase, connected
@@ -262,6 +264,33 @@ async def test_who_lacks_the_role_is_noted_once_in_a_while(scene: Scene, http: h
         ("rob", "refused", "delete_entry"),
         ("rob", "refused", "get_stats"),
     ]
+
+
+async def test_one_callers_refusals_do_not_fill_the_trail(scene: Scene, http: httpx.AsyncClient) -> None:
+    """A reader may give feedback and delete searches of its own, on ids that never were too."""
+    for subject in ("rob", "rita"):
+        token = make_token(scene.admin.tenant_id, Role.READER, subject=subject)
+        reader = Caller(http, scene.admin.tenant_id, token)
+        for _ in range(3):
+            feedback = {"search_id": str(uuid4()), "entry_id": str(uuid4()), "relevant": True}
+            assert (await reader.post("/knowledge/feedback", feedback)).status_code == 404
+            assert (await reader.delete(f"/knowledge/saved-searches/{uuid4()}")).status_code == 404
+    refused = sorted(row[:2] for row in await scene.read_rows() if row[2] == "refused")
+    assert refused == [
+        (who, what) for who in ("rita", "rob") for what in ("feedback.write", "saved_search.delete")
+    ]
+
+
+async def test_a_refusal_is_noted_again_after_a_while(scene: Scene) -> None:
+    times = iter((0.0, REFUSAL_SECONDS - 0.1, REFUSAL_SECONDS, REFUSAL_SECONDS + 0.1))
+    trail = AuditTrail(scene.services.database, clock=times.__next__)
+    tenant_id = scene.admin.tenant_id
+    assert tenant_id is not None
+    counts = []
+    for _ in range(4):
+        await trail.refuse(tenant_id, "rob", "entry.delete", EntryNotFound("gone"))
+        counts.append(sum(row[0] == "rob" for row in await scene.read_rows()))
+    assert counts == [1, 1, 2, 2]
 
 
 async def test_a_write_that_fails_takes_its_row_along(scene: Scene) -> None:

@@ -5,12 +5,25 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import asyncpg
 import pytest
+from sqlalchemy import event
 
+from app.composition import Services
+from app.db.entries import SQL
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, is_id
+from tests.api.test_limits import allow
 
 PATH = "/knowledge/entries/bulk"
+
+
+async def write_with_failures(admin: Caller, *entries: Any) -> list[dict[str, Any]]:
+    """The results of a bulk write in which entries that exist may fail."""
+    answer = await admin.post(PATH, {"entries": entries})
+    assert answer.status_code == 200, answer.text
+    results: list[dict[str, Any]] = answer.json()["results"]
+    return results
 
 
 async def write(admin: Caller, *entries: Any) -> list[dict[str, Any]]:
@@ -100,6 +113,49 @@ async def test_repeats_within_one_request_are_written_in_turn(admin: Caller) -> 
         "two",
         "three",
     }
+
+
+@pytest.mark.parametrize("repeats", [2, 300])
+async def test_repeats_cost_one_round_however_many_they_are(
+    admin: Caller, api_services: Services, repeats: int
+) -> None:
+    entries = [{"content": "same", "tags": ["t"]}] * repeats
+    entries += [{"content": f"text {n % 3}", "external_id": "A"} for n in range(repeats)]
+    statements: list[str] = []
+    seen: set[asyncpg.Connection[asyncpg.Record]] = set()
+
+    def note(record: Any) -> None:
+        statements.append(record.query)
+
+    def watch(_connection: Any, kept: Any, _proxy: Any) -> None:
+        seen.add(kept.driver_connection)
+        kept.driver_connection.add_query_logger(note)
+
+    engine = api_services.database.engine.sync_engine
+    event.listen(engine, "checkout", watch)
+    try:
+        results = await write(admin, *entries)
+    finally:
+        event.remove(engine, "checkout", watch)
+        for connection in seen:
+            connection.remove_query_logger(note)
+    assert [r["status"] for r in results[:repeats]] == ["created", *["unchanged"] * (repeats - 1)]
+    assert [r["status"] for r in results[repeats:]] == ["created", *["updated"] * (repeats - 1)]
+    stored = (await admin.get(f"/knowledge/entries/{results[-1]['id']}")).json()
+    assert stored["content"] == entries[-1]["content"]
+    assert sum(SQL["find_same"].sql == statement for statement in statements) == 2
+
+
+async def test_a_repeat_of_what_has_no_room_is_written_where_it_has(admin: Caller, platform: Caller) -> None:
+    await allow(platform, admin, bytes=30)
+    long, short = ({"content": "x" * n, "external_id": "A"} for n in (40, 20))
+    results = await write_with_failures(admin, long, long, short, long, short, {**short, "content": "y" * 25})
+    assert [r["status"] for r in results] == ["failed", "failed", "created", "failed", "unchanged", "updated"]
+    assert len({r["id"] for r in results[2:]}) == 1
+    assert {r["error"] for r in results[:2]} == {
+        "bytes: this would exceed the tenant's limit of 30 stored bytes"
+    }
+    assert (await admin.get("/admin/stats")).json()["limits"]["bytes"]["used"] == 25
 
 
 async def test_the_vectors_of_a_bulk_follow_in_the_background(admin: Caller, work: Any) -> None:

@@ -8,8 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from app.knowledge.journal import PinnedRanking
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, expect_problem
+from tests.api.test_limits import allow
 from tests.api.test_search_answer import fill
 from tests.knowledge.provider import FailingProvider
 
@@ -55,6 +57,25 @@ async def test_the_page_of_a_fallback_says_so(admin: Caller, provider: FailingPr
     assert second["metadata"]["fallback_mode"] is True
     assert second["metadata"]["degraded"] == ["embedding_unavailable"]
     assert len(second["results"]) == 2
+
+
+async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(
+    admin: Caller, platform: Caller
+) -> None:
+    await fill(admin, 6)
+    await allow(platform, admin, embedding_tokens_per_day=1)
+    await admin.search("uses it up")
+    first = await admin.search("harbour", limit=4)
+    second = await admin.search("harbour", limit=4, cursor=first["metadata"]["next_cursor"])
+    assert first["metadata"]["degraded"] == second["metadata"]["degraded"] == ["embedding_quota"]
+    receipt = await admin.get(f"/admin/searches/{first['metadata']['search_id']}")
+    assert receipt.json()["degraded"] == ["embedding_quota"]
+
+
+@pytest.mark.parametrize(("fallback", "degraded"), [(True, ["embedding_unavailable"]), (False, [])])
+def test_a_ranking_kept_without_a_reason_is_continued(fallback: bool, degraded: list[str]) -> None:
+    kept = {"ranking": [], "search_modes_used": ["keyword"], "exact": True, "estimated_matches": 0}
+    assert PinnedRanking.from_receipt({**kept, "fallback": fallback}).degraded == degraded
 
 
 def write_cursor(offset: int = 5) -> str:

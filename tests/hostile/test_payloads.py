@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from starlette.types import Message
 
-from app.api.json_body import MAX_DEPTH
+from app.api.json_body import (
+    LARGE,
+    MAX_CONTAINERS,
+    MAX_DEPTH,
+    MAX_VALUES,
+    STEP,
+    JsonRequest,
+    check_shape,
+    parse_json,
+)
+from app.errors import InvalidInput
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, expect_problem
 
@@ -28,7 +40,7 @@ async def test_a_body_of_the_greatest_depth_is_read(admin: Caller) -> None:
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 500, 5_000, 1_000_000])
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 500, 5_000, 150_000])
 @pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")], ids=["objects", "lists"])
 async def test_a_body_that_is_too_deep_is_named(
     admin: Caller, depth: int, opening: bytes, closing: bytes
@@ -42,6 +54,69 @@ async def test_a_body_that_is_too_deep_is_named(
 async def test_depth_is_bounded_on_every_path(admin: Caller, path: str, depth: int) -> None:
     body = b'{"entries": [' + b"[" * depth + b"]" * depth + b"]}"
     expect_fields(await admin.post(path, content=body, headers=JSON), "body")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "bound"),
+    [
+        (b"[" + b"[]," * MAX_CONTAINERS + b"[]]", MAX_CONTAINERS),
+        (b'{"a":' + b"[{}," * 60 + b"{}," * MAX_CONTAINERS, MAX_CONTAINERS),
+        (b"[" + b"1," * MAX_VALUES + b"1]", MAX_VALUES),
+        (b'["' + b'","' * MAX_VALUES + b'"]', MAX_VALUES),
+    ],
+    ids=["lists", "objects", "numbers", "texts"],
+)
+async def test_a_body_of_too_many_parts_is_named(admin: Caller, metadata: bytes, bound: int) -> None:
+    body = b'{"query": "word", "metadata": ' + metadata + b"}"
+    answer = expect_fields(await admin.post(SEARCH, content=body, headers=JSON), "body")
+    assert f"at most {bound} " in answer["detail"]
+
+
+@pytest.mark.parametrize("content", ["[{,", '"[', "\\[{", '\\"[', "\\\\", 'é"[,', "\n]}"])
+@pytest.mark.parametrize("shift", range(3))
+def test_what_is_in_a_text_is_no_structure(content: str, shift: int) -> None:
+    wanted = {"a" * shift: content * 250_000, "b": [[content]]}
+    assert parse_json(json.dumps(wanted).encode()) == wanted
+    assert parse_json(json.dumps(wanted, ensure_ascii=False).encode()) == wanted
+
+
+@pytest.mark.parametrize("text", ["", '"', '\\"', "\\\\", '["'])
+@pytest.mark.parametrize("length", range(STEP - 3, STEP + 4))
+def test_what_follows_a_text_of_any_length_is_structure(text: str, length: int) -> None:
+    body = json.dumps([(text + "x" * STEP)[:length]]).encode()[:-1] + b"," + b"[" * MAX_DEPTH
+    with pytest.raises(InvalidInput, match="levels"):
+        check_shape(body)
+    check_shape(body[:-1])
+
+
+async def test_others_go_on_while_a_large_body_is_parsed() -> None:
+    turns: list[str] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b'["' + b"x" * LARGE + b'"]', "more_body": False}
+
+    asyncio.get_running_loop().call_soon(turns.append, "another")
+    await JsonRequest({"type": "http", "headers": []}, receive).json()
+    assert turns == ["another"]
+
+
+@pytest.mark.parametrize(
+    ("path", "mebibytes"),
+    [(SEARCH, 2), (ENTRIES, 2), (f"{SEARCH}/batch", 4), (f"{SEARCH}/batch/", 4), (f"{ENTRIES}/bulk", 32)],
+)
+async def test_each_path_takes_bodies_of_its_own_size(admin: Caller, path: str, mebibytes: int) -> None:
+    limit = mebibytes << 20
+    fits = await admin.post(path, content=b" " * limit, headers=JSON)
+    assert fits.status_code in (307, 404, 422), fits.text
+    refused = await admin.post(path.rstrip("/"), content=b" " * (limit + 1), headers=JSON)
+    assert f"limit of {limit} bytes" in expect_problem(refused, 413)["detail"]
+
+
+async def test_the_largest_entry_is_stored(admin: Caller) -> None:
+    body = json.dumps({"content": "\U0001f6a2" * 100_000, "metadata": {"a": "\u00e9" * 8_000}}).encode()
+    assert len(body) > 1_200_000
+    answer = await admin.post(ENTRIES, content=body, headers=JSON)
+    assert answer.status_code == 201, answer.text
 
 
 async def test_deep_metadata_of_an_upload_are_refused(admin: Caller) -> None:

@@ -48,7 +48,7 @@ async def shared_desk(cluster: EmbeddedAddress, template: str) -> AsyncIterator[
             database, provider, webhooks=WebhookSender(allow_private=True, seconds=5)
         )
         tenant = await services.tenants.create("nobody", actor="test")
-        yield Desk(services, provider, tenant, endpoint, made.superuser_dsn)
+        yield Desk(services, provider, tenant, endpoint, made.superuser_dsn, made.service_dsn)
         await services.journal.close()
         await database.close()
 

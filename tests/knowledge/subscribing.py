@@ -24,6 +24,7 @@ class Desk:
     tenant: Tenant
     endpoint: Endpoint
     superuser_dsn: str
+    service_dsn: str
 
     async def subscribe(self, owner: str = OWNER, name: str = "mine", **request: Any) -> UUID:
         saved, _ = await self.services.saved_searches.save(self.tenant.id, owner, name, request)

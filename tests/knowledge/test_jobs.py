@@ -131,6 +131,54 @@ async def test_ten_thousand_files_of_one_tenant_do_not_hold_up_one_of_another(
         pytest.fail("the other tenant's job waits for those of the first")
 
 
+async def test_work_of_one_kind_is_found_behind_any_amount_of_other_work(
+    services: Services, tenant: Tenant, superuser_dsn: str
+) -> None:
+    """More tenants than a claim looks at have work that is not asked for, queued earlier than the one that has."""
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute(
+            "insert into tenants (id, slug, name, model_id)"
+            " select gen_random_uuid(), 'busy-' || n, 'Busy', 1 from generate_series(1, 400) n"
+        )
+        await superuser.execute(
+            "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
+            " select id, gen_random_uuid(), 'embed_entries', 'entries', now() - interval '1 hour', 0 from tenants"
+        )
+    async with services.database.tenant_session(tenant.id) as session:
+        await db.enqueue_job(session, "deliver_webhooks", "webhooks", NOW)
+    async with services.database.platform_session() as platform:
+        job = await db.claim_job(platform, ["deliver_webhooks"], MINUTE)
+    assert job is not None
+    assert (job.tenant_id, job.kind) == (tenant.id, "deliver_webhooks")
+    async with services.database.platform_session() as platform:
+        assert await db.claim_job(platform, ["deliver_webhooks"], MINUTE) is None
+
+
+async def test_a_claim_steps_over_work_that_is_not_asked_for(
+    services: Services, tenant: Tenant, superuser_dsn: str
+) -> None:
+    """Counted in rows of the table and entries of its indexes: few, however many jobs of another kind there are."""
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute(
+            "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
+            " select $1, gen_random_uuid(), 'embed_entries', n::text, now(), 0 from generate_series(1, 3000) n",
+            tenant.id,
+        )
+        await enqueue(services, tenant, "a")
+        await superuser.execute("analyze jobs")
+        await superuser.execute("select pg_stat_force_next_flush(), pg_stat_reset()")
+        claimed = await superuser.fetch(
+            "select kind from queue.claim_job(array['refresh_statistics'], interval '1 minute')"
+        )
+        assert [row["kind"] for row in claimed] == ["refresh_statistics"]
+        await superuser.execute("select pg_stat_force_next_flush()")
+        read = await superuser.fetchval(
+            "select t.seq_tup_read + (select sum(i.idx_tup_read) from pg_stat_user_indexes i where i.relid = t.relid)"
+            " from pg_stat_user_tables t where t.relname = 'jobs'"
+        )
+        assert 0 < read < 100
+
+
 async def test_tenant_with_work_in_hand_lets_others_go_first(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -9,10 +10,12 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
+from app.db import usage
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound, SubscriptionNotFound
 from app.knowledge import subscriptions
 from app.knowledge.assets import Upload
 from app.knowledge.saved_searches import read_request
+from tests.db.cluster import connected
 from tests.knowledge.subscribing import OWNER, Desk
 
 UNIT = np.eye(16, dtype=np.float32)
@@ -160,6 +163,82 @@ async def test_meaning_is_compared_once_the_vector_is_there(desk: Desk) -> None:
     await desk.hasten()
     assert desk.contents == ["The harbour", "A quay"]
     assert await desk.sql("select count(*) from entry_changes") == [0]
+
+
+async def test_words_do_not_wait_for_tomorrows_tokens(desk: Desk) -> None:
+    desk.provider.default = UNIT[1]
+    desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0]}
+    await desk.subscribe(query="harbour", similarity_threshold=0.5)
+    await desk.services.tenants.change_limits(desk.tenant.id, {"embedding_tokens_per_day": 5}, actor="test")
+    async with desk.services.database.tenant_session(desk.tenant.id) as session:
+        await usage.add_tokens(session, 5)
+    await desk.write("A quay")
+    await desk.write("The harbour")
+    await desk.work()
+    assert desk.contents == ["The harbour"]
+    await desk.sql("delete from embedding_usage")
+    for _ in range(3):
+        await desk.hasten()
+    assert desk.contents == ["The harbour", "A quay"]
+
+
+async def test_a_change_that_is_committed_while_another_is_matched_is_matched_too(desk: Desk) -> None:
+    """Two writers share one job: who takes it waits for both, or it is queued again."""
+    await desk.subscribe(query="harbour", mode="keyword")
+    write = "insert into entries (tenant_id, id, entry_type, content, language, content_hash, text_hash)"
+    write += " values ($1, gen_random_uuid(), 'fact', $2::text, $3, sha256(convert_to($2::text, 'UTF8')), sha256(''))"
+    async with connected(desk.superuser_dsn) as first, connected(desk.superuser_dsn) as second:
+        await first.execute(write, desk.tenant.id, "One harbour", "english")
+        async with second.transaction():
+            await second.execute(write, desk.tenant.id, "Another harbour", "simple")
+            await desk.work()
+    await desk.work()
+    assert sorted(desk.contents) == ["Another harbour", "One harbour"]
+
+
+async def test_messages_for_what_a_search_asked_before_are_given_up(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    await desk.write("The harbour")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "harbour"}
+    )
+    assert await desk.states() == ["waiting"], "the same request"
+    await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "road"}
+    )
+    assert await desk.states() == ["given_up"]
+    await desk.write("The road")
+    await desk.work()
+    assert desk.contents == ["The road"]
+
+
+async def test_a_search_that_is_replaced_while_it_is_compared_finds_nothing_for_its_old_request(
+    desk: Desk,
+) -> None:
+    desk.provider.delay = 0.5
+    await desk.subscribe(query="harbour", mode="hybrid")
+    await desk.write("The harbour")
+    matching = asyncio.create_task(desk.services.worker.run_once(["match_changes"]))
+    async with asyncio.timeout(10):
+        while "harbour" not in desk.provider.queries:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "road"}
+    )
+    assert await matching
+    desk.provider.delay = 0.0
+    assert await desk.states() == []
+
+
+async def test_subscribing_again_does_not_hasten_a_failing_address(desk: Desk) -> None:
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    await desk.sql("update subscriptions set failures = 3, retry_at = now() + interval '1 hour'")
+    for url, waits in ((desk.endpoint.url, True), (f"{desk.endpoint.url}&other", False)):
+        await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved, url)
+        assert await desk.sql("select retry_at is not null from subscriptions") == [waits]
+        assert await desk.sql("select failures from subscriptions") == [0]
 
 
 async def test_nobodys_changes_are_noted_without_a_subscription(desk: Desk) -> None:

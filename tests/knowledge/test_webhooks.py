@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -16,7 +17,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.errors import InvalidInput
-from app.knowledge.webhook_address import AddressRefused, Resolve, check_url, choose_address, is_allowed
+from app.knowledge.webhook_address import (
+    AddressRefused,
+    Resolve,
+    Resolver,
+    check_url,
+    choose_address,
+    is_allowed,
+    resolve_host,
+)
 from app.knowledge.webhooks import WebhookSender, make_secret, read_secret, sign
 from tests.knowledge.endpoint import Endpoint, open_endpoint
 
@@ -29,7 +38,7 @@ PRIVATE = [
 NEVER = [
     "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1",  # noqa: S104
     "255.255.255.255", "240.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:0:7f00:1::", "::7f00:1",
-    "168.63.129.16", "fe80::1%eth0",
+    "168.63.129.16", "fe80::1%eth0", "fec0::1", "192.88.99.1", "::ffff:192.88.99.1", "3fff::1", "192.0.0.8",
 ]  # fmt: skip
 
 
@@ -144,6 +153,20 @@ async def test_the_name_is_resolved_once_and_the_connection_goes_there(endpoint:
     assert request.is_signed_with(SECRET)
 
 
+async def test_the_name_that_is_resolved_is_the_one_that_is_asked_for(endpoint: Endpoint) -> None:
+    """As it stands in the request and the certificate, not as Python's older rules would write it ("strasse")."""
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    sender = WebhookSender(allow_private=True, resolve=resolve)
+    assert (await sender.send(f"http://straße.example:{endpoint.port}/", SECRET, "m", b"{}")).error is None
+    assert asked == ["xn--strae-oqa.example"]
+    assert endpoint.received[0].headers["host"] == f"xn--strae-oqa.example:{endpoint.port}"
+
+
 async def test_no_proxy_of_the_environment_is_used(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +217,40 @@ async def test_a_slow_resolver_falls_under_the_time_limit() -> None:
     assert (
         await sender.send("https://x.example", SECRET, "m", b"{}")
     ).error == "no answer within 0.1 seconds"
+
+
+async def test_a_name_server_that_hangs_holds_up_nobody_else() -> None:
+    """Its lookups cannot be called off: those of the process go on, and further names are refused at once."""
+    silent = threading.Event()
+
+    def look_up(host: str, port: int, **_: int) -> list[tuple[str, tuple[str, int]]]:
+        if host == "silent.example":
+            silent.wait(30)
+        return [("", ("8.8.8.8", port))]
+
+    resolver = Resolver(2, look_up)
+    sender = WebhookSender(resolve=resolver.resolve, seconds=0.05)
+    try:
+        for _ in range(2):
+            answer = await sender.send("https://silent.example", SECRET, "m", b"{}")
+            assert answer.error == "no answer within 0.05 seconds"
+        with pytest.raises(AddressRefused, match="too many other names"):
+            await resolver.resolve("good.example", 443)
+        async with asyncio.timeout(10):
+            assert await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 1)
+    finally:
+        silent.set()
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                assert await resolver.resolve("good.example", 443) == ["8.8.8.8"]
+                break
+            except AddressRefused:
+                await asyncio.sleep(0.01)
+
+
+async def test_the_systems_resolver_is_asked() -> None:
+    assert "127.0.0.1" in await resolve_host("127.0.0.1", 80)
 
 
 async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
 from fastapi import FastAPI
 from mcp import MCPError
 
+from app.mcp.endpoint import SMALL
 from tests.api.callers import Caller
-from tests.api.test_limits import allow
+from tests.api.test_limits import allow, expect_refusal
 from tests.mcp.clients import connect, fail, succeed
+from tests.mcp.test_roles import HEADERS
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -29,6 +33,26 @@ async def test_requests_over_a_minutes_limit_are_problems_with_a_time_to_wait(
         with pytest.raises(MCPError, match="requests_per_minute"):
             await client.list_tools()
         await succeed(other, "kb_search", query="harbour")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_large_message_over_the_limit_is_refused_before_it_is_read(
+    admin: Caller, platform: Caller, chunked: bool
+) -> None:
+    await allow(platform, admin, requests_per_minute=1)
+    await admin.get("/knowledge/entries")
+    read = False
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal read
+        read = True
+        yield b"{}"
+
+    headers = {**HEADERS, "Content-Type": "application/json"}
+    if not chunked:
+        headers["Content-Length"] = str(SMALL + 1)
+    expect_refusal(await admin.post("/mcp", content=body(), headers=headers), "requests_per_minute")
+    assert not read
 
 
 async def test_a_quota_of_entries_holds_for_tools(app: FastAPI, admin: Caller, platform: Caller) -> None:

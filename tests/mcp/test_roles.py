@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 from mcp import MCPError
 
+from app.api.json_body import MAX_CONTAINERS, MAX_VALUES
 from app.auth.principal import Role
 from app.composition import Services
 from app.knowledge.tenants import Tenant
@@ -150,6 +151,24 @@ async def test_nonsense_is_a_protocol_error(reader: Caller, body: bytes) -> None
     answer = await reader.post("/mcp", content=body, headers=headers)
     assert answer.status_code in (200, 400)
     assert answer.json()["error"]["code"] < 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [b"[" * 65 + b"]" * 65, b"[" + b"[]," * MAX_CONTAINERS + b"[]]", b"[" + b"1," * MAX_VALUES + b"1]"],
+    ids=["deep", "containers", "values"],
+)
+async def test_a_message_that_costs_much_to_parse_is_a_protocol_error(
+    reader: Caller, arguments: bytes
+) -> None:
+    message = (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"kb_search","arguments":{"a":%b}}}'
+    )
+    headers = {**HEADERS, "Content-Type": "application/json"}
+    answer = await reader.post("/mcp", content=message % arguments, headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == -32600
+    assert answer.json()["error"]["message"].startswith("body: must ")
 
 
 BAD_ARGUMENTS: list[tuple[str, str, dict[str, Any]]] = [
