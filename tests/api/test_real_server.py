@@ -120,6 +120,7 @@ async def test_an_answer_says_its_length_and_type(caller: Caller) -> None:
     assert "x-request-id" in answer.headers
 
 
+@pytest.mark.slow
 async def test_the_service_indexes_by_itself_and_finishes_requests_when_told_to_stop(
     service_dsn: str, services: Services
 ) -> None:

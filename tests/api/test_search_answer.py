@@ -15,7 +15,8 @@ from tests.knowledge.provider import FailingProvider
 
 HIT = {
     *("id", "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "parent_id"),
-    *("source_ids", "superseded_by_id", "is_verified", "asset_id", "asset_name", "chunk_index", "metadata"),
+    *("source_ids", "superseded_by_id", "is_verified", "asset_id", "asset_name", "chunk_index"),
+    *("external_id", "metadata"),
     *("created_at", "updated_at", "score", "similarity", "keyword_score", "sources", "snippet"),
     "matched_terms",
 }

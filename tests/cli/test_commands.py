@@ -133,6 +133,7 @@ def test_traceback_is_shown_at_debug_only(knowledge: CommandLine, monkeypatch: p
     assert loud.err.endswith(quiet.err)
 
 
+@pytest.mark.slow
 def test_output_cut_short_by_its_reader_ends_quietly(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def two_models(knowledge: CommandLine, own_data_dir: None, monkeypatch: pytest.M
     assert added.out == "registered mock/text-hash, 32 dimensions (number 2)\n"
 
 
+@pytest.mark.slow
 def test_tenant_moves_goes_back_and_moves_again(
     knowledge: CommandLine, two_models: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

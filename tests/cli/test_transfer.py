@@ -73,6 +73,7 @@ def test_import_shows_only_the_first_refusals(knowledge: CommandLine, tenant: st
     assert "failed: and 3 more" in result.err
 
 
+@pytest.mark.slow
 def test_export_comes_back_with_its_relations(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     drafts: list[dict[str, Any]] = [
         {

@@ -39,6 +39,7 @@ def store(client: KnowledgeClient, async_client: AsyncKnowledgeClient) -> Knowle
     return KnowledgeVectorStore(client, async_client)
 
 
+@pytest.mark.slow
 class TestKnowledgeVectorStore(VectorStoreIntegrationTests):
     """All of the standard tests; none is left out."""
 

@@ -177,6 +177,7 @@ async def command_worker(service_dsn: str) -> AsyncIterator[asyncio.subprocess.P
         await process.wait()
 
 
+@pytest.mark.slow
 async def test_killed_knowledge_worker_is_replaced_by_the_next(
     services: Services, tenant: Tenant, superuser_dsn: str, service_dsn: str
 ) -> None:

@@ -100,6 +100,7 @@ def test_postmaster_that_crashes_now_and_then_is_started_again_for_ever(
             time.sleep(rest)
 
 
+@pytest.mark.slow
 def test_postmaster_that_crashes_again_and_again_is_given_up_and_revived_by_the_next_start(
     data_dir: Path, user: UserProcess
 ) -> None:

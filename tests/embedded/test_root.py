@@ -112,6 +112,7 @@ def test_closed_data_directory_costs_one_capability_and_no_mode(closed_folder: P
     assert {path: path.stat().st_mode for path in closed_folder.parents} == modes
 
 
+@pytest.mark.slow
 def test_closed_binaries_are_run_all_the_same(closed_folder: Path, open_folder: Path) -> None:
     package = find_binaries().parents[1]
     copy = closed_folder.parent / "closed" / package.name
@@ -173,6 +174,7 @@ def test_socket_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
     assert second != first
 
 
+@pytest.mark.slow
 def test_data_of_an_ordinary_user_stays_that_users(open_folder: Path) -> None:
     nobody = get_nobody()
     data_dir = open_folder / "data"

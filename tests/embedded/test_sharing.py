@@ -86,6 +86,7 @@ def test_concurrent_starts_give_one_postgres(tmp_path: Path) -> None:
     wait_until(lambda: not find_processes(data_dir))
 
 
+@pytest.mark.slow
 def test_two_data_directories_do_not_disturb_each_other(tmp_path: Path) -> None:
     left, right = (EmbeddedPostgres(tmp_path / name, settings=FAST) for name in ("left", "right"))
     with right:

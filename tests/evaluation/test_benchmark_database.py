@@ -111,6 +111,7 @@ async def test_a_built_tenant_is_as_if_the_service_had_filled_it(services: Servi
     assert {entry_number(hit.id) for hit in found} == expected != set()
 
 
+@pytest.mark.slow
 async def test_an_interrupted_build_goes_on_where_it_stopped(
     services: Services, database: Database, admin_dsn: str, superuser_dsn: str
 ) -> None:

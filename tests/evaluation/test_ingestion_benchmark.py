@@ -60,6 +60,7 @@ def test_mixture_is_mostly_word_files_that_can_be_read() -> None:
     assert 0.9 < sizes["md"] * MARKDOWN_SHARE / sum(sizes.values()) < 1.2
 
 
+@pytest.mark.slow
 async def test_bare_sql_stores_what_the_pipeline_stores(
     line: Line, services: Services, other_tenant: Tenant
 ) -> None:
@@ -93,6 +94,7 @@ async def test_files_that_fail_end_the_measurement(line: Line) -> None:
         await line.finish()
 
 
+@pytest.mark.slow
 async def test_stream_takes_in_every_file(line: Line) -> None:
     maker = FileMaker(1, ORIGINALS)
     files = name_files([maker.make_markdown(1_000) for _ in range(6)])

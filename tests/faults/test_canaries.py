@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import pytest
 
 from app.auth.principal import Role
 from app.bootstrap import SERVICE
@@ -110,6 +111,7 @@ async def serve_and_say(service: ServedProcess, mouth: Mouth, *faults: Any) -> s
     return metrics
 
 
+@pytest.mark.slow
 async def test_nothing_said_is_in_any_output(
     openai_database: TestDatabase, wire: WireServer, provider_proxy: FaultProxy, tmp_path: Path
 ) -> None:

@@ -125,7 +125,14 @@ async def test_a_provider_that_works_is_used(scene: Scene) -> None:
     assert found.metadata.search_modes_used == ["semantic", "keyword"]
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize(
+    "answer",
+    # A sample of a fifth in the ordinary run.
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if number % 5 else [])
+        for number, name in enumerate(ANSWERS)
+    ],
+)
 async def test_an_answer_that_is_no_embedding_leaves_the_words(
     scene: Scene, wire: WireServer, answer: str
 ) -> None:

@@ -38,9 +38,9 @@ def expect_no_finding(result: FuzzResult, *, at_least: int) -> None:
 async def test_requests_made_from_the_description_find_nothing(
     tmp_path: Path, address: str, tokens: Mapping[str, str]
 ) -> None:
-    options = ("--phases", "fuzzing", "--max-examples", "2", "--exclude-tag", "tenants")
+    options = ("--phases", "fuzzing", "--max-examples", "1", "--exclude-tag", "tenants")
     result = await fuzz(tmp_path, address, tokens, *options, sender="first", canaries=CANARIES)
-    expect_no_finding(result, at_least=100)
+    expect_no_finding(result, at_least=30)
 
 
 @pytest.mark.slow

@@ -251,6 +251,7 @@ async def test_models_are_compared_on_titles_where_no_query_is_kept(move: Move) 
     assert {f"Title {n}" for n in range(5)} == set(move.new.queries)
 
 
+@pytest.mark.slow
 async def test_new_vectors_of_a_large_tenant_are_in_their_index_before_the_switch(move: Move) -> None:
     await move.add(EXACT_LIMIT + 20)
     assert (await move.services.administration.stats(move.tenant.id))["indexed"] is True
