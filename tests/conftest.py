@@ -6,7 +6,10 @@ Nothing here starts anything until a test asks for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,12 +24,25 @@ from tests.db.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected, ne
 from tests.knowledge.provider import FailingProvider
 
 TEMPLATE = "kb_template"
+MEMORY = Path("/dev/shm")  # noqa: S108
+ROOM = 4 * 1024**3
+"""Bytes that must be free there: a run has two clusters, each with a few databases and the log of their writes."""
 
 
 @pytest.fixture(scope="session")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedAddress]:
+def cluster_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where this run's cluster lies: in memory where there is room, since hundreds of databases come and go."""
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM:
+        yield tmp_path_factory.mktemp("cluster")
+        return
+    with tempfile.TemporaryDirectory(prefix="kb-tests-", dir=MEMORY) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+async def cluster(cluster_folder: Path) -> AsyncIterator[EmbeddedAddress]:
     """The embedded Postgres of this run, with the roles that a managed server would have."""
-    server = EmbeddedPostgres(tmp_path_factory.mktemp("cluster") / "data", settings=FAST)
+    server = EmbeddedPostgres(cluster_folder / "data", settings=FAST)
     address = await asyncio.to_thread(server.start)
     try:
         await create_roles(address.dsn(), PASSWORDS)
