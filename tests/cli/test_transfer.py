@@ -131,6 +131,7 @@ def test_import_drops_references_that_lead_nowhere(
     assert (entry["parent_id"], entry["source_ids"]) == (None, [])
 
 
+@pytest.mark.slow
 def test_export_brings_assets_settings_and_vectors_back(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ def test_closed_binaries_are_run_all_the_same(closed_folder: Path, open_folder: 
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_container_root_starts_crashes_and_starts_again(closed_folder: Path) -> None:
     wrapper = limit_capabilities(CONTAINER)
     with UserProcess(closed_folder, wrapper=wrapper) as first:

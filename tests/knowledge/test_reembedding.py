@@ -307,13 +307,19 @@ async def test_searches_during_the_switch_miss_nothing(move: Move) -> None:
             assert result.metadata.fallback_mode is False
             found.append(result.results[0].content)
 
+    async def answered_again() -> None:
+        before = len(found)
+        async with asyncio.timeout(30):
+            while len(found) == before:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
     async with asyncio.TaskGroup() as group:
         group.create_task(keep_searching())
         for _ in range(3):
             await move.services.reembedding.switch(move.tenant.id)
-            await asyncio.sleep(0.05)
+            await answered_again()
             await move.services.reembedding.switch(move.tenant.id, back=True)
-            await asyncio.sleep(0.05)
+            await answered_again()
         stop.set()
     assert len(found) > 5
     assert set(found) == {"entry number 11"}
