@@ -107,7 +107,7 @@ async def services(database: Database, failing_provider: FailingProvider) -> Asy
     """The real services over the test's database and `failing_provider`. No worker runs: call `worker.run_once`."""
     services = await build_services(database, failing_provider)
     yield services
-    await services.journal.close()
+    await services.close()
 
 
 @pytest.fixture
@@ -131,6 +131,6 @@ async def local_services(cluster: EmbeddedAddress, template: str) -> AsyncIterat
         database = Database(made.service_dsn, pool_size=5)
         services = await build_services(database, provider)
         yield services
-        await services.journal.close()
+        await services.close()
         await provider.close()
         await database.close()

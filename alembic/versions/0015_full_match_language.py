@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from alembic import op
-from app.db.migration import execute_script
 
 revision = "0015"
 down_revision = "0014"
@@ -21,24 +22,15 @@ AFTER = """
 
 
 def upgrade() -> None:
-    function = _released_function()
-    assert BEFORE in function
-    _run_as_owner(function.replace(BEFORE, AFTER))
+    released = _revision_0006()
+    assert BEFORE in released.UP
+    released._run_as_owner(released.UP.replace(BEFORE, AFTER))
 
 
 def downgrade() -> None:
-    _run_as_owner(_released_function())
+    _revision_0006().upgrade()
 
 
-def _released_function() -> str:
-    """The function as revision 0006 made it."""
-    function: str = op.get_context().script.get_revision("0006").module.UP
-    return function
-
-
-def _run_as_owner(function: str) -> None:
-    execute_script(
-        "grant create on schema keyword to kb_keyword; set local role kb_keyword;\n"
-        f"{function}\n"
-        "reset role; revoke create on schema keyword from kb_keyword;"
-    )
+def _revision_0006() -> Any:
+    """The migration that made the function as it was."""
+    return op.get_context().script.get_revision("0006").module

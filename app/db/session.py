@@ -166,8 +166,8 @@ class Database:
         """
         # The type is what makes the literal safe: only a UUID's own text reaches the statement.
         begin = f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);{setup}"
-        # Work with a time limit of its own is done in the background: no caller of the tenant shall wait for it.
-        turn = PLATFORM if "statement_timeout" in setup else tenant_id
+        # No caller of the tenant shall wait for its background work.
+        turn = PLATFORM if _has_own_limit(setup) else tenant_id
         async with self._transaction(begin, turn) as connection:
             yield TenantSession(connection, _OPENED, tenant_id, self._patience_for(setup))
 
@@ -243,7 +243,7 @@ class Database:
 
     def _patience_for(self, setup: str) -> float | None:
         """Seconds to wait for a server that says nothing; work with a time limit of its own has that alone."""
-        return None if "statement_timeout" in setup else self._patience
+        return None if _has_own_limit(setup) else self._patience
 
     def make_engine_apart(self) -> AsyncEngine:
         """An engine for the same database whose connections are no part of the pool; the caller disposes of it."""
@@ -255,6 +255,11 @@ class Database:
         """Close all connections, unless the engine was lent."""
         if not self._lent:
             await self.engine.dispose()
+
+
+def _has_own_limit(setup: str) -> bool:
+    """Whether a session sets a time limit of its own, as work in the background does."""
+    return "statement_timeout" in setup
 
 
 def _register_types(dbapi_connection: Any, _record: Any) -> None:

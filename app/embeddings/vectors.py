@@ -1,11 +1,22 @@
-"""The check that every remote answer passes before it counts as embeddings."""
+"""Numbers that come from outside, as embeddings."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from app.embeddings.provider import Vector
 from app.errors import EmbeddingUnavailable
+
+
+def make_unit_vector(numbers: Sequence[float]) -> Vector:
+    """A caller's own embedding, finite and not all zero, as a unit vector."""
+    vector = np.asarray(numbers, dtype=np.float64)
+    # The largest component first, so that the norm of extreme numbers neither overflows nor vanishes.
+    vector = vector / np.abs(vector).max()
+    unit: Vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+    return unit
 
 
 def check_vectors(provider: str, rows: object, count: int, dimensions: int) -> list[Vector]:

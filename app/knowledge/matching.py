@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
-import numpy as np
 import orjson
 
 from app.db import deliveries as outbox
@@ -17,6 +16,7 @@ from app.db import subscriptions as db
 from app.db.deliveries import NewDelivery
 from app.db.session import Database, Row, TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector
+from app.embeddings.vectors import make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput
 from app.knowledge.embedding import find_provider
 from app.knowledge.jobs import JobQueue
@@ -152,9 +152,7 @@ class ChangeMatcher:
             if given is None:
                 asked.append(search)
             else:
-                vector = np.asarray(given, dtype=np.float64)
-                vector = vector / np.abs(vector).max()
-                vectors[search.id] = (vector / np.linalg.norm(vector)).astype(np.float32)
+                vectors[search.id] = make_unit_vector(given)
         if asked:
             try:
                 provider = find_provider(self._providers, tenant)

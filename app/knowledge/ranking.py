@@ -9,12 +9,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from app.db import search as db
 from app.db.search import KeywordQuery
 from app.db.session import Database, Row, TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector
+from app.embeddings.vectors import make_unit_vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge import boosts
 from app.knowledge.diversity import diversify
@@ -117,10 +116,7 @@ class Ranker:
             return
         given = plan.query.query_embedding
         if given is not None:
-            # The largest component first, so that the norm of extreme numbers neither overflows nor vanishes.
-            vector = np.asarray(given, dtype=np.float64)
-            vector = vector / np.abs(vector).max()
-            legs.vector = (vector / np.linalg.norm(vector)).astype(np.float32)
+            legs.vector = make_unit_vector(given)
             return
         started = time.perf_counter()
         try:

@@ -33,9 +33,9 @@ class SavedSearch:
     created_at: datetime
 
     @classmethod
-    def from_row(cls, row: Row, *, subscribed: bool) -> SavedSearch:
+    def from_row(cls, row: Row) -> SavedSearch:
         """The saved search of a stored row."""
-        return cls(row["id"], row["name"], row["request"], subscribed, row["created_at"])
+        return cls(row["id"], row["name"], row["request"], row["subscribed"], row["created_at"])
 
 
 class SavedSearchService:
@@ -69,7 +69,7 @@ class SavedSearchService:
             await records.write_audit(session, owner, "saved_search.write", [row["id"]], {})
             stored = await db.fetch_saved_search(session, owner, row["id"])
         assert stored is not None
-        return SavedSearch.from_row(stored, subscribed=stored["subscribed"]), row["is_new"]
+        return SavedSearch.from_row(stored), row["is_new"]
 
     async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> SavedSearch:
         """One of the owner's. Raises SavedSearchNotFound."""
@@ -77,7 +77,7 @@ class SavedSearchService:
             row = await db.fetch_saved_search(session, owner, saved_search_id)
         if row is None:
             raise SavedSearchNotFound("you have no saved search with this id")
-        return SavedSearch.from_row(row, subscribed=row["subscribed"])
+        return SavedSearch.from_row(row)
 
     async def list_saved(
         self, tenant_id: UUID, owner: str, *, limit: int = 50, cursor: str | None = None
@@ -89,7 +89,7 @@ class SavedSearchService:
                 return await db.list_saved_searches(session, owner, before, count)
 
             page = await page_of(read, limit, cursor, "created_at")
-        items = [SavedSearch.from_row(row, subscribed=row["subscribed"]) for row in page.items]
+        items = [SavedSearch.from_row(row) for row in page.items]
         return Page(items, page.next_cursor)
 
     async def delete(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> None:

@@ -115,7 +115,7 @@ async def open_line(
         try:
             yield Line(services, tenant.id, concurrency, size)
         finally:
-            await services.journal.close()
+            await services.close()
             await services.tenants.delete(tenant.id, actor="benchmark")
 
 

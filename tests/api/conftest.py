@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -43,7 +44,7 @@ async def api_services(
     database = Database(api_database.service_dsn, pool_size=5)
     services = await build_services(database, shared_provider)
     yield services
-    await services.journal.close()
+    await services.close()
     await database.close()
 
 
@@ -94,6 +95,13 @@ async def tenant(api_services: Services, provider: FailingProvider) -> Tenant:
 async def admin(http: httpx.AsyncClient, tenant: Tenant) -> Caller:
     """The test's tenant's admin, who may do everything in it."""
     return Caller(http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
+
+
+@pytest.fixture
+async def caller(address: str, admin: Caller) -> AsyncIterator[Caller]:
+    """The tenant's admin over a socket, at the `address` of whoever asks."""
+    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as client:
+        yield replace(admin, http=client)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import httpx
 import pytest
@@ -29,13 +28,6 @@ async def address(settings: Settings, api_services: Services, verifier: TokenVer
     """Where an application of its own listens: it is shut down, which the shared one must not be."""
     async with serve(create_app(settings, api_services, verifier)) as url:
         yield url
-
-
-@pytest.fixture
-async def caller(address: str, admin: Caller) -> AsyncIterator[Caller]:
-    """The tenant's admin over a socket."""
-    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as client:
-        yield replace(admin, http=client)
 
 
 async def pieces(count: int, head: bytes = b"") -> AsyncIterator[bytes]:

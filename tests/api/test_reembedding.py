@@ -44,7 +44,7 @@ async def moving_services(database: Database, fresh_database: TestDatabase) -> A
     await register_model(fresh_database.admin_dsn, WIDER)
     services = await build_services(database, FailingProvider(MODEL), next_provider=FailingProvider(WIDER))
     yield services
-    await services.journal.close()
+    await services.close()
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def run_service(dsn: str, provider: EmbeddingProvider) -> Iterator[RunningServic
         async with serve(app) as url:
             started.set_result(RunningService(url, services, asyncio.get_running_loop()))
             await stop.wait()
-        await services.journal.close()
+        await services.close()
         await provider.close()
         await database.close()
 

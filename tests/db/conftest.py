@@ -43,7 +43,7 @@ async def seeded_template(cluster: EmbeddedAddress, template: str) -> AsyncItera
         second = await services.tenants.create("second", actor="test")
         for tenant in (first, second):
             await fill_tenant(services, tenant, provider, made.superuser_dsn)
-        await services.journal.close()
+        await services.close()
         await database.close()
         async with connected(made.superuser_dsn) as superuser:
             tables = tuple(row["name"] for row in await superuser.fetch(TENANT_TABLES))

@@ -152,7 +152,7 @@ async def kill_during_uploads(server: Server, kills: int, seed: int) -> int:
                 server.kills, len(files), sum(uploader.refusals for uploader in uploaders),
             )  # fmt: skip
             await assert_same_as_undisturbed(services, superuser, tenant, files)
-    await services.journal.close()
+    await services.close()
     await database.close()
     return len(files)
 

@@ -82,7 +82,7 @@ async def filled(fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch) 
     tenant = await services.tenants.create("first", actor="test")
     await fill(services, tenant, provider, 2)
     yield tenant.id
-    await services.journal.close()
+    await services.close()
     await database.close()
 
 

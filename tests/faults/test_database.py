@@ -103,7 +103,7 @@ async def scene(fresh_database: TestDatabase, database_proxy: FaultProxy) -> Asy
         await scene.expect_service()
         yield scene
         database_proxy.fault = "none"
-        await services.journal.close()
+        await services.close()
     await database.close()
 
 

@@ -102,7 +102,7 @@ async def scene(
     entry, _ = await services.entries.create(tenant.id, {"content": "The harbour opens at six"})
     assert entry.embedding_status == "ready"
     yield Scene(services, tenant, resilient.query_circuit, clock)
-    await services.journal.close()
+    await services.close()
     await resilient.close()
     await database.close()
 

@@ -96,4 +96,4 @@ async def test_remembered_query_of_one_tenant_does_not_speed_up_another(
         assert asking.tenant_id is not None
         await services.search.search(asking.tenant_id, SearchQuery(query="the harbour at night"))
     assert provider.queries == ["the harbour at night"] * 2
-    await services.journal.close()
+    await services.close()

@@ -49,7 +49,7 @@ async def shared_desk(cluster: EmbeddedAddress, template: str) -> AsyncIterator[
         )
         tenant = await services.tenants.create("nobody", actor="test")
         yield Desk(services, provider, tenant, endpoint, made.superuser_dsn, made.service_dsn)
-        await services.journal.close()
+        await services.close()
         await database.close()
 
 

@@ -315,5 +315,5 @@ async def test_worker_of_another_process_hears_of_new_work(
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-        await elsewhere.journal.close()
+        await elsewhere.close()
         await database.close()

@@ -38,7 +38,7 @@ async def move(database: Database, fresh_database: TestDatabase) -> AsyncIterato
     )
     tenant = await services.tenants.create("moving", actor="test")
     yield Move(services, tenant, fresh_database, old, new)
-    await services.journal.close()
+    await services.close()
 
 
 async def search(move: Move, query: str, mode: str = "semantic") -> SearchResult:

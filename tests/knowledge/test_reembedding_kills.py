@@ -70,7 +70,7 @@ async def test_killed_workers_leave_the_vectors_of_an_undisturbed_change(
         stored = [float(x) for x in vectors[content].strip("[]").split(",")]
         assert abs(number - stored).max() < 1e-3
     assert await move.sql("select bool_and(in_index) from embeddings where model_id = 2")
-    await services.journal.close()
+    await services.close()
 
 
 async def count(move: Move) -> int:

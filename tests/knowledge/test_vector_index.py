@@ -77,7 +77,7 @@ async def large(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Large]
         large.vectors = np.stack([await provider.embed_query(text) for text in texts])
         await large.work()
         yield large
-        await services.journal.close()
+        await services.close()
         await database.close()
 
 
