@@ -124,8 +124,10 @@ async def platform(http: httpx.AsyncClient) -> Caller:
 
 
 @pytest.fixture
-def work(api_services: Services, api_database: TestDatabase) -> Callable[[], Awaitable[None]]:
-    """Does all queued work that is due, whatever outage of the provider an earlier test has left behind."""
+async def work(api_services: Services, api_database: TestDatabase) -> Callable[[], Awaitable[None]]:
+    """Does all queued work of the test that is due, whatever earlier ones have left behind: work, or an outage."""
+    async with connected(api_database.superuser_dsn) as superuser:
+        await superuser.execute("delete from jobs")
 
     async def work() -> None:
         async with connected(api_database.superuser_dsn) as superuser:

@@ -69,6 +69,7 @@ async def work(services: Services, made: TestDatabase) -> None:
             return
 
 
+@pytest.mark.slow
 async def test_a_tenant_moves_there_back_and_there_again(
     mover: Caller, moving_services: Services, fresh_database: TestDatabase
 ) -> None:

@@ -118,6 +118,7 @@ def test_export_comes_back_with_its_relations(knowledge: CommandLine, tenant: st
     assert (again["created"], again["updated"], again["unchanged"]) == (0, 0, 3)
 
 
+@pytest.mark.slow
 def test_import_drops_references_that_lead_nowhere(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:
@@ -165,6 +166,7 @@ def test_export_that_fails_leaves_no_half_of_a_file(
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("old.jsonl", "the former export")]
 
 
+@pytest.mark.slow
 def test_import_of_an_export_that_is_cut_short_says_so_and_can_be_done_again(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_user_killed_and_started_at_once_keeps_the_data(data_dir: Path, user: Us
 @pytest.mark.skipif(
     not psutil.LINUX, reason="only Linux ends a child with its parent; elsewhere the next start does"
 )
+@pytest.mark.slow
 def test_killed_user_and_supervisor_leave_no_postgres(data_dir: Path, user: UserProcess) -> None:
     supervisor = psutil.Process(read_state(data_dir)["supervisor_pid"])
     user.kill()
@@ -116,6 +117,7 @@ def test_postmaster_that_crashes_again_and_again_is_given_up_and_revived_by_the_
         assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
 
 
+@pytest.mark.slow
 def test_start_revives_a_server_whose_supervisor_was_killed(data_dir: Path, user: UserProcess) -> None:
     with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
         address = postgres.start()
@@ -126,6 +128,7 @@ def test_start_revives_a_server_whose_supervisor_was_killed(data_dir: Path, user
         assert fetch_value(address.dsn(), "select n from kept") == 7
 
 
+@pytest.mark.slow
 def test_terminated_supervisor_stops_postgres_in_order(data_dir: Path, user: UserProcess) -> None:
     supervisor = psutil.Process(read_state(data_dir)["supervisor_pid"])
     supervisor.send_signal(signal.SIGINT)  # a Ctrl-C is for the users
@@ -137,6 +140,7 @@ def test_terminated_supervisor_stops_postgres_in_order(data_dir: Path, user: Use
     assert_starts_with_data(data_dir)
 
 
+@pytest.mark.slow
 def test_live_postmaster_without_a_supervisor_is_replaced(data_dir: Path, user: UserProcess) -> None:
     user.leave()
     folder, binaries = DataFolder(data_dir), find_binaries()
@@ -166,6 +170,7 @@ def test_pid_file_naming_another_process_is_stale(data_dir: Path, user: UserProc
             bystander.kill()
 
 
+@pytest.mark.slow
 def test_pid_file_naming_another_postgres_is_stale(data_dir: Path, user: UserProcess, tmp_path: Path) -> None:
     crash(data_dir)
     user.kill()
@@ -180,6 +185,7 @@ def test_pid_file_naming_another_postgres_is_stale(data_dir: Path, user: UserPro
 
 
 @pytest.mark.parametrize("content", ["", "99999999\n\n\n\n\n\n\n\n\n"])
+@pytest.mark.slow
 def test_unreadable_pid_file_is_stale(data_dir: Path, user: UserProcess, content: str) -> None:
     crash(data_dir)
     user.kill()
@@ -187,6 +193,7 @@ def test_unreadable_pid_file_is_stale(data_dir: Path, user: UserProcess, content
     assert_starts_with_data(data_dir)
 
 
+@pytest.mark.slow
 def test_killed_initdb_does_not_block_the_next_start(data_dir: Path) -> None:
     with UserProcess(data_dir) as user:
         wait_until(lambda: list(data_dir.glob(".initdb-*/cluster/base")))

@@ -34,6 +34,7 @@ def test_wrong_or_missing_password_is_refused(prepared_dir: Path) -> None:
         assert fetch_value(address.dsn(), stored).startswith("SCRAM-SHA-256$")
 
 
+@pytest.mark.slow
 def test_lost_password_file_is_replaced_by_a_new_password(prepared_dir: Path) -> None:
     with EmbeddedPostgres(prepared_dir, settings=FAST) as postgres:
         before = postgres.start().password

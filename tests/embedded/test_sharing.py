@@ -21,6 +21,7 @@ from tests.embedded.observation import (
 )
 
 
+@pytest.mark.slow
 def test_database_is_utf8_and_sorts_alike_everywhere(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "data") as postgres:  # with the settings that users get
         dsn = postgres.start().dsn()
@@ -49,6 +50,7 @@ def test_data_is_kept_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None
         postgres.stop()
 
 
+@pytest.mark.slow
 def test_last_of_several_processes_stops_postgres(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     here = EmbeddedPostgres(data_dir, settings=FAST)
@@ -65,6 +67,7 @@ def test_last_of_several_processes_stops_postgres(tmp_path: Path) -> None:
         assert not Path(read_state(data_dir)["socket_dir"]).exists()
 
 
+@pytest.mark.slow
 def test_shares_of_one_process_count_singly(prepared_dir: Path) -> None:
     first, second = (EmbeddedPostgres(prepared_dir, settings=FAST) for _ in range(2))
     dsn = first.start().dsn()
@@ -98,6 +101,7 @@ def test_two_data_directories_do_not_disturb_each_other(tmp_path: Path) -> None:
         assert not find_processes(tmp_path / "left")
 
 
+@pytest.mark.slow
 def test_a_moved_data_directory_does_not_share_its_socket(prepared_dir: Path, tmp_path: Path) -> None:
     with EmbeddedPostgres(prepared_dir, settings=FAST) as old:
         before = old.start().socket_dir

@@ -96,6 +96,7 @@ async def build(services: Services, admin_dsn: str, *tenants: Population) -> Non
     await analyze(admin_dsn)
 
 
+@pytest.mark.slow
 async def test_a_built_tenant_is_as_if_the_service_had_filled_it(services: Services, admin_dsn: str) -> None:
     await build(services, admin_dsn, LARGE, SMALL)
     small = await services.tenants.context(SMALL.tenant_id)
@@ -136,6 +137,7 @@ async def test_an_interrupted_build_goes_on_where_it_stopped(
         )
 
 
+@pytest.mark.slow
 async def test_a_complete_build_changes_nothing(
     services: Services, admin_dsn: str, superuser_dsn: str
 ) -> None:

@@ -132,6 +132,7 @@ async def test_connections_that_died_while_idle_are_replaced_unnoticed(scene: Sc
         await scene.expect_service()
 
 
+@pytest.mark.slow
 async def test_a_connection_that_dies_under_a_statement_is_a_503_once(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser, superuser.transaction():
         await superuser.execute("lock table entries in access exclusive mode")
@@ -157,6 +158,7 @@ async def test_a_server_that_falls_silent_is_given_up(scene: Scene) -> None:
     await scene.expect_service()
 
 
+@pytest.mark.slow
 async def test_a_slow_network_only_takes_longer(scene: Scene) -> None:
     scene.proxy.delay = 0.02
     scene.proxy.fault = "delay"
@@ -185,6 +187,7 @@ async def test_an_exhausted_pool_is_a_503_that_says_so(scene: Scene) -> None:
     await scene.expect_service()
 
 
+@pytest.mark.slow
 async def test_a_server_without_connections_to_spare_is_a_503_that_says_so(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser:
         await superuser.execute("alter role kb_service connection limit 0")
@@ -199,6 +202,7 @@ async def test_a_server_without_connections_to_spare_is_a_503_that_says_so(scene
     await scene.expect_service()
 
 
+@pytest.mark.slow
 async def test_a_database_that_takes_no_changes_is_still_searched(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser:
         await superuser.execute(f"alter database {scene.made.name} set default_transaction_read_only = on")
@@ -212,6 +216,7 @@ async def test_a_database_that_takes_no_changes_is_still_searched(scene: Scene) 
     await scene.expect_service()
 
 
+@pytest.mark.slow
 async def test_a_password_that_was_changed_is_a_503(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser:
         await superuser.execute("alter role kb_service nologin")

@@ -137,6 +137,7 @@ async def test_end_of_the_change_removes_the_vectors_of_the_model_not_in_use(mov
     assert len(await move.vectors(OLD)) == 6
 
 
+@pytest.mark.slow
 async def test_change_given_up_before_the_switch_leaves_nothing(move: Move) -> None:
     await move.add(5)
     await move.start(switch_at_overlap=None)
@@ -148,6 +149,7 @@ async def test_change_given_up_before_the_switch_leaves_nothing(move: Move) -> N
     assert await move.sql("select model_id from tenants") == OLD
 
 
+@pytest.mark.slow
 async def test_rate_limits_the_entries_of_a_minute(move: Move) -> None:
     await move.add(30)
     await move.start(rate=120)
@@ -194,6 +196,7 @@ async def test_provider_that_is_away_makes_the_work_wait_and_nothing_else(move: 
     assert (await move.status()).state == "switched"
 
 
+@pytest.mark.slow
 async def test_text_that_the_new_provider_refuses_stops_the_switch_by_itself(move: Move) -> None:
     await move.add(3)
     move.new.refused = {"entry number 1"}
@@ -205,6 +208,7 @@ async def test_text_that_the_new_provider_refuses_stops_the_switch_by_itself(mov
     assert (await move.services.reembedding.switch(move.tenant.id)).state == "switched"
 
 
+@pytest.mark.slow
 async def test_overlap_below_the_wanted_one_leaves_the_switch_to_the_admin(move: Move) -> None:
     await move.add(40)
     await move.start(switch_at_overlap=1.0)
@@ -235,6 +239,7 @@ async def test_models_are_compared_on_the_tenants_own_queries_where_it_keeps_the
     assert await move.sql("select count(*) from searches") == 3, "comparing leaves no receipts"
 
 
+@pytest.mark.slow
 async def test_models_are_compared_on_titles_where_no_query_is_kept(move: Move) -> None:
     await move.services.entries.create_many(
         move.tenant.id, [{"content": f"text {n}", "title": f"Title {n}"} for n in range(5)]
@@ -368,6 +373,7 @@ async def test_change_waits_for_those_who_are_writing(move: Move) -> None:
     assert "written by a slow transaction" in await move.vectors(NEW)
 
 
+@pytest.mark.slow
 async def test_vectors_that_come_after_their_model_was_left_are_not_kept(move: Move) -> None:
     """As from a worker that began with a file before the switch and ends after the old vectors were dropped."""
     await move.add(2)

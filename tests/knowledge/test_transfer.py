@@ -152,6 +152,7 @@ async def test_restoration_undoes_what_was_changed_since(services: Services, ful
     assert [line for line in restored if b'"kind":"feedback"' not in line] == records
 
 
+@pytest.mark.slow
 async def test_restored_without_vectors_entries_wait_for_theirs_and_get_the_same(
     services: Services,
     full: Tenant,
@@ -171,6 +172,7 @@ async def test_restored_without_vectors_entries_wait_for_theirs_and_get_the_same
     )
 
 
+@pytest.mark.slow
 async def test_vectors_of_another_model_are_not_taken_over(
     services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
