@@ -112,7 +112,7 @@ async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> N
 
 
 async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[str] | None) -> dict[str, str]:
-    """For lexemes of the query that no entry has, the tenant's lexeme that is spelt most like each.
+    """For the longest five lexemes of the query that no entry has, the tenant's lexeme that is spelt most like each.
 
     `unknown` narrows the lexemes to look at; None looks at all of the query's.
     """

@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import asyncpg
-import orjson
-from pgvector.asyncpg import register_vector
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from app.db.codecs import register_types
 from app.db.migration import make_engine
-from app.db.outage import AWAY, BUSY, Outage
+from app.db.outage import AWAY, BUSY, PATIENCE, Outage
 from app.db.statements import Statement
 from app.errors import DatabaseUnavailable
 from app.turns import PLATFORM, Turns
@@ -108,6 +108,15 @@ LEAST_SHARE = 3
 room for its searches."""
 
 
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    """Connections of the pool: how many it has, how many are in use, and how many callers wait for one."""
+
+    size: int
+    in_use: int
+    waiting: int
+
+
 class Database:
     """A pool of connections for a role that row-level security binds."""
 
@@ -123,7 +132,9 @@ class Database:
         crowd: int | None = None,
         engine: AsyncEngine | None = None,
     ) -> None:
-        """Times are in seconds. `engine` lets a host application lend its own engine.
+        """Times are in seconds; `connect_timeout` is for making a connection and beginning a transaction on it.
+
+        `engine` lets a host application lend its own engine.
 
         While several tenants are active they share `crowd` connections: as many transactions as run side by side
         without slowing each other down; None: the whole pool.
@@ -155,7 +166,7 @@ class Database:
                 "prepared_statement_cache_size": 0,
             },
         )
-        event.listen(self.engine.sync_engine, "connect", _register_types)
+        event.listen(self.engine.sync_engine, "connect", register_types)
 
     @asynccontextmanager
     async def tenant_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
@@ -182,6 +193,11 @@ class Database:
     def is_calm(self) -> bool:
         """Whether so few connections are in use that a caller may take a second one, to be done sooner."""
         return self._turns.is_calm and 4 * self._turns.taken <= self._pool_size
+
+    @property
+    def pool_use(self) -> PoolUse:
+        """How much of the pool is in use at this moment."""
+        return PoolUse(self._pool_size, self._turns.taken, self._turns.waited_for)
 
     @asynccontextmanager
     async def _transaction(
@@ -219,27 +235,35 @@ class Database:
         Raises DatabaseUnavailable, whatever keeps the connection from being made: callers cannot mend it.
         """
         statement = f"begin;set local statement_timeout='{self._statement_timeout}';set local jit=off;{begin}"
-        left = self._pool_size
-        while True:
+        return await self._outage.attempt(lambda: self._open(statement))
+
+    async def _open(self, statement: str) -> tuple[AsyncConnection, asyncpg.Connection[asyncpg.Record]]:
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._outage.patience(self._connect_timeout)
+        for left in range(self._pool_size, -1, -1):
             try:
-                pooled = await self.engine.connect()
+                async with asyncio.timeout_at(deadline):
+                    pooled = await self.engine.connect()
             except (*AWAY, asyncpg.PostgresError) as error:
                 raise self._outage.refuse(error) from error
             driver = None
             try:
-                driver = await _driver_connection(pooled)
-                await driver.execute(statement, timeout=self._connect_timeout)
+                async with asyncio.timeout_at(deadline):
+                    driver = await _driver_connection(pooled)
+                    await driver.execute(statement)
             except BaseException as error:
                 died = driver is not None and driver.is_closed()
+                if isinstance(error, TimeoutError) and driver is not None:
+                    driver.terminate()  # a server that is silent would be waited for once more
                 await asyncio.shield(_abandon(pooled, reusable=isinstance(error, Exception) and not died))
                 if not isinstance(error, AWAY) or isinstance(error, ValueError):
                     raise
                 if not died or not left:
                     raise self._outage.refuse(error) from error
-                left -= 1
+                deadline = min(deadline, clock() + PATIENCE)
             else:
-                self._outage.end()
                 return pooled, driver
+        raise AssertionError("the last try returns or raises")
 
     def _patience_for(self, setup: str) -> float | None:
         """Seconds to wait for a server that says nothing; work with a time limit of its own has that alone."""
@@ -260,35 +284,6 @@ class Database:
 def _has_own_limit(setup: str) -> bool:
     """Whether a session sets a time limit of its own, as work in the background does."""
     return "statement_timeout" in setup
-
-
-def _register_types(dbapi_connection: Any, _record: Any) -> None:
-    dbapi_connection.run_async(_set_codecs)
-
-
-async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Vectors travel in binary; JSON is sent as text that the caller made, and read as plain values.
-
-    Identifiers are the standard library's UUID: the driver's own subclass cannot be serialised by orjson.
-    """
-    await register_vector(driver)
-    await driver.set_type_codec(
-        "uuid",
-        schema="pg_catalog",
-        encoder=lambda value: value.bytes,
-        decoder=lambda data: UUID(bytes=data),
-        format="binary",
-    )
-    await driver.set_type_codec(
-        "jsonb",
-        schema="pg_catalog",
-        encoder=lambda text: b"\x01" + text.encode(),
-        decoder=lambda data: orjson.loads(data[1:]),
-        format="binary",
-    )
-    await driver.set_type_codec(
-        "json", schema="pg_catalog", encoder=str.encode, decoder=orjson.loads, format="binary"
-    )
 
 
 async def _driver_connection(pooled: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:

@@ -31,6 +31,7 @@ from app.knowledge.plan import KEYWORD_POOL, Legs, Plan, SearchDefaults
 from app.knowledge.query import is_identifier, quoted_phrases
 from app.knowledge.quotas import TokenMeter
 from app.knowledge.semantic_leg import search_vectors, session_setup
+from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.search")
 
@@ -109,7 +110,10 @@ class Ranker:
             await self._semantic_leg(session, plan, legs)
         elif legs.keyword is None:
             await self._keyword_leg(session, plan, legs)
-        return Ranked(session, legs, await self._fuse(session, plan, legs))
+        with span("fusion", method=plan.fusion) as seen:
+            candidates = await self._fuse(session, plan, legs)
+            seen.set(candidates=len(candidates))
+        return Ranked(session, legs, candidates)
 
     async def _embed(self, plan: Plan, legs: Legs, embed: EmbedQuery | None) -> None:
         if plan.query.mode == "keyword":
@@ -122,7 +126,8 @@ class Ranker:
         try:
             self._meter.require(plan.tenant)
             embed = embed or find_provider(self._providers, plan.tenant).embed_query
-            legs.vector = await embed(plan.query.query)
+            with span("embed", provider=plan.tenant.model.provider, model=plan.tenant.model.name):
+                legs.vector = await embed(plan.query.query)
             self._meter.count(plan.tenant.tenant_id, plan.query.query)
         except EmbeddingUnavailable as error:
             legs.failure = error
@@ -139,6 +144,11 @@ class Ranker:
             legs.seconds["embedding"] = time.perf_counter() - started
 
     async def _keyword_leg(self, session: TenantSession, plan: Plan, legs: Legs) -> None:
+        with span("keyword") as seen:
+            await self._find_words(session, plan, legs)
+            seen.set(hits=len(legs.keyword or ()), matches=legs.keyword_matches)
+
+    async def _find_words(self, session: TenantSession, plan: Plan, legs: Legs) -> None:
         started = time.perf_counter()
         query = KeywordQuery(plan.query.query, quoted_phrases(plan.query.query))
         rows: Sequence[Row] = []
@@ -168,15 +178,17 @@ class Ranker:
     async def _semantic_leg(self, session: TenantSession, plan: Plan, legs: Legs) -> None:
         assert legs.vector is not None
         started = time.perf_counter()
-        legs.semantic = await search_vectors(
-            session,
-            plan.tenant,
-            legs.vector,
-            plan.query.entry_filter,
-            plan.threshold,
-            plan.wanted,
-            self._defaults.exact_limit,
-        )
+        with span("semantic") as seen:
+            legs.semantic = await search_vectors(
+                session,
+                plan.tenant,
+                legs.vector,
+                plan.query.entry_filter,
+                plan.threshold,
+                plan.wanted,
+                self._defaults.exact_limit,
+            )
+            seen.set(hits=len(legs.semantic.hits), strategy=legs.semantic.strategy)
         legs.seconds["semantic"] = time.perf_counter() - started
         log.debug("semantic leg: %d entries, %s", len(legs.semantic.hits), legs.semantic.strategy)
 

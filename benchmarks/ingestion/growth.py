@@ -24,12 +24,17 @@ class Growth:
     """The most that the confined parsers held together."""
 
     def by_tenth(self) -> list[int]:
-        """The most that the process held in each tenth of the bytes."""
+        """The most that the process held in each tenth of the bytes.
+
+        A large file is counted when it has been taken in: a tenth that it jumped over has what was held after it.
+        """
         total = max((taken for _, taken, _ in self.looks), default=0)
-        most = [0] * 10
+        most, reached = [0] * 10, -1
         for _, taken, held in self.looks:
             tenth = min(9, 10 * taken // total) if total else 0
-            most[tenth] = max(most[tenth], held)
+            for passed in range(min(reached + 1, tenth), tenth + 1):
+                most[passed] = max(most[passed], held)
+            reached = tenth
         return most
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -44,6 +45,8 @@ class Server:
         self._data_dir = data_dir
         self._postgres = EmbeddedPostgres(data_dir, settings=SETTINGS)
         self.kills = 0
+        self.killed_at = 0.0
+        """Of the last kill, by the monotonic clock."""
 
     async def start(self) -> TestDatabase:
         address = await asyncio.to_thread(self._postgres.start)
@@ -68,11 +71,13 @@ class Server:
             )
         if found:
             with contextlib.suppress(ProcessLookupError):
+                self.killed_at = time.monotonic()
                 os.kill(chance.choice(found)["pid"], signal.SIGKILL)
                 self.kills += 1
 
     async def kill_postmaster(self) -> None:
         """Kill the server itself; its supervisor starts it again, five times."""
+        self.killed_at = time.monotonic()
         find_postmaster(self._data_dir).kill()
         self.kills += 1
 

@@ -105,7 +105,7 @@ async def test_stream_takes_in_every_file(line: Line) -> None:
 
 def test_report_says_how_much_of_the_ceiling_was_reached(tmp_path: Path) -> None:
     growth = Growth([(0.0, 0, 100 << 20), (1.0, 49, 150 << 20), (2.0, 100, 120 << 20)], 30 << 20)
-    assert [held >> 20 for held in growth.by_tenth()] == [100, 0, 0, 0, 150, 0, 0, 0, 0, 120]
+    assert [held >> 20 for held in growth.by_tenth()] == [100, 150, 150, 150, 150] + [120] * 5
     report = IngestionReport(
         [Throughput("mock/x", 2, 1_000, 700, 2, 900.0, "SQL alone", (900.0, 1_100.0), 90.0)],
         [Passage(1_000_000, 3, 2.0, 40, growth)],
@@ -115,6 +115,6 @@ def test_report_says_how_much_of_the_ceiling_was_reached(tmp_path: Path) -> None
     markdown, data = write_ingestion(report, tmp_path)
     text = markdown.read_text()
     assert "| mock/x | 2 | 1,000 | 700 | 2 | 900 | SQL alone 900 and 1,100 | 0.90 | 90 | 10.0 |" in text
-    assert "| 1 | 3 | 2 | 40 | 100 0 0 0 150 0 0 0 0 120 | 30 |" in text
+    assert "| 1 | 3 | 2 | 40 | 100 150 150 150 150 120 120 120 120 120 | 30 |" in text
     assert "LangChain did not take part: not installed" in text
     assert json.loads(data.read_text())["passages"][0]["growth"]["parsers"] == 30 << 20

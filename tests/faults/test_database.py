@@ -154,7 +154,10 @@ async def test_a_server_that_falls_silent_is_given_up(scene: Scene) -> None:
             expect_problem(answer, 503)
             assert "retry-after" in answer.headers
         expect_problem(await scene.caller.http.get("/readyz"), 503)
-    scene.proxy.fault = "none"
+        scene.proxy.fault = "none"
+        # A server that was silent is asked again after a moment.
+        while (await scene.caller.http.get("/readyz")).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
     await scene.expect_service()
 
 

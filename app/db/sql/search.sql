@@ -38,7 +38,8 @@ select count(*) from keyword.search(array['rehearsal'], array['english'], array[
 
 -- name: similar_lexemes
 -- For each word of the query that no entry has, the tenant's word that is spelt most like it. The vocabulary is that
--- of lexeme_statistics, and for a small tenant, which may have none yet, that of its entries.
+-- of lexeme_statistics, and for a small tenant, which may have none yet, that of its entries. Comparing costs most:
+-- only the five longest words are looked for, each among the 3,000 most used of like length.
 with stock as (
   select coalesce(sum(entries), 0) as entries from corpus_statistics where tenant_id = :tenant_id
 ), vocabulary as materialized (
@@ -46,27 +47,34 @@ with stock as (
     from stock, ts_stat(case when stock.entries < 1000
       then format('select lexemes from public.entries where tenant_id = %L', :tenant_id::uuid)
       else 'select null::tsvector where false' end) s
-), words as (
-  select distinct u.lexeme collate "C" as lexeme
-    from corpus_statistics l cross join lateral unnest(text_lexemes(l.language, :query)) u
-   where l.tenant_id = :tenant_id and l.entries > 0 and length(u.lexeme) between 4 and 40 and u.lexeme !~ '[0-9]'
-   limit 20
+), words as materialized (
+  select d.lexeme
+    from (select distinct u.lexeme collate "C" as lexeme
+            from corpus_statistics l cross join lateral unnest(text_lexemes(l.language, :query)) u
+           where l.tenant_id = :tenant_id and l.entries > 0) d
+   where length(d.lexeme) between 4 and 40 and d.lexeme !~ '[0-9]'
+     and not exists (select from lexeme_statistics k where k.tenant_id = :tenant_id and k.lexeme = d.lexeme)
+     and (:unknown::text[] is null or d.lexeme = any (:unknown::text[]))
+   order by length(d.lexeme) desc, d.lexeme limit 5
 )
 select w.lexeme as misspelt, near.lexeme as correction
   from words w
  cross join lateral (
-   select v.lexeme, similarity(v.lexeme, w.lexeme) as likeness, v.entries
-     from (select lexeme, entries from vocabulary
-           union all
-           -- First letters are seldom wrong, and the range keeps the search short.
-           select lexeme, entries from lexeme_statistics
-            where tenant_id = :tenant_id and lexeme >= left(w.lexeme, 1) and lexeme < left(w.lexeme, 1) || chr(1114111)
-          ) v
-    where similarity(v.lexeme, w.lexeme) >= 0.4 and abs(length(v.lexeme) - length(w.lexeme)) <= 2
-    order by likeness desc, v.entries desc, v.lexeme limit 1) near
- where near.lexeme <> w.lexeme
-   and not exists (select from lexeme_statistics k where k.tenant_id = :tenant_id and k.lexeme = w.lexeme)
-   and (:unknown::text[] is null or w.lexeme = any (:unknown::text[]));
+   select c.lexeme
+     from (select v.lexeme, v.entries, similarity(v.lexeme, w.lexeme) as likeness
+             from (select o.lexeme, o.entries
+                     from (select lexeme, entries from vocabulary
+                           union all
+                           -- First letters are seldom wrong, and the range keeps the search short.
+                           select lexeme, entries from lexeme_statistics
+                            where tenant_id = :tenant_id and lexeme >= left(w.lexeme, 1)
+                              and lexeme < left(w.lexeme, 1) || chr(1114111)) o
+                    where abs(length(o.lexeme) - length(w.lexeme)) <= 2
+                    order by o.entries desc, o.lexeme limit 3000) v
+           offset 0) c
+    where c.likeness >= 0.4
+    order by c.likeness desc, c.entries desc, c.lexeme limit 1) near
+ where near.lexeme <> w.lexeme;
 
 -- name: filtered_ids
 select keyword.filtered_ids(:filter, :limit);

@@ -1,0 +1,44 @@
+"""How values travel between Python and Postgres."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+from pgvector.asyncpg import register_vector
+
+
+def register_types(dbapi_connection: Any, _record: Any) -> None:
+    """Set the codecs of a new connection: a listener for SQLAlchemy's event `connect`."""
+    dbapi_connection.run_async(_set_codecs)
+
+
+async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Vectors travel in binary; JSON is sent as text that the caller made, and read as plain values.
+
+    Identifiers are the standard library's UUID: the driver's own subclass cannot be serialised by orjson.
+    """
+    try:
+        await register_vector(driver)
+        await driver.set_type_codec(
+            "uuid",
+            schema="pg_catalog",
+            encoder=lambda value: value.bytes,
+            decoder=lambda data: UUID(bytes=data),
+            format="binary",
+        )
+        await driver.set_type_codec(
+            "jsonb",
+            schema="pg_catalog",
+            encoder=lambda text: b"\x01" + text.encode(),
+            decoder=lambda data: orjson.loads(data[1:]),
+            format="binary",
+        )
+        await driver.set_type_codec(
+            "json", schema="pg_catalog", encoder=str.encode, decoder=orjson.loads, format="binary"
+        )
+    except BaseException:
+        driver.terminate()  # the pool closes only what it has taken up
+        raise
