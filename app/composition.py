@@ -33,11 +33,13 @@ from app.knowledge.embedding import EntryEmbedder
 from app.knowledge.entries import EntryService
 from app.knowledge.feedback import FeedbackService
 from app.knowledge.ingestion import ChunkSize, Ingestion
+from app.knowledge.inspection import InspectionService
 from app.knowledge.jobs import JobQueue
 from app.knowledge.journal import SearchJournal
 from app.knowledge.limits import Limits
 from app.knowledge.matching import ChangeMatcher
 from app.knowledge.plan import SearchDefaults
+from app.knowledge.platform import PlatformService
 from app.knowledge.query import Weights
 from app.knowledge.ranking import Ranker
 from app.knowledge.reembedding import ReembeddingService
@@ -78,6 +80,8 @@ class Services:
     subscriptions: SubscriptionService
     feedback: FeedbackService
     administration: AdministrationService
+    inspection: InspectionService
+    platform: PlatformService
     ranker: Ranker
     defaults: SearchDefaults
     reembedding: ReembeddingService
@@ -146,6 +150,8 @@ async def build_services(
         ),
         feedback=FeedbackService(database, tenants, journal),
         administration=AdministrationService(database, tenants, admission, journal.meter),
+        inspection=InspectionService(database),
+        platform=PlatformService(database, tenants),
         ranker=ranker,
         defaults=defaults,
         reembedding=reembedding,

@@ -23,6 +23,7 @@ from uuid import UUID
 from pydantic import SecretStr
 
 from app.errors import KnowledgeError
+from app.telemetry.tracing import current_ids
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request being served; it stands in every record that is logged meanwhile."""
@@ -66,8 +67,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": _message(record),
         }
-        if (current := request_id.get()) is not None:
-            line["request_id"] = current
+        line |= _origin()
         if (error := _exception(record)) is not None:
             line["exception"] = describe_exception(error)
         return jsonlib.dumps(line, allow_nan=False)
@@ -78,9 +78,7 @@ class PlainFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Render `record`."""
-        fields = _fields(record)
-        if (current := request_id.get()) is not None:
-            fields["request_id"] = current
+        fields = {**_fields(record), **_origin()}
         pairs = "".join(f" {name}={jsonlib.dumps(value)}" for name, value in fields.items())
         text = _one_line(f"{_message(record)}{pairs}")
         lines = [f"{_timestamp(record)} {record.levelname:<8} {record.name}: {text}"]
@@ -181,6 +179,14 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
             "status": _plain(status),
         }
     return fields
+
+
+def _origin() -> dict[str, str]:
+    """The request and the trace that a record belongs to."""
+    origin = {} if (current := request_id.get()) is None else {"request_id": current}
+    if (ids := current_ids()) is not None:
+        origin["trace_id"], origin["span_id"] = ids
+    return origin
 
 
 def _plain(value: object) -> object:

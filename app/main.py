@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from importlib.metadata import version
 
 from fastapi import FastAPI
-from prometheus_client import start_http_server
 
 from app.api import administration, assets, entries, feedback, operations, saved_searches, search
 from app.api.dependencies import Parts
@@ -19,9 +18,12 @@ from app.api.problems import install_handlers
 from app.api.request_log import RequestLog
 from app.auth.tokens import TokenVerifier
 from app.composition import Services, open_services, open_verifier
+from app.console.installation import install_console
 from app.db.readiness import outdated_revisions
 from app.mcp.endpoint import install_endpoint, open_endpoint
+from app.monitoring import Observation, serve_metrics
 from app.settings import Settings
+from app.telemetry.export import open_tracing
 
 DESCRIPTION = """
 Store what you know, and ask for it in plain language. Each search runs two legs, meaning (vectors) and words (BM25),
@@ -39,6 +41,7 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(open_tracing())
             ready = services
             if ready is None:
                 ready = await stack.enter_async_context(open_services(settings))
@@ -48,12 +51,12 @@ def create_app(
             if checked is None:
                 checked = await stack.enter_async_context(open_verifier(settings))
             app.state.parts = Parts(ready, checked, settings)
+            app.state.observation = Observation(ready)
             app.state.draining = False
             await asyncio.to_thread(outdated_revisions)
             await stack.enter_async_context(open_endpoint(app))
             if settings.server.metrics_port is not None:
-                server, _ = start_http_server(settings.server.metrics_port)
-                stack.callback(server.shutdown)
+                stack.enter_context(serve_metrics(app.state.observation, settings.server.metrics_port))
             if settings.ingestion.worker:
                 worker = asyncio.create_task(ready.worker.run())
                 stack.push_async_callback(_stop, worker)
@@ -87,6 +90,7 @@ def create_app(
         app.include_router(router)
     install_endpoint(app)
     operations.install_docs(app)
+    install_console(app)
     install_handlers(app)
     describe(app)
     app.add_middleware(Draining)

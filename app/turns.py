@@ -67,6 +67,11 @@ class Turns:
         return self._taken
 
     @property
+    def waited_for(self) -> int:
+        """Places that tenants wait for."""
+        return sum(len(self._queues[tenant].waiting) for tenant in self._line)
+
+    @property
     def is_calm(self) -> bool:
         """Whether no tenant has to share with another."""
         return self._count_active() <= 1

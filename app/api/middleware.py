@@ -18,6 +18,7 @@ from app.api.metrics import REQUEST_SECONDS, REQUESTS
 from app.api.problems import problem_response, respond_to
 from app.errors import KnowledgeError
 from app.logs import request_id
+from app.telemetry.tracing import span
 
 log = logging.getLogger("app.api")
 
@@ -32,6 +33,7 @@ LARGER_JSON: Mapping[str, int] = {
 """Largest JSON body of the paths that take many things at once: 32 queries with their vectors, or 1,000 entries of
 ordinary length; more go in several requests."""
 
+UPLOADS = frozenset({"/knowledge/assets", "/console/assets"})
 MULTIPART_ROOM = 1024 * 1024
 ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -42,6 +44,9 @@ PROTECTION: Mapping[str, str] = {
     "x-frame-options": "DENY",
 }
 """Headers of every answer that has none of its own: nothing is kept, embedded, or run as a page."""
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+"""Methods that metrics tell apart; a caller may write anything."""
 
 CORS_METHODS = ("GET", "POST", "PATCH", "DELETE")
 CORS_HEADERS = (
@@ -94,27 +99,40 @@ class RequestGuard:
         length = headers.get("content-length", "")
         declared = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
         body = BoundedBody(receive, self._limit(scope["path"]), declared, self._patience)
-        try:
-            await self._app(scope, body.receive, send_marked)
-        except KnowledgeError as error:
-            # Raised by the body in an application that is mounted, and renders no problems.
-            if answered:
-                raise
-            await respond_to(error)(scope, receive, send_marked)
-        except Exception:
-            log.exception("request failed")
-            if answered:
-                raise
-            await problem_response(500, "an unexpected error occurred")(scope, receive, send_marked)
-        finally:
-            route = getattr(scope.get("route"), "path", "unmatched")
-            REQUESTS.labels(scope["method"], route, status).inc()
-            REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
-            request_id.reset(token)
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        with span(method, "server", _trace_parent(headers), http_method=method) as seen:
+            try:
+                await self._app(scope, body.receive, send_marked)
+            except KnowledgeError as error:
+                # Raised by the body in an application that is mounted, and renders no problems.
+                if answered:
+                    raise
+                await respond_to(error)(scope, receive, send_marked)
+            except Exception:
+                log.exception("request failed")
+                if answered:
+                    raise
+                await problem_response(500, "an unexpected error occurred")(scope, receive, send_marked)
+            finally:
+                route = getattr(scope.get("route"), "path", "unmatched")
+                caller = scope.get("state", {}).get("caller")
+                tenant_id = None if caller is None else str(caller.tenant.tenant_id)
+                REQUESTS.labels(method, route, status).inc()
+                REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
+                seen.rename(f"{method} {route}")
+                seen.set(http_route=route, http_status=status, tenant_id=tenant_id)
+                if status >= 500:
+                    seen.fail(str(status))
+                request_id.reset(token)
 
     def _limit(self, path: str) -> int:
         path = path.rstrip("/")
-        return self._max_upload if path == "/knowledge/assets" else LARGER_JSON.get(path, MAX_JSON_BYTES)
+        return self._max_upload if path in UPLOADS else LARGER_JSON.get(path, MAX_JSON_BYTES)
+
+
+def _trace_parent(headers: Headers) -> dict[str, str]:
+    """The caller's trace, as W3C Trace Context names it; its baggage is left alone."""
+    return {name: headers[name] for name in ("traceparent", "tracestate") if name in headers}
 
 
 def allow_origins(app: FastAPI, origins: Sequence[str] | None) -> None:

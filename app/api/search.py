@@ -8,7 +8,6 @@ from fastapi import Response
 from pydantic import ValidationError
 
 from app.api.dependencies import Caller, CurrentCaller, CurrentServices, CurrentSettings, secured_router
-from app.api.metrics import SEARCH_LEG_SECONDS, SEARCHES
 from app.api.models.search import (
     SearchBatchRequest,
     SearchBatchResponse,
@@ -73,10 +72,7 @@ async def search_batch(
     found = await services.search.search_many(
         caller.tenant.tenant_id, list(queries.values()), subject=caller.subject
     )
-    for (index, query), outcome in zip(queries.items(), found, strict=True):
-        outcomes[index] = outcome
-        if isinstance(outcome, SearchResult):
-            _measure(query, outcome)
+    outcomes |= dict(zip(queries, found, strict=True))
     return json_response({"results": [_show(index, outcomes[index]) for index in range(len(outcomes))]})
 
 
@@ -96,10 +92,8 @@ async def why_not(
 
 
 async def run_search(query: SearchQuery, caller: Caller, services: Services) -> SearchResult:
-    """Search in the caller's tenant, and count it. Raises as KnowledgeSearchService.search does."""
-    result = await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
-    _measure(query, result)
-    return result
+    """Search in the caller's tenant. Raises as KnowledgeSearchService.search does."""
+    return await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
 
 
 def make_query(request: SearchRequest, caller: Caller, settings: Settings) -> SearchQuery:
@@ -107,13 +101,6 @@ def make_query(request: SearchRequest, caller: Caller, settings: Settings) -> Se
     own = caller.tenant.settings
     default = own.default_limit or settings.search.default_limit
     return request.to_query(min(default, own.max_limit or default), settings.search.max_limit)
-
-
-def _measure(query: SearchQuery, result: SearchResult) -> None:
-    metadata = result.metadata
-    SEARCHES.labels(query.mode, metadata.fallback_mode).inc()
-    for leg in ("embedding", "semantic", "keyword"):
-        SEARCH_LEG_SECONDS.labels(leg).observe(getattr(metadata, f"{leg}_ms") / 1000)
 
 
 def _show(index: int, outcome: SearchResult | KnowledgeError) -> dict[str, Any]:

@@ -8,17 +8,20 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from app.embeddings.circuit import Circuit, CircuitOpen, CircuitState, Permit
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
-from app.embeddings.tokens import BatchLimits, split_batches
+from app.embeddings.tokens import BatchLimits, approximate_tokens, split_batches
 from app.errors import EmbeddingUnavailable
+from app.telemetry.metrics import PROVIDER_CALLS, PROVIDER_SECONDS, PROVIDER_TOKENS, PROVIDER_TRIES
+from app.telemetry.tracing import span
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Operation = Literal["query", "documents"]
 
 SECONDS_PER_QUERY = 0.1
 """What each further query of a call adds to the time that it may take."""
@@ -76,13 +79,17 @@ class ResilientProvider:
         return self._inner.model
 
     async def embed_query(self, text: str) -> Vector:
-        return await self._call(lambda: self._inner.embed_query(text), self._policy.query, self.query_circuit)
+        return await self._call(
+            "query", (text,), lambda: self._inner.embed_query(text), self._policy.query, self.query_circuit
+        )
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
         # A model in this process computes one text after another.
         timeout = self._policy.query.timeout + SECONDS_PER_QUERY * (len(texts) - 1)
         budget = replace(self._policy.query, timeout=timeout)
-        return await self._call(lambda: self._inner.embed_queries(texts), budget, self.query_circuit)
+        return await self._call(
+            "query", texts, lambda: self._inner.embed_queries(texts), budget, self.query_circuit
+        )
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         vectors: list[Vector] = []
@@ -98,10 +105,50 @@ class ResilientProvider:
 
     async def _embed_batch(self, batch: list[str]) -> list[Vector]:
         return await self._call(
-            lambda: self._inner.embed_documents(batch), self._policy.documents, self.document_circuit
+            "documents",
+            batch,
+            lambda: self._inner.embed_documents(batch),
+            self._policy.documents,
+            self.document_circuit,
         )
 
-    async def _call(self, attempt: Callable[[], Awaitable[T]], budget: CallBudget, circuit: Circuit) -> T:
+    async def _call(
+        self,
+        operation: Operation,
+        texts: Sequence[str],
+        attempt: Callable[[], Awaitable[T]],
+        budget: CallBudget,
+        circuit: Circuit,
+    ) -> T:
+        """One call with its tries, counted and timed."""
+        provider, outcome, started = self.model.provider, "cancelled", time.perf_counter()
+        with span(
+            f"provider {operation}", "client", provider=provider, model=self.model.name, texts=len(texts)
+        ) as seen:
+            try:
+                result = await self._call_admitted(operation, attempt, budget, circuit)
+                outcome = "done"
+                PROVIDER_TOKENS.labels(provider, operation).inc(approximate_tokens(texts))
+                return result
+            except InputRefused:
+                outcome = "refused"
+                raise
+            except EmbeddingUnavailable as error:
+                outcome = "failed" if error.attempts else "circuit_open"
+                seen.set(tries=error.attempts)
+                raise
+            finally:
+                PROVIDER_CALLS.labels(provider, operation, outcome).inc()
+                PROVIDER_SECONDS.labels(provider, operation).observe(time.perf_counter() - started)
+                seen.set(outcome=outcome)
+
+    async def _call_admitted(
+        self,
+        operation: Operation,
+        attempt: Callable[[], Awaitable[T]],
+        budget: CallBudget,
+        circuit: Circuit,
+    ) -> T:
         try:
             permit = circuit.admit()
         except CircuitOpen as refusal:
@@ -109,14 +156,17 @@ class ResilientProvider:
                 self.model.provider, "circuit open", attempts=0, retry_after=refusal.retry_after
             ) from None
         with permit:
-            return await self._try(attempt, budget, permit)
+            return await self._try(operation, attempt, budget, permit)
 
-    async def _try(self, attempt: Callable[[], Awaitable[T]], budget: CallBudget, permit: Permit) -> T:
+    async def _try(
+        self, operation: Operation, attempt: Callable[[], Awaitable[T]], budget: CallBudget, permit: Permit
+    ) -> T:
         tries = 1 if permit.is_probe else self._policy.attempts
         deadline = self._clock() + budget.timeout
         made = 0
         while True:
             made += 1
+            PROVIDER_TRIES.labels(self.model.provider, operation).inc()
             try:
                 async with asyncio.timeout(max(0.0, deadline - self._clock())):
                     result = await attempt()

@@ -89,6 +89,11 @@ class Admission:
         finally:
             self._turns.release(key, self._clock() - began)
 
+    @property
+    def under_way(self) -> tuple[int, int]:
+        """Searches of all tenants that run, and that wait for their turn."""
+        return self._turns.taken, self._turns.waited_for
+
     def used(self, tenant: TenantContext) -> dict[str, int]:
         """Requests of the last minute, as far as they count, and searches under way."""
         limit = tenant.limits.requests_per_minute

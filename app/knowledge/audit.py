@@ -19,6 +19,7 @@ from app.db import records
 from app.db import tenants as platform
 from app.db.session import Database
 from app.errors import Conflict, DatabaseUnavailable, Forbidden, KnowledgeError, NotFound, PreconditionFailed
+from app.telemetry.metrics import AUDIT_LOST
 
 log = logging.getLogger("app.knowledge.audit")
 
@@ -114,4 +115,5 @@ class AuditTrail:
 
 
 def _report_loss(action: str) -> None:
+    AUDIT_LOST.inc()
     log.warning("a refusal is missing from the audit trail", extra={"action": action})

@@ -31,6 +31,7 @@ from app.knowledge.entry import detect, embedding_text
 from app.knowledge.lease import ClaimLost, Lease
 from app.knowledge.quotas import count_tokens, find_room, require_within, tokens_left
 from app.knowledge.tenants import TenantContext, TenantDirectory
+from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.ingestion")
 
@@ -89,51 +90,58 @@ class Ingestion:
                 raise ClaimLost
         lease.follow(asset_id, asset["generation"])
 
-        document = await self._parse(asset, lease)
+        with span("parse", bytes=len(asset["original"])) as seen:
+            document = await self._parse(asset, lease)
+            seen.set(characters=len(document.text), pages=document.total_pages)
 
         def cut() -> tuple[list[ChunkRow], str]:
             chunks = split(document, provider.count_tokens, *chunk_tokens(self._chunk_size, provider.model))
             rows = [make_chunk_row(chunk, document, asset["metadata"]) for chunk in chunks]
             return rows, detect(None, document.text)
 
-        rows, language = await asyncio.to_thread(cut)
-        passages, tokens, waiting = await self._embed(tenant, provider, rows, lease)
+        with span("chunk") as seen:
+            rows, language = await asyncio.to_thread(cut)
+            seen.set(chunks=len(rows))
+        with span("embed", provider=tenant.model.provider, model=tenant.model.name) as seen:
+            passages, tokens, waiting = await self._embed(tenant, provider, rows, lease)
+            seen.set(passages=len(passages), tokens=tokens)
 
         await lease.settle()
-        async with self._database.tenant_session(job.tenant_id, setup=STORING) as session:
-            room = await find_room(session, tenant)
-            if not await queue.complete_job(session, job):
-                raise ClaimLost
-            done = await db.finish_asset(
-                session,
-                asset_id,
-                asset["generation"],
-                title=document.title,
-                text=document.text,
-                total_pages=document.total_pages,
-            )
-            if not done:
-                raise ClaimLost
-            await db.delete_chunks(session, asset_id)
-            for start in range(0, len(rows), STORED_AT_ONCE):
-                await db.insert_chunks(
+        with span("swap", chunks=len(rows)):
+            async with self._database.tenant_session(job.tenant_id, setup=STORING) as session:
+                room = await find_room(session, tenant)
+                if not await queue.complete_job(session, job):
+                    raise ClaimLost
+                done = await db.finish_asset(
                     session,
                     asset_id,
-                    rows[start : start + STORED_AT_ONCE],
-                    tags=asset["tags"],
-                    roles=asset["roles"],
-                    language=language,
+                    asset["generation"],
+                    title=document.title,
+                    text=document.text,
+                    total_pages=document.total_pages,
                 )
-            for start in range(0, len(passages), STORED_AT_ONCE):
-                await db.insert_vectors(
-                    session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE]
-                )
-            if waiting:
-                await vectors.mark_pending(session, waiting)
-                await queue.enqueue_job(session, "embed_entries", "entries", timedelta(0))
-            if room is not None:
-                await require_within(session, tenant)
-            await usage.add_tokens(session, tokens)
+                if not done:
+                    raise ClaimLost
+                await db.delete_chunks(session, asset_id)
+                for start in range(0, len(rows), STORED_AT_ONCE):
+                    await db.insert_chunks(
+                        session,
+                        asset_id,
+                        rows[start : start + STORED_AT_ONCE],
+                        tags=asset["tags"],
+                        roles=asset["roles"],
+                        language=language,
+                    )
+                for start in range(0, len(passages), STORED_AT_ONCE):
+                    await db.insert_vectors(
+                        session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE]
+                    )
+                if waiting:
+                    await vectors.mark_pending(session, waiting)
+                    await queue.enqueue_job(session, "embed_entries", "entries", timedelta(0))
+                if room is not None:
+                    await require_within(session, tenant)
+                await usage.add_tokens(session, tokens)
         log.info(
             "asset indexed",
             extra={"tenant_id": str(job.tenant_id), "asset_id": str(asset_id), "chunks": len(rows)},

@@ -111,6 +111,11 @@ class SearchJournal:
         self.dropped = 0
         self.written = 0
 
+    @property
+    def waiting(self) -> int:
+        """Records that are not written yet."""
+        return len(self._queue)
+
     def record(self, plan: Plan, result: SearchResult, ranking: Sequence[Candidate], subject: str) -> None:
         """Queue one search; returns at once."""
         if len(self._queue) >= self._queue_length:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from app.db import usage
 from app.db.session import TenantSession
+from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable, RateLimited
 from app.knowledge.tenants import TenantContext
 
@@ -22,8 +23,6 @@ NEAR_BYTES = 2 * 1024**3
 
 LONGEST_WAIT = 900.0
 """Seconds after which waiting entries are looked at again: the limit may have been raised meanwhile."""
-
-BYTES_PER_TOKEN = 4
 
 
 class EmbeddingQuotaUsed(EmbeddingUnavailable):
@@ -112,7 +111,7 @@ def refuse_bytes(most: int) -> RateLimited:
 
 def count_tokens(texts: Iterable[str]) -> int:
     """Tokens of texts by a rule of thumb, four bytes of UTF-8 each: the same for every model, and free of charge."""
-    return sum(-(-len(t if t.isascii() else t.encode("utf-8", "replace")) // BYTES_PER_TOKEN) for t in texts)
+    return approximate_tokens(texts)
 
 
 class TokenMeter:

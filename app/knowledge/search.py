@@ -33,6 +33,8 @@ from app.knowledge.strength import has_strong_match
 from app.knowledge.suggestions import suggest
 from app.knowledge.tenants import TenantDirectory
 from app.knowledge.why_not import WhyNot, judge
+from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCHES
+from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.search")
 
@@ -112,8 +114,15 @@ class KnowledgeSearchService:
         return [task.result() for task in tasks]
 
     async def _run(self, plan: Plan, subject: str, embed: EmbedQuery | None = None) -> SearchResult:
-        async with self._admission.search(plan.tenant):
-            return await self._search(plan, subject, embed)
+        started = time.perf_counter()
+        with span("search", mode=plan.query.mode, limit=plan.query.limit) as seen:
+            async with self._admission.search(plan.tenant):
+                result = await self._search(plan, subject, embed)
+            metadata = result.metadata
+            seen.set(results=len(result.results), fallback=metadata.fallback_mode, exact=metadata.exact)
+        SEARCHES.labels(plan.query.mode, metadata.fallback_mode).inc()
+        SEARCH_SECONDS.labels(plan.query.mode).observe(time.perf_counter() - started)
+        return result
 
     async def _search(self, plan: Plan, subject: str, embed: EmbedQuery | None) -> SearchResult:
         started = time.perf_counter()
@@ -126,9 +135,12 @@ class KnowledgeSearchService:
             log.debug("search %s: %d candidates ranked", search_id, len(ranking))
             words = legs.words_sought(query.query)
             page = ranking[: query.limit]
-            hits = await hydrate(ranked.session, plan.tenant, query, words, page, legs.vector)
-            suggestions = [] if hits else await suggest(ranked.session, query)
+            with span("hydrate", hits=len(page)):
+                hits = await hydrate(ranked.session, plan.tenant, query, words, page, legs.vector)
+                suggestions = [] if hits else await suggest(ranked.session, query)
         result = self._answer(plan, search_id, ranking, hits, suggestions, legs, started)
+        for leg, seconds in legs.seconds.items():
+            SEARCH_LEG_SECONDS.labels(leg).observe(seconds)
         self._journal.record(plan, result, ranking, subject)
         _log_search(plan, result)
         return result

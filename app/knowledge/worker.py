@@ -33,6 +33,8 @@ from app.knowledge.matching import ChangeMatcher
 from app.knowledge.quotas import EmbeddingQuotaUsed
 from app.knowledge.reembedding_jobs import ReembeddingJobs
 from app.knowledge.upkeep import Upkeep
+from app.telemetry.metrics import JOB_SECONDS, JOBS
+from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.worker")
 
@@ -125,18 +127,32 @@ class Worker:
         if job is None:
             return False
         started = time.perf_counter()
-        outcome = await self._do(job)
-        log.info(
-            "job %s",
-            outcome,
-            extra={
-                "kind": job.kind,
-                "job_id": str(job.id),
-                "tenant_id": str(job.tenant_id),
-                "attempt": job.attempts,
-                "milliseconds": round(1000 * (time.perf_counter() - started)),
-            },
-        )
+        with span(
+            f"job {job.kind}",
+            "consumer",
+            job_id=str(job.id),
+            tenant_id=str(job.tenant_id),
+            attempt=job.attempts,
+        ) as seen:
+            outcome = await self._do(job)
+            ended = _ending(outcome)
+            seen.set(outcome=ended)
+            if ended == "failed":
+                seen.fail(ended)
+            seconds = time.perf_counter() - started
+            JOBS.labels(job.kind, ended).inc()
+            JOB_SECONDS.labels(job.kind).observe(seconds)
+            log.info(
+                "job %s",
+                outcome,
+                extra={
+                    "kind": job.kind,
+                    "job_id": str(job.id),
+                    "tenant_id": str(job.tenant_id),
+                    "attempt": job.attempts,
+                    "milliseconds": round(1000 * seconds),
+                },
+            )
         return True
 
     async def _work(self, kinds: Sequence[str]) -> None:
@@ -305,3 +321,8 @@ class Worker:
                 if time.monotonic() >= end:
                     raise
                 await asyncio.sleep(POLL_SECONDS / 2)
+
+
+def _ending(outcome: str) -> str:
+    """`done`, `failed`, `put_back` or `given_up`: what an outcome begins with; the rest says why, for people."""
+    return outcome.partition(":")[0].partition(" after ")[0].replace(" ", "_")

@@ -21,6 +21,7 @@ DEFINER_FUNCTIONS = {
     "keyword.tag_overlaps": "kb_keyword",
     "keyword.derived_entries": "kb_keyword",
     "queue.claim_job": "kb_queue",
+    "queue.count_jobs": "kb_queue",
 }
 OURS = "n.nspname in ('public', 'tenancy', 'keyword', 'queue')"
 NOT_OF_AN_EXTENSION = "not exists (select from pg_depend d where d.objid = {}.oid and d.deptype = 'e')"

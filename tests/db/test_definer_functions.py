@@ -180,6 +180,24 @@ async def test_claim_job_hands_out_numbers_and_no_content(seeded: Seeded, servic
     assert claimed == own | foreign
 
 
+async def test_count_jobs_tells_numbers_of_kinds_and_no_tenant(seeded: Seeded, service: Connection) -> None:
+    columns = await service.fetchval("select pg_get_function_result('queue.count_jobs'::regproc)")
+    assert (
+        columns
+        == "TABLE(kind text, waiting bigint, scheduled bigint, running bigint, oldest_seconds double precision)"
+    )
+    async with connected(seeded.database.superuser_dsn) as superuser:
+        await superuser.execute("update jobs set run_at = clock_timestamp() - interval '1 hour'")
+        stored = await superuser.fetchval("select count(*) from jobs")
+    await service.execute("select set_config('app.current_tenant', '', true)")
+    rows = await service.fetch("select * from queue.count_jobs(100)")
+    assert sum(row["waiting"] for row in rows) == stored
+    assert stored > 1
+    assert all(3600 <= row["oldest_seconds"] < 3700 for row in rows)
+    bounded = await service.fetch("select * from queue.count_jobs(1)")
+    assert sum(row["waiting"] for row in bounded) == 1
+
+
 @pytest.mark.parametrize("kind", HOSTILE)
 async def test_claim_job_takes_hostile_kinds_as_text(service: Connection, kind: str) -> None:
     assert await service.fetch("select * from queue.claim_job(array[$1], interval '1 minute')", kind) == []

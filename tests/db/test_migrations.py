@@ -55,14 +55,17 @@ select 'body of ' || p.oid::regprocedure || ' ' || md5(pg_get_functiondef(p.oid)
   from pg_proc p join ours n on n.oid = p.pronamespace
  where p.prokind = 'f' and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
 union all
+select 'index ' || pg_get_indexdef(i.indexrelid) from pg_index i join pg_class c on c.oid = i.indrelid
+ where c.relnamespace in (select oid from ours) and not c.relispartition
+union all
 select 'extension ' || extname from pg_extension
 order by 1"""
 
 
 @pytest.fixture(scope="module")
-async def bare_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedAddress]:
+async def bare_cluster(cluster_folder: Path) -> AsyncIterator[EmbeddedAddress]:
     """A server with an administrator as managed services give one: CREATEROLE, and no superuser."""
-    server = EmbeddedPostgres(tmp_path_factory.mktemp("managed") / "data", settings=FAST)
+    server = EmbeddedPostgres(cluster_folder / "managed", settings=FAST)
     address = await asyncio.to_thread(server.start)
     try:
         async with connected(address.dsn(database="postgres")) as superuser:
@@ -109,23 +112,19 @@ async def fingerprint(database: TestDatabase) -> list[str]:
 async def test_each_migration_goes_up_down_and_up_again(bare_cluster: EmbeddedAddress) -> None:
     assert REVISIONS[-1] == latest_revision()
     async with managed_database(bare_cluster, "stepwise") as database:
-        empty = before = await fingerprint(database)
-        for place, revision in enumerate(REVISIONS):
+        states = [await fingerprint(database)]
+        for revision in REVISIONS:
             await migrate(database.admin_dsn, revision)
-            after = await fingerprint(database)
-            assert after != before
-            await migrate(database.admin_dsn, REVISIONS[place - 1] if place else "base", down=True)
-            undone = await fingerprint(database)
-            if place:
-                assert undone == before, revision
-            await migrate(database.admin_dsn, revision)
-            assert await fingerprint(database) == after, revision
-            before = after
+            states.append(await fingerprint(database))
+            assert states[-1] != states[-2], revision
+        for place in range(len(REVISIONS) - 1, 0, -1):
+            await migrate(database.admin_dsn, REVISIONS[place - 1], down=True)
+            assert await fingerprint(database) == states[place], REVISIONS[place]
         await migrate(database.admin_dsn, "base", down=True)
-        left = set(await fingerprint(database)) - set(empty)
+        left = set(await fingerprint(database)) - set(states[0])
         assert {thing for thing in left if "alembic_version" not in thing} == set()
         await migrate(database.admin_dsn)
-        assert await fingerprint(database) == before
+        assert await fingerprint(database) == states[-1]
 
 
 async def test_nothing_but_the_version_table_is_left_after_a_full_downgrade(
@@ -180,7 +179,7 @@ async def test_model_registration_that_was_interrupted_is_completed(bare_cluster
             await owner.execute("drop index embeddings_hnsw_1")
             await owner.execute(
                 "create index embeddings_hnsw_1 on only embeddings"
-                " using hnsw ((embedding::halfvec(16)) halfvec_cosine_ops) with (m = 16, ef_construction = 64)"
+                " using hnsw ((embedding::halfvec(16)) halfvec_cosine_ops) with (m = 16, ef_construction = 128)"
                 " where model_id = 1 and in_index"
             )
             await owner.execute("alter table embeddings drop constraint embeddings_model_1")

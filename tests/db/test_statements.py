@@ -63,16 +63,20 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
         "search.filtered_ids",
         "search.rehearse_keyword_leg",
         "jobs.claim",
+        "jobs.figures",
         "tenants.list_tenants",
         "tenants.models",
     }
     exempt |= {
         f"tenants.{name}" for name in ("create_tenant", "delete_tenant", "change_limits", "note_action")
     }
+    exempt |= {
+        f"diagnosis.{name}" for name in ("server", "extension", "broken_indexes", "search_indexes", "models")
+    }
     for name in (
         *("deliveries", "feedback", "saved_searches", "subscriptions"),
         *("assets", "embeddings", "entries", "jobs", "records", "reembedding", "search", "statistics"),
-        *("tenants", "transfer", "usage"),
+        *("diagnosis", "inspection", "tenants", "transfer", "usage"),
     ):
         for statement in load_statements(name).values():
             if statement.name not in exempt:

@@ -153,7 +153,7 @@ with known (name, owner) as (
          ('tenancy.note_action', 'entries'), ('tenancy.change_limits', 'entries'), ('public.index_words', 'entries'),
          ('keyword.search', 'kb_keyword'), ('keyword.filtered_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'),
-         ('queue.claim_job', 'kb_queue')
+         ('queue.claim_job', 'kb_queue'), ('queue.count_jobs', 'kb_queue')
 ), functions as (
   select p.oid, p.oid::regprocedure::text as signature, p.prosecdef, p.proconfig, p.proacl, p.proowner, k.name as known,
          k.owner as known_owner, entries.relowner as our_owner, e.path

@@ -51,3 +51,6 @@ delete from jobs where tenant_id = :tenant_id and kind = :kind and subject = :su
 
 -- name: count
 select count(*) from jobs where tenant_id = :tenant_id;
+
+-- name: figures
+select kind, waiting, scheduled, running, oldest_seconds from queue.count_jobs(:most);

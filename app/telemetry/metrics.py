@@ -1,0 +1,50 @@
+"""What happens below the ways in, counted for Prometheus. Labels are bounded: never a tenant, an id or a text."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Histogram
+
+SEARCHES = Counter(
+    "knowledge_searches_total", "Searches by mode, and whether words alone answered", ("mode", "fallback")
+)
+SEARCH_SECONDS = Histogram(
+    "knowledge_search_seconds",
+    "Time of a whole search, waiting for its turn included",
+    ("mode",),
+    buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+)
+SEARCH_LEG_SECONDS = Histogram(
+    "knowledge_search_leg_seconds",
+    "Time of each part of a search that ran",
+    ("leg",),
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2),
+)
+PROVIDER_CALLS = Counter(
+    "knowledge_provider_calls_total",
+    "Calls of an embedding provider by their end, after all tries",
+    ("provider", "operation", "outcome"),
+)
+PROVIDER_TRIES = Counter(
+    "knowledge_provider_tries_total", "Requests that these calls took", ("provider", "operation")
+)
+PROVIDER_SECONDS = Histogram(
+    "knowledge_provider_seconds",
+    "Time of a call of an embedding provider with its retries",
+    ("provider", "operation"),
+    buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
+)
+PROVIDER_TOKENS = Counter(
+    "knowledge_provider_tokens_total",
+    "Tokens of the texts embedded, four bytes of UTF-8 each",
+    ("provider", "operation"),
+)
+JOBS = Counter(
+    "knowledge_jobs_total", "Jobs of the queue by how this process ended them", ("kind", "outcome")
+)
+JOB_SECONDS = Histogram(
+    "knowledge_job_seconds",
+    "Time of a job of the queue",
+    ("kind",),
+    buckets=(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600),
+)
+AUDIT_LOST = Counter("knowledge_audit_lost_total", "Refusals that are missing from the audit trail")

@@ -1,0 +1,103 @@
+"""Spans: what a request or a job did, and how long each part took.
+
+Without a tracer, which is the rule, a span is one shared object that does nothing. Attributes are numbers, kinds and
+ids; never a query, content, a token, a key or a value of an SQL statement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+Attribute = str | int | float | bool
+SpanKind = Literal["internal", "server", "client", "consumer"]
+
+
+class Span(Protocol):
+    """A part of the work that is under way."""
+
+    def set(self, **attributes: Attribute | None) -> None:
+        """Note what is known by now; None is left out."""
+        ...
+
+    def rename(self, name: str) -> None:
+        """Give it the name that only became known meanwhile."""
+        ...
+
+    def fail(self, reason: str) -> None:
+        """Mark it as failed; `reason` is the name of a kind of failure."""
+        ...
+
+
+class Tracer(Protocol):
+    """Records spans."""
+
+    def start(
+        self,
+        name: str,
+        kind: SpanKind,
+        parent: Mapping[str, str] | None,
+        attributes: Mapping[str, Attribute | None],
+    ) -> contextlib.AbstractContextManager[Span]:
+        """A span that lasts as long as the block; `parent` are W3C trace context headers of a caller."""
+        ...
+
+    def current(self) -> tuple[str, str] | None:
+        """The ids of the trace and of the span under way, in hexadecimal; None where nothing is recorded."""
+        ...
+
+
+class _NoSpan:
+    """Stands for every span while nothing is recorded."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        return None
+
+    def set(self, **attributes: Attribute | None) -> None:
+        """Nothing."""
+
+    def rename(self, name: str) -> None:
+        """Nothing."""
+
+    def fail(self, reason: str) -> None:
+        """Nothing."""
+
+
+NO_SPAN = _NoSpan()
+_tracer: Tracer | None = None
+
+
+def span(
+    name: str,
+    kind: SpanKind = "internal",
+    parent: Mapping[str, str] | None = None,
+    **attributes: Attribute | None,
+) -> contextlib.AbstractContextManager[Span]:
+    """A span around a block; what runs inside, in tasks that it starts too, becomes its children."""
+    if _tracer is None:
+        return NO_SPAN
+    return _tracer.start(name, kind, parent, attributes)
+
+
+def current_ids() -> tuple[str, str] | None:
+    """The ids of the trace and of the span under way, for logs; None while nothing is recorded."""
+    return None if _tracer is None else _tracer.current()
+
+
+@contextlib.contextmanager
+def use_tracer(tracer: Tracer | None) -> Iterator[None]:
+    """Record the spans of this process with `tracer` while the block runs; None: with the one in use, if any."""
+    global _tracer
+    before = _tracer
+    _tracer = tracer or before
+    try:
+        yield
+    finally:
+        _tracer = before

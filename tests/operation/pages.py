@@ -1,0 +1,172 @@
+"""The pages for operators, and a place where their commands can be run: two Postgres servers and a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.embedded.binaries import find_binaries
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "operations"
+FENCE = re.compile(r"(<!-- not run: [^>]+ -->\n)?^```(sh|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+UNPRIVILEGED = "nobody"
+
+SUDO = """#!/bin/sh
+# sudo -u postgres COMMAND…, as the pages write it: whoever owns the servers of this test.
+shift 2
+if [ "$(id -u)" = 0 ]; then exec setpriv --reuid={user} --regid=nogroup --clear-groups "$@"; fi
+exec "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of a page: its language, its text, and whether it is only to be read."""
+
+    language: str
+    text: str
+    skipped: bool
+
+
+def read_blocks(page: str) -> list[Block]:
+    """The blocks of `sh` and `sql` of a page, in order."""
+    text = (FOLDER / page).read_text("utf-8")
+    return [Block(language, body, bool(skip)) for skip, language, body in FENCE.findall(text)]
+
+
+def make_script(blocks: Sequence[Block]) -> str:
+    """The blocks as one script for bash that stops at the first failure; SQL goes to psql."""
+    parts = ["set -euo pipefail"]
+    for number, block in enumerate(blocks):
+        if block.skipped:
+            continue
+        parts.append(f"echo '--- block {number}' >&2")
+        parts.append(
+            block.text
+            if block.language == "sh"
+            else f"psql --no-psqlrc -q -v ON_ERROR_STOP=1 <<'SQL'\n{block.text}SQL"
+        )
+    return "\n".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder with two servers, and the environment in which the pages' commands find them."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+    def run(self, script: str, *, seconds: float = 900) -> subprocess.CompletedProcess[str]:
+        """Run a script with bash in the folder."""
+        return subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+
+@contextlib.contextmanager
+def open_place() -> Iterator[Place]:
+    """Start the servers, prepare the first as deploy/roles.sh does, and take all away afterwards."""
+    with tempfile.TemporaryDirectory(prefix="kb-pages-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for part in ("bin", "servers", "work"):
+            (folder / part).mkdir()
+        give_away(folder / "servers")
+        sudo = folder / "bin" / "sudo"
+        sudo.write_text(SUDO.format(user=UNPRIVILEGED), "utf-8")
+        sudo.chmod(0o755)
+        password = secrets.token_hex(8)
+        with (
+            start_server(folder / "servers" / "old", password) as port,
+            start_server(folder / "servers" / "new", password) as new_port,
+        ):
+            environment = build_environment(folder, password, port, new_port)
+            (folder / "work" / "deploy").symlink_to(ROOT / "deploy")
+            yield Place(folder / "work", environment)
+
+
+def build_environment(folder: Path, password: str, port: int, new_port: int) -> dict[str, str]:
+    """What an operator has set: where the servers are, passwords, and the settings of the service."""
+    address = "postgresql://{}:{}@127.0.0.1:{}/knowledge"
+    programs = (folder / "bin", Path(sys.executable).parent, find_binaries())
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = (free.getsockname()[1], other.getsockname()[1])
+    return {
+        "PATH": os.pathsep.join([*map(str, programs), "/usr/bin", "/bin"]),
+        "HOME": str(folder / "work"),
+        "LC_ALL": "C.UTF-8",
+        "PGHOST": "127.0.0.1",
+        "PGPORT": str(port),
+        "PGUSER": "postgres",
+        "PGPASSWORD": password,
+        "PGDATABASE": "knowledge",
+        "PGDATA": str(folder / "servers" / "old"),
+        "NEW_PORT": str(new_port),
+        "RESTORED": str(folder / "servers" / "restored"),
+        "BACKUP_PASSWORD": "backup-password",
+        "MIGRATOR_PASSWORD": "migrator-password",
+        "SERVICE_PASSWORD": "service-password",
+        "DATABASE_URL": address.format("kb_service", "service-password", port),
+        "DATABASE_ADMIN_URL": address.format("kb_migrator", "migrator-password", port),
+        "JWT_SECRET": "a-secret-of-the-pages-for-operators",
+        "EMBEDDING_PROVIDER": "mock",
+        "KB_PORT": str(ports[0]),
+        "KB_METRICS_PORT": str(ports[1]),
+        "KB_DRAIN_SECONDS": "0",
+    }
+
+
+@contextlib.contextmanager
+def start_server(data: Path, password: str) -> Iterator[int]:
+    """A Postgres of its own on a free port of this machine; gives the port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    with tempfile.NamedTemporaryFile("w", prefix="kb-password-") as file:
+        file.write(password)
+        file.flush()
+        give_away(Path(file.name))
+        run_program("initdb", "-D", str(data), "-U", "postgres", "-A", "scram-sha-256", "--pwfile", file.name)
+    options = f"-p {port} -k '' -c listen_addresses=127.0.0.1 -c fsync=off -c dynamic_shared_memory_type=mmap"
+    run_program("pg_ctl", "-D", str(data), "-w", "-l", str(data) + ".log", "-o", options, "start")
+    try:
+        yield port
+    finally:
+        run_program("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
+
+
+def run_program(name: str, *arguments: str) -> None:
+    """Run a program of Postgres as a user who may."""
+    user = UNPRIVILEGED if os.geteuid() == 0 else None
+    subprocess.run(
+        [str(find_binaries() / name), *arguments],
+        user=user,
+        cwd="/",
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def give_away(path: Path) -> None:
+    """Let the servers' user have it."""
+    if os.geteuid() == 0:
+        shutil.chown(path, UNPRIVILEGED)

@@ -1,0 +1,162 @@
+"""What a scrape shows after mixed traffic, and that its labels are bounded."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from app.composition import Services
+from app.db.session import Database
+from app.errors import ConfigurationError
+from app.knowledge.worker import KINDS, OUTWARD_KINDS
+from app.mcp.tools import TOOLS
+from app.monitoring import FRESH_SECONDS, Observation, serve_metrics
+from tests.db.cluster import connected
+from tests.operation.service import Operated
+from tests.operation.traffic import CANARY, Series, Traffic, read_scrape, value
+
+LABELS: Mapping[str, str] = {
+    "method": "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT|other",
+    "status": "[1-5][0-9][0-9]",
+    "mode": "hybrid|semantic|keyword",
+    "fallback": "True|False",
+    "leg": "embedding|semantic|keyword|fusion",
+    "tool": "|".join(TOOLS),
+    "limit": "requests_per_minute|concurrent_searches|entries|bytes|saved_searches|subscriptions",
+    "provider": "local|openai|gemini|mock",
+    "operation": "query|documents",
+    "result": "hit|miss",
+    "kind": "|".join((*KINDS, *OUTWARD_KINDS)),
+    "state": "waiting|scheduled|running",
+    "version": r"[0-9][0-9a-z.+]*",
+    "python": r"3\.[0-9]+\.[0-9]+\S*",
+    "le": r"[0-9.e+-]+|\+Inf",
+    "outcome": "done|failed|put_back|given_up|refused|circuit_open|cancelled|written|dropped",
+}
+
+
+def test_labels_are_of_closed_lists_whatever_callers_send(traffic: Traffic) -> None:
+    for secret in (CANARY, CANARY.lower(), CANARY.upper(), *traffic.secrets):
+        assert secret not in traffic.after
+    series = read_scrape(traffic.after)
+    assert len(series) > 100
+    for name, labels in series:
+        for label, given in labels:
+            if label == "route":
+                assert given in traffic.routes, f"{name}: {given}"
+            else:
+                assert label in LABELS, f"{name} has a label {label} that nobody thought about"
+                assert re.fullmatch(LABELS[label], given), f"{name}: {label}={given}"
+
+
+def test_traffic_shows_by_mode_leg_provider_and_kind(traffic: Traffic) -> None:
+    before, after = traffic.before, read_scrape(traffic.after)
+
+    def risen(name: str, **labels: str) -> float:
+        return value(after, name, **labels) - value(before, name, **labels)
+
+    assert risen("knowledge_searches_total", mode="semantic", fallback="False") == 2
+    assert risen("knowledge_searches_total", mode="hybrid", fallback="True") == 5
+    assert risen("knowledge_search_seconds_count", mode="keyword") == 2
+    # The words ran in all but two semantic searches and the page; the fusion in all but the page.
+    assert risen("knowledge_search_leg_seconds_count", leg="fusion") == 15
+    assert risen("knowledge_search_leg_seconds_count", leg="keyword") >= 13
+    assert risen("knowledge_provider_calls_total", provider="mock", operation="query", outcome="failed") == 3
+    assert (
+        risen("knowledge_provider_calls_total", provider="mock", operation="query", outcome="circuit_open")
+        >= 2
+    )
+    assert risen("knowledge_provider_calls_total", provider="mock", operation="documents", outcome="done") > 0
+    assert risen("knowledge_provider_tries_total", provider="mock", operation="query") > 6
+    assert risen("knowledge_provider_tokens_total", provider="mock", operation="documents") > 5
+    assert value(after, "knowledge_query_cache_total", provider="mock", result="hit") >= 4
+    assert value(after, "knowledge_query_cache_total", provider="mock", result="miss") >= 2
+    assert value(after, "knowledge_provider_circuit_open", provider="mock", operation="query") == 1
+    assert value(after, "knowledge_provider_circuit_open", provider="mock", operation="documents") == 0
+    assert risen("knowledge_refusals_total", limit="requests_per_minute") >= 1
+    assert risen("knowledge_tool_calls_total", tool="kb_search", status="422") == 1
+    assert risen("knowledge_jobs_total", kind="ingest_asset", outcome="done") == 1
+    assert risen("knowledge_jobs_total", kind="ingest_asset", outcome="failed") == 1
+    assert risen("knowledge_job_seconds_count", kind="ingest_asset") == 2
+    assert value(after, "knowledge_journal_records_total", outcome="written") >= 14
+    assert value(after, "knowledge_journal_records_total", outcome="dropped") == 0
+    assert value(after, "knowledge_journal_waiting") == 0
+    assert value(after, "knowledge_pool_size") == 5
+    assert value(after, "knowledge_database_up") == 1
+    assert sum(after[s] for s in after if s[0] == "knowledge_build_info") == 1
+
+
+async def test_pool_shows_connections_in_use_and_callers_that_wait(operated: Operated) -> None:
+    tenant = await operated.make_tenant()
+    observation = Observation(operated.services)
+    async with operated.services.database.tenant_session(tenant.id):
+        series = read_scrape((await observation.render()).decode())
+        assert value(series, "knowledge_pool_in_use") == 1
+        assert value(series, "knowledge_pool_waiting") == 0
+    assert operated.services.database.pool_use.in_use == 0
+
+
+async def test_queue_is_counted_by_kind_and_again_after_some_seconds_only(operated: Operated) -> None:
+    tenant = await operated.make_tenant()
+    caller = operated.call_as(tenant)
+    for number in range(3):
+        await caller.upload(f"{number}.txt", f"Number {number}.".encode(), "text/plain")
+    now = 100.0
+    observation = Observation(operated.services, clock=lambda: now)
+    async with connected(operated.database.superuser_dsn) as superuser:
+        await superuser.execute("update jobs set run_at = clock_timestamp() - interval '90 seconds'")
+        series = read_scrape((await observation.render()).decode())
+        assert value(series, "knowledge_queue_jobs", kind="ingest_asset", state="waiting") == 3
+        assert 90 <= value(series, "knowledge_queue_oldest_seconds", kind="ingest_asset") < 150
+        assert value(series, "knowledge_queue_oldest_seconds", kind="deliver_webhooks") == 0
+        await superuser.execute("update jobs set run_at = clock_timestamp() + interval '1 hour'")
+        now += FRESH_SECONDS - 1
+        series = read_scrape((await observation.render()).decode())
+        assert value(series, "knowledge_queue_jobs", kind="ingest_asset", state="waiting") == 3
+        now += 1
+        series = read_scrape((await observation.render()).decode())
+        assert value(series, "knowledge_queue_jobs", kind="ingest_asset", state="waiting") == 0
+        assert value(series, "knowledge_queue_jobs", kind="ingest_asset", state="scheduled") == 3
+        assert value(series, "knowledge_queue_oldest_seconds", kind="ingest_asset") == 0
+
+
+async def scrape_without_database(services: Services, port: int) -> dict[Series, float]:
+    """What a scrape shows when the database is to be found at a port of this machine, and is not."""
+    database = Database(f"postgresql://kb_service:x@127.0.0.1:{port}/nothing")
+    observation = Observation(replace(services, database=database), patience=0.2)
+    try:
+        return read_scrape((await observation.render()).decode())
+    finally:
+        await database.close()
+
+
+async def test_scrape_does_without_a_database_that_refuses_or_says_nothing(operated: Operated) -> None:
+    refused = await scrape_without_database(operated.services, 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        unanswered = await scrape_without_database(operated.services, silent.getsockname()[1])
+    for series in (refused, unanswered):
+        assert value(series, "knowledge_database_up") == 0
+        assert ("knowledge_database_up", frozenset()) in series
+        assert not [name for name, _ in series if name.startswith("knowledge_queue_")]
+        assert [name for name, _ in series if name.startswith("knowledge_pool_")]
+
+
+async def test_port_of_its_own_shows_the_same_and_refuses_to_share(operated: Operated) -> None:
+    observation = Observation(operated.services)
+    with serve_metrics(observation, 0) as port:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.get(f"http://127.0.0.1:{port}/metrics")
+        series = read_scrape(answer.text)
+        assert value(series, "knowledge_database_up") == 1
+        assert ("knowledge_pool_size", frozenset()) in series
+        assert "process_resident_memory_bytes" in answer.text
+        with (
+            pytest.raises(ConfigurationError, match="KB_METRICS_PORT: cannot listen"),
+            serve_metrics(observation, port),
+        ):
+            pass
