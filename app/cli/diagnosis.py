@@ -2,187 +2,161 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli.execution import read_settings, run_async
-from app.cli.options import JsonOption, examples
-from app.cli.terminal import print_json
-from app.errors import ConfigurationError, EmbeddingUnavailable, KnowledgeError
+from app.cli.options import examples, json_option
+from app.cli.terminal import make_console, make_text, print_json
+from app.errors import KnowledgeError
 
 if TYPE_CHECKING:
+    from app.cli.doctor.finding import Finding
+    from app.db.diagnosis import Connection
     from app.settings import Settings
 
-Status = Literal["ok", "warn", "fail"]
-LITTLE_DISK = 2 * 1024**3
-NO_DISK = 200 * 1024**2
-COLOURS: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the diagnosis; a failure's detail ends with the remedy."""
-
-    check: str
-    status: Status
-    detail: str
+SHOWN = 5
+"""Findings of one check that a screen has room for."""
+COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `doctor`."""
-    app.command(epilog=examples("knowledge doctor", "knowledge doctor --json"))(doctor)
+    app.command(
+        short_help="Say what is wrong, and how to mend it.",
+        epilog=examples("knowledge doctor", "knowledge doctor --json"),
+    )(doctor)
 
 
-def doctor(as_json: JsonOption = False) -> None:
-    """Check settings, database, schema, embedding provider and disk. The status is 1 if anything is wrong."""
-    findings = run_async(diagnose())
+def doctor(
+    as_json: Annotated[
+        bool, json_option("a list of {check, status, detail, remedy}, status being ok, warning or wrong")
+    ] = False,
+) -> None:
+    """Say in one screen what is wrong and how to mend it; the status is 1 if anything is, warnings aside.
+
+    Looks at settings, tokens, limits, disk, database, clock, connections, pgvector, role, migrations, the isolation
+    of tenants, models, indexes and their use, queue, failures and the embedding provider. Changes nothing.
+    """
+    findings = run_async(diagnose(), doing="looking")
     if as_json:
         print_json(findings)
     else:
-        width = max(len(finding.check) for finding in findings)
-        for finding in findings:
-            mark = typer.style(f"{finding.status:<4}", fg=COLOURS[finding.status])
-            typer.echo(f"{mark}  {finding.check:<{width}}  {finding.detail}")
-    if any(finding.status == "fail" for finding in findings):
+        print_findings(findings)
+    if any(finding.status == "wrong" for finding in findings):
         raise typer.Exit(1)
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """A line each, and a second one with the remedy of what is not ok."""
+    from rich.table import Table
+
+    console = make_console()
+    width = max(len(finding.check) for finding in findings)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    shown = Counter[str]()
+    for finding in findings:
+        shown[finding.check] += 1
+        if shown[finding.check] > SHOWN:
+            continue
+        cells = (
+            make_text((f"{finding.status:<7}", COLOURS[finding.status])),
+            make_text((f"{finding.check:<{width}}", "bold")),
+            make_text((finding.detail, "")),
+        )
+        remedy = make_text((f"→ {finding.remedy}", "cyan")) if finding.remedy is not None else None
+        if console.is_terminal:
+            table.add_row(*cells)
+            if remedy is not None:
+                table.add_row("", "", remedy)
+            continue
+        console.print(*cells, sep="  ")
+        if remedy is not None:
+            console.print(" " * (width + 10), remedy)
+    if console.is_terminal:
+        console.print(table)
+    if hidden := sum(number - SHOWN for number in shown.values() if number > SHOWN):
+        console.print(make_text((f"and {hidden} more of the same: knowledge doctor --json", "yellow")))
+    wrong, warnings = (sum(f.status == status for f in findings) for status in ("wrong", "warning"))
+    console.print(make_text((f"{wrong} wrong, {warnings} to be looked at, {len(findings)} findings", "dim")))
 
 
 async def diagnose() -> list[Finding]:
     """All checks that make sense; what depends on a failed one is left out."""
+    from app.cli.doctor import machine, provider
+    from app.cli.doctor.finding import Finding, from_error
+
     try:
         settings = read_settings()
     except KnowledgeError as error:
-        return [Finding("settings", "fail", str(error))]
+        return [from_error("settings", error)]
     embedded = settings.database.embedded
     place = f"embedded Postgres in {settings.database.data_dir}" if embedded else "Postgres of DATABASE_URL"
     return [
         Finding("settings", "ok", f"{place}, embeddings by {settings.embedding.provider}"),
-        _check_tokens(settings),
-        _check_disk(settings.database.data_dir if embedded else Path(tempfile.gettempdir())),
+        *[finding async for finding in machine.check_tokens(settings)],
+        machine.check_limits(settings),
+        machine.check_disk(settings),
         *[finding async for finding in _check_database(settings)],
-        *[finding async for finding in _check_providers(settings)],
+        *[finding async for finding in provider.check_providers(settings)],
     ]
 
 
-def _check_tokens(settings: Settings) -> Finding:
-    jwt = settings.jwt
-    if jwt.jwks_url is not None:
-        return Finding("tokens", "ok", "verified with the keys of JWT_JWKS_URL")
-    if jwt.secret is not None:
-        return Finding("tokens", "ok", "verified with JWT_SECRET")
-    if settings.database.embedded:
-        return Finding("tokens", "ok", "verified with the secret kept in KB_DATA_DIR")
-    return Finding(
-        "tokens",
-        "warn",
-        "JWT_SECRET or JWT_JWKS_URL: one must be set for `knowledge serve` (not for a worker)",
-    )
-
-
-def _check_disk(place: Path) -> Finding:
-    existing = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
-    free = shutil.disk_usage(existing).free
-    detail = f"{free / 1024**3:.1f} GB free for {place}"
-    if free < NO_DISK:
-        return Finding("disk", "fail", f"{detail}: make room")
-    return Finding("disk", "warn" if free < LITTLE_DISK else "ok", detail)
-
-
 async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
-    from app.bootstrap import configured_models
-    from app.composition import find_models
+    from app.cli.doctor import database as checks
+    from app.cli.doctor.finding import Finding
     from app.db import catalog
-    from app.db.isolation import find_faults
-    from app.db.migration import latest_revision
-    from app.db.session import Database
 
+    if checks.is_absent(settings):
+        yield Finding(
+            "database", "warning", f"no database in {settings.database.data_dir} yet", "run: knowledge serve"
+        )
+        return
     try:
-        async with _reach(settings) as dsn:
-            connection = await catalog.connect(dsn, "DATABASE_URL")
+        async with checks.reach(settings) as address:
+            started = time.perf_counter()
+            connection = await catalog.connect(address, "DATABASE_URL")
+            seconds = time.perf_counter() - started
             try:
-                version = await connection.fetchval("show server_version")
-                yield Finding("database", "ok", f"reached, Postgres {version}")
-                vector = await connection.fetchval(
-                    "select extversion from pg_extension where extname = 'vector'"
-                )
-                await catalog.check_server(connection)
-                yield Finding("extension", "ok", f"pgvector {vector}")
-                await catalog.check_service_role(connection)
-                role = await connection.fetchval("select current_user")
-                yield Finding("role", "ok", f"{role}, bound by row-level security")
-                await catalog.check_schema(connection)
-                yield Finding("migrations", "ok", f"at revision {latest_revision()}")
-                faults = await find_faults(connection)
-                for fault in faults:
-                    yield Finding("isolation", "fail", f"{fault.text}; remedy: {fault.remedy}")
-                if not faults:
-                    yield Finding(
-                        "isolation", "ok", "tables, policies, grants and functions are as they should be"
-                    )
+                async for finding in checks.check_server(connection, settings, seconds):
+                    yield finding
+                async for finding in _check_contents(settings, connection, address):
+                    yield finding
             finally:
                 await connection.close()
-            models = configured_models(settings)
-            database = Database(dsn, pool_size=1, prepared_statements=settings.database.prepared_statements)
-            try:
-                await find_models(database, models)
-            finally:
-                await database.close()
-            for model in models:
-                yield Finding("model", "ok", f"{model.provider}/{model.name}, {model.dimensions} dimensions")
     except KnowledgeError as error:
-        yield Finding(_name(error), "fail", str(error))
+        yield checks.describe_failure(error)
 
 
-@asynccontextmanager
-async def _reach(settings: Settings) -> AsyncIterator[str]:
-    from app.bootstrap import open_database
+async def _check_contents(settings: Settings, connection: Connection, address: str) -> AsyncIterator[Finding]:
+    from app.cli.doctor import database as checks
+    from app.cli.doctor import work
+    from app.db import diagnosis
+    from app.db.session import Database
 
-    async with open_database(settings) as addresses:
-        yield addresses.service
-
-
-def _name(error: KnowledgeError) -> str:
-    """Which check an error of the database's belongs to."""
-    text = str(error)
-    for word, check in (
-        ("pgvector", "extension"),
-        ("migrate", "migrations"),
-        ("role", "role"),
-        ("EMBEDDING_", "model"),
-    ):
-        if word in text:
-            return check
-    return "database"
-
-
-async def _check_providers(settings: Settings) -> AsyncIterator[Finding]:
-    import asyncio
-
-    from app.composition import build_providers
-
-    try:
-        providers = await asyncio.to_thread(build_providers, settings)
-    except ConfigurationError as error:
-        yield Finding("provider", "fail", str(error))
+    extension = await checks.check_extension(connection)
+    role = await checks.check_role(connection)
+    schema = await checks.check_schema(connection, embedded=settings.database.embedded)
+    for finding in (extension, role, schema):
+        yield finding
+    # The rest looks at tables of this version with a role that row-level security binds.
+    if any(finding.status == "wrong" for finding in (extension, role, schema)):
         return
-    for provider in providers:
-        started = time.perf_counter()
-        try:
-            vector = await provider.embed_query("word")
-        except EmbeddingUnavailable as error:
-            yield Finding(
-                "provider", "fail", f"{error}; searches use words alone until the key and address are right"
-            )
-        else:
-            milliseconds = round(1000 * (time.perf_counter() - started))
-            yield Finding("provider", "ok", f"{len(vector)} dimensions in {milliseconds} ms")
-        finally:
-            await provider.close()
+    async for finding in checks.check_isolation(connection):
+        yield finding
+    database = Database(address, pool_size=2, prepared_statements=settings.database.prepared_statements)
+    try:
+        async for finding in work.check_models(settings, database):
+            yield finding
+        async for finding in work.check_indexes(connection):
+            yield finding
+        models = await diagnosis.list_models(connection)
+        dimensions = {row["id"]: row["dimensions"] for row in models}
+        async for finding in work.check_work(settings, database, dimensions):
+            yield finding
+    finally:
+        await database.close()

@@ -5,24 +5,23 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from app.cli.execution import read_settings, run_async
-from app.cli.options import JsonOption, examples
+from app.cli.options import complete_tenant, examples, json_option
+from app.cli.tables import print_table
 from app.cli.terminal import print_json, remark, show_progress
-from app.composition import open_services
 from app.errors import ConfigurationError
-from app.evaluation.collection import read_collection
-from app.evaluation.evaluation import VARIANTS, Variant
-from app.evaluation.report import Report
-from app.evaluation.session import evaluate_collections
-from app.evaluation.table import make_table
-from app.evaluation.tuning import HEADINGS, Tuning, rows_of, tune
-from app.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from app.evaluation.evaluation import Variant
+    from app.evaluation.report import Report
+    from app.evaluation.tuning import Tuning
+    from app.settings import Settings
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PIPED_WIDTH = 140
@@ -32,13 +31,16 @@ def register(app: typer.Typer) -> None:
     """Add the commands `eval` and `bench`."""
     app.command(
         "eval",
+        short_help="Measure ranking quality on judged collections.",
         epilog=examples(
             "knowledge eval scifact cranfield --output report",
             "knowledge eval --tenant acme",
             "knowledge eval squad-dev --qrels qrels.sample1k.tsv --modes keyword,hybrid-score",
         ),
     )(measure_quality)
-    app.command("bench")(measure_speed)
+    app.command(
+        "bench", short_help="Measure how fast the service searches.", epilog=examples("knowledge bench")
+    )(measure_speed)
 
 
 def measure_quality(
@@ -55,6 +57,7 @@ def measure_quality(
             "-t",
             metavar="SLUG",
             help="Measure other weights and fusions by the feedback that this tenant's callers gave.",
+            autocompletion=complete_tenant,
         ),
     ] = None,
     qrels: Annotated[
@@ -80,7 +83,9 @@ def measure_quality(
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write evaluation.md and evaluation.json there.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: Annotated[
+        bool, json_option("what --output writes to evaluation.json; with --tenant {queries, judgements, …}")
+    ] = False,
 ) -> None:
     """Measure ranking quality on judged collections, each in a tenant of its own that is removed after.
 
@@ -88,6 +93,9 @@ def measure_quality(
     installed. With --tenant instead of DIR: what other weights and fusions would make of that tenant's own queries,
     which it must keep (setting keep_query_text). The tenant is only read.
     """
+    from app.evaluation.collection import read_collection
+    from app.evaluation.session import evaluate_collections
+
     if tenant is not None:
         if folders:
             raise typer.BadParameter("give either folders or a tenant", param_hint="--tenant")
@@ -119,16 +127,16 @@ def _measure_tenant(slug: str, as_json: bool) -> None:
     if as_json:
         print_json(tuning.as_json())
         return
-    table = Table(HEADINGS[0])
-    for heading in HEADINGS[1:]:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows_of(tuning):
-        table.add_row(*row)
-    _print_table(table)
+    from app.evaluation.tuning import HEADINGS, rows_of
+
+    print_table(HEADINGS, rows_of(tuning), right=HEADINGS[1:])
     remark(f"{tuning.queries} queries, {tuning.judgements} judged hits; {tuning.remark}")
 
 
 async def _tune(settings: Settings, slug: str) -> Tuning:
+    from app.composition import open_services
+    from app.evaluation.tuning import tune
+
     async with open_services(settings) as services:
         return await tune(services, slug, show_progress)
 
@@ -147,6 +155,8 @@ def measure_speed() -> None:
 
 def choose_variants(modes: str) -> list[Variant]:
     """The variants that a comma-separated list names, in the report's order. Raises typer.BadParameter."""
+    from app.evaluation.evaluation import VARIANTS
+
     known = {v.label.replace(" ", "-"): v for v in VARIANTS}
     chosen: set[Variant] = set()
     for name in modes.replace(" ", "").split(","):
@@ -159,10 +169,14 @@ def choose_variants(modes: str) -> list[Variant]:
 
 def print_report(report: Report) -> None:
     """Print the table, at its full width where the output is no terminal."""
+    from app.evaluation.table import make_table
+
     _print_table(make_table(report))
 
 
 def _print_table(table: Table) -> None:
+    from rich.console import Console
+
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPED_WIDTH)

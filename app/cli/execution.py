@@ -10,8 +10,11 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from app.cli.terminal import show_waiting
+
 if TYPE_CHECKING:
     from app.composition import Services
+    from app.db.session import Database
     from app.knowledge.tenants import Tenant, TenantDirectory
     from app.settings import Settings
 
@@ -22,6 +25,10 @@ ACTOR = "command-line"
 
 class Interrupted(Exception):
     """A signal ended the command before it was done."""
+
+
+class CancelledWithin(Exception):
+    """Something other than a signal cancelled the work; nobody asked for that."""
 
 
 def read_settings(*, identity_required: bool = False, **changes: str) -> Settings:
@@ -54,19 +61,34 @@ def log_as_service(settings: Settings) -> None:
             logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a command's work; Ctrl-C and SIGTERM cancel it, wait for its cleaning up, and end the command."""
+def run_async(work: Coroutine[Any, Any, T], *, doing: str | None = None) -> T:
+    """Run a command's work; Ctrl-C and SIGTERM cancel it, wait for its cleaning up, and end the command.
+
+    `doing` is shown on a terminal when it takes longer than a second, for work that shows no progress of its own.
+    Raises Interrupted after a signal, CancelledWithin when the work was cancelled without one.
+    """
+    signalled = False
 
     async def guarded() -> T:
         task = asyncio.current_task()
         assert task is not None
-        with on_signals(task.cancel):
+
+        def stop() -> None:
+            nonlocal signalled
+            signalled = True
+            task.cancel()
+
+        with on_signals(stop):
             return await work
 
+    waiting = contextlib.nullcontext() if doing is None else show_waiting(doing)
     try:
-        return asyncio.run(guarded())
-    except asyncio.CancelledError:
-        raise Interrupted from None
+        with waiting:
+            return asyncio.run(guarded())
+    except asyncio.CancelledError as error:
+        if signalled:
+            raise Interrupted from None
+        raise CancelledWithin from error
 
 
 @contextlib.contextmanager
@@ -93,11 +115,14 @@ async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Serv
 
 
 @contextlib.asynccontextmanager
-async def open_directory(settings: Settings, *, for_creation: bool = False) -> AsyncIterator[TenantDirectory]:
+async def open_directory(
+    settings: Settings, *, for_creation: bool = False
+) -> AsyncIterator[tuple[TenantDirectory, Database]]:
     """The tenants alone, without loading an embedding model; `for_creation` also finds the model's number."""
     from app.bootstrap import configured_models, open_database
     from app.composition import check_database, find_models
     from app.db.session import Database
+    from app.knowledge.limits import Limits
     from app.knowledge.tenants import TenantDirectory
 
     async with open_database(settings) as addresses:
@@ -105,9 +130,10 @@ async def open_directory(settings: Settings, *, for_creation: bool = False) -> A
         database = Database(
             addresses.service, pool_size=2, prepared_statements=settings.database.prepared_statements
         )
+        limits = Limits(**settings.limits.model_dump(exclude={"crowd"}))
         try:
             model_id = (await find_models(database, configured_models(settings)))[0] if for_creation else 0
-            yield TenantDirectory(database, default_model_id=model_id)
+            yield TenantDirectory(database, default_model_id=model_id, limits=limits), database
         finally:
             await database.close()
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import typer
 
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
-from app.cli.options import JsonOption, TenantOption, examples
+from app.cli.options import TenantOption, examples, json_option
 from app.cli.terminal import print_json, remark, show_progress
 from app.errors import DatabaseUnavailable, InvalidInput, KnowledgeError, TooLarge, UnsupportedMediaType
 
@@ -29,10 +29,11 @@ SHOWN = 10
 def register(app: typer.Typer) -> None:
     """Add the command `ingest`."""
     app.command(
+        short_help="Take files in and wait until they can be found.",
         epilog=examples(
             "knowledge ingest handbook.pdf --tenant demo",
             "knowledge ingest docs/ 'notes/**/*.md' --tenant demo --tag team",
-        )
+        ),
     )(ingest)
 
 
@@ -67,7 +68,10 @@ def ingest(
     roles: Annotated[
         list[str] | None, typer.Option("--role", help="Whom it is meant for: pm, dev, qa or all.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: Annotated[
+        bool,
+        json_option("{files, indexed, unchanged, skipped, failed}, the last two lists of {path, reason}"),
+    ] = False,
 ) -> None:
     """Take files in and wait until they can be found: text, Markdown, HTML, PDF, DOCX, PPTX,
     XLSX, CSV, JSON, source code, and ZIP archives of these.

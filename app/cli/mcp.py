@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     """Add the command `mcp`."""
     app.command(
         "mcp",
+        short_help="Offer a tenant's knowledge as tools of MCP over stdio.",
         epilog=examples(
             "knowledge mcp --tenant demo",
             "knowledge mcp --tenant demo --role creator --subject jane",

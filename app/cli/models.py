@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from app.cli.execution import read_settings, run_async
-from app.cli.options import JsonOption, examples
+from app.cli.options import examples, json_option
+from app.cli.tables import print_table
 from app.cli.terminal import print_json
 from app.errors import ConfigurationError, InvalidInput
 
@@ -21,17 +22,21 @@ ProviderName = Literal["local", "openai", "gemini", "mock"]
 def register(app: typer.Typer) -> None:
     """Add the commands `model add` and `model list`."""
     group = typer.Typer(
-        help="Register and list embedding models.", no_args_is_help=True, rich_markup_mode=None
+        help="Register and list embedding models.",
+        epilog=examples("knowledge model list"),
+        no_args_is_help=True,
+        rich_markup_mode=None,
     )
     group.command(
         "add",
+        short_help="Register a model with an index for its vectors.",
         epilog=examples(
             "knowledge model add",
             "knowledge model add --provider openai --model text-embedding-3-small --dimensions 512",
             "EMBEDDING_NEXT_PROVIDER=gemini knowledge model add --next",
         ),
     )(add_model)
-    group.command("list", epilog=examples("knowledge model list"))(list_models)
+    group.command("list", epilog=examples("knowledge model list", "knowledge model list --json"))(list_models)
     app.add_typer(group, name="model")
 
 
@@ -49,7 +54,7 @@ def add_model(
         bool,
         typer.Option("--next", help="The model of EMBEDDING_NEXT_PROVIDER, to which tenants are to move."),
     ] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, json_option("{id, created, model: {provider, name, dimensions, …}}")] = False,
 ) -> None:
     """Register a model with an index for its vectors; harmless when it is registered already.
 
@@ -73,7 +78,7 @@ def add_model(
             provider, model = configured.provider, model or configured.model
             dimensions = dimensions or configured.dimensions
         chosen = resolve_model(provider, model, dimensions)
-    model_id, is_new = run_async(_add(settings, chosen))
+    model_id, is_new = run_async(_add(settings, chosen), doing="building the model's index")
     if as_json:
         print_json({"id": model_id, "created": is_new, "model": chosen})
     else:
@@ -83,14 +88,20 @@ def add_model(
         )
 
 
-def list_models(as_json: JsonOption = False) -> None:
+def list_models(
+    as_json: Annotated[
+        bool,
+        json_option("a list of {id, provider, name, dimensions, max_tokens, similarity_threshold}"),
+    ] = False,
+) -> None:
     """List the registered models."""
-    models = run_async(_list(read_settings()))
+    models = run_async(_list(read_settings()), doing="reading the models")
     if as_json:
         print_json(models)
         return
-    for model in models:
-        typer.echo(f"{model['id']}  {model['provider']}/{model['name']}  {model['dimensions']} dimensions")
+    columns = ("id", "provider", "name", "dimensions", "max_tokens", "similarity_threshold")
+    headings = tuple(name.replace("_", " ") for name in columns)
+    print_table(headings, [[model[name] for name in columns] for model in models], right=headings[3:])
 
 
 async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:

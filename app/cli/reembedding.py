@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
-from app.cli.options import JsonOption, TenantOption, examples
+from app.cli.options import TenantOption, examples, json_option
 from app.cli.terminal import print_json, remark, show_progress
 from app.errors import InvalidInput, ModelChangeNotFound
 
@@ -25,13 +25,14 @@ POLL_SECONDS = 0.25
 def register(app: typer.Typer) -> None:
     """Add the command `reembed`."""
     app.command(
+        short_help="Move a tenant to another embedding model.",
         epilog=examples(
             "knowledge reembed --tenant demo",
             "knowledge reembed --tenant demo --rate 600 --by-hand",
             "knowledge reembed switch --tenant demo",
             "knowledge reembed back --tenant demo",
             "knowledge reembed end --tenant demo",
-        )
+        ),
     )(reembed)
 
 
@@ -52,7 +53,10 @@ def reembed(
     by_hand: Annotated[
         bool, typer.Option("--by-hand", help="Do not switch; `knowledge reembed switch` does.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[
+        bool,
+        json_option("{state, progress, old, new, entries, comparison, …}; {state: ended} once it is over"),
+    ] = False,
 ) -> None:
     """Move a tenant to the other of the two models that EMBEDDING_* and EMBEDDING_NEXT_* name.
 

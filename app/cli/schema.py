@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.execution import read_settings, run_async
-from app.cli.options import JsonOption, examples
+from app.cli.options import examples, json_option
 from app.cli.terminal import print_json
 from app.errors import ConfigurationError
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command `migrate`."""
     app.command(
+        short_help="Bring the database to this version's schema.",
         epilog=examples(
             "knowledge migrate",
             "knowledge migrate --service-role kb_service",
             "knowledge migrate --check",
-        )
+        ),
     )(migrate)
 
 
@@ -34,7 +35,7 @@ def migrate(
         ),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Change nothing; fail unless up to date.")] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, json_option("{before, revision, latest, current}")] = False,
 ) -> None:
     """Bring the database to this version's schema, and register the configured embedding model.
 
@@ -43,6 +44,7 @@ def migrate(
     settings = read_settings()
     before, after, wanted = run_async(
         _check(settings) if check else _migrate(settings, service_role),
+        doing="looking" if check else "migrating",
     )
     if as_json:
         print_json({"before": before, "revision": after, "latest": wanted, "current": after == wanted})

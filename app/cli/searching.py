@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,30 +10,34 @@ from uuid import UUID
 import typer
 
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async
-from app.cli.options import JsonOption, TenantOption, examples
-from app.cli.terminal import print_json
+from app.cli.options import TenantOption, examples, json_option
+from app.cli.terminal import flatten, make_console, make_text, print_json
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from app.knowledge.query import SearchQuery
     from app.knowledge.related import RelatedEntry
-    from app.knowledge.results import Hit, SearchResult
+    from app.knowledge.results import SearchResult
     from app.settings import Settings
-
-WORD = re.compile(r"[^\W_]+")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands `search` and `related`."""
     app.command(
+        short_help="Search a tenant's knowledge, best hits first.",
         epilog=examples(
             'knowledge search "how do I order routes" --tenant demo',
             'knowledge search "Backup der Datenbank" -t demo --mode keyword --tag backup --limit 3',
+            'knowledge search "error after deploy" -t demo --explain',
             'knowledge search "error after deploy" -t demo --json',
-        )
+        ),
     )(search)
-    app.command(epilog=examples("knowledge related 0198c5a2-… --tenant demo"))(related)
+    app.command(
+        short_help="Show the entries around an entry.",
+        epilog=examples(
+            "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
+            "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 -t demo --limit 20 --json",
+        ),
+    )(related)
 
 
 def search(
@@ -64,12 +67,20 @@ def search(
     superseded: Annotated[
         bool, typer.Option("--include-superseded", help="Also what was superseded.")
     ] = False,
+    cursor: Annotated[
+        str | None,
+        typer.Option(metavar="CURSOR", help="Continue a search of the last 24 hours where it ended."),
+    ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="With --json: ranks, raw scores and choices.")
+        bool, typer.Option("--explain", help="Also say how the legs ran and what each score is made of.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[
+        bool,
+        json_option("what POST /knowledge/search answers, {results, metadata, debug_info}"),
+    ] = False,
 ) -> None:
-    """Search a tenant's knowledge, best hits first. --json prints what POST /knowledge/search answers."""
+    """Search a tenant's knowledge, best hits first: where each was found, at which rank, and the words that match."""
+    from app.knowledge.journal import read_cursor
     from app.knowledge.query import SearchQuery
 
     settings = read_settings()
@@ -88,35 +99,46 @@ def search(
         min_confidence=min_confidence,
         similarity_threshold=threshold,
         include_superseded=superseded,
-        explain=explain,
+        cursor=cursor,
+        # People are told the ranks, too.
+        explain=explain or not as_json,
     )
-    result = run_async(_search(settings, tenant, wanted))
+    first = 1 if cursor is None else 1 + read_cursor(cursor)[1]
+    result = run_async(_search(settings, tenant, wanted), doing="searching")
     if as_json:
         print_json(result)
-    else:
-        _print_result(result)
+        return
+    from app.cli.hits import print_hits
+
+    print_hits(result, first=first, explain=explain)
 
 
 def related(
     entry_id: Annotated[UUID, typer.Argument(metavar="ID", help="Id of an entry.")],
     tenant: TenantOption,
     limit: Annotated[int, typer.Option("--limit", "-n", help="Entries, 1 to 20.")] = 5,
-    as_json: JsonOption = False,
+    as_json: Annotated[
+        bool, json_option("what GET /knowledge/entries/{id}/related answers, {results, metadata}")
+    ] = False,
 ) -> None:
     """Show the entries around an entry: its parent, its siblings, and those that share two or more tags."""
-    found = run_async(_related(read_settings(), tenant, entry_id, limit))
+    found = run_async(_related(read_settings(), tenant, entry_id, limit), doing="looking around")
     if as_json:
         print_json(describe_related(found))
         return
-    console = _console()
+    console = make_console()
     if not found:
         console.print("nothing is related to it")
     for item in found:
         entry = item.entry
         shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""
-        console.print(_styled((entry.title or _shorten(entry.content, 80), "bold")))
-        console.print(_styled((f"   {item.relationship}{shared} · {entry.entry_type} · {entry.id}", "dim")))
-        console.print(_styled((f"   {_shorten(entry.content, 160)}\n", "")))
+        console.print(make_text((flatten(entry.title or entry.content, 80), "bold")))
+        console.print(
+            make_text(
+                (f"   {item.relationship}{shared}", "cyan"), (f" · {entry.entry_type} · {entry.id}", "dim")
+            )
+        )
+        console.print(make_text((f"   {flatten(entry.content, 160)}\n", "")))
 
 
 def describe_related(found: Sequence[RelatedEntry]) -> dict[str, Any]:
@@ -141,67 +163,3 @@ async def _search(settings: Settings, slug: str, query: SearchQuery) -> SearchRe
 async def _related(settings: Settings, slug: str, entry_id: UUID, limit: int) -> Sequence[RelatedEntry]:
     async with open_tenant(settings, slug) as (services, tenant):
         return await services.related.related(tenant.id, entry_id, limit)
-
-
-def _print_result(result: SearchResult) -> None:
-    console = _console()
-    metadata = result.metadata
-    if metadata.fallback_mode:
-        console.print(_styled(("the embedding provider is away: searched by words alone", "yellow")))
-    for number, hit in enumerate(result.results, 1):
-        console.print(_styled((f"{number}. ", "bold"), (hit.title or _shorten(hit.content, 80), "bold")))
-        console.print(_styled((f"   {_describe(hit)}", "dim")))
-        console.print(_highlighted(hit), "", sep="\n")
-    if not result.results:
-        console.print("nothing found")
-    if metadata.suggestions:
-        console.print(_styled((f"try: {', '.join(metadata.suggestions)}", "")))
-    summary = f"{len(result.results)} of {metadata.total} hits in {metadata.query_time_ms} ms"
-    console.print(_styled((f"{summary} · search {metadata.search_id}", "dim")))
-
-
-def _describe(hit: Hit) -> str:
-    parts = [f"score {hit.score:.4f}", "+".join(hit.sources), hit.entry_type]
-    if hit.similarity is not None:
-        parts.insert(1, f"similarity {hit.similarity:.2f}")
-    if hit.asset_name is not None:
-        page = hit.metadata.get("page")
-        parts.append(f"{hit.asset_name}, page {page}" if page else hit.asset_name)
-    if hit.tags:
-        parts.append(" ".join(f"#{tag}" for tag in hit.tags))
-    return " · ".join([*parts, str(hit.id)])
-
-
-def _highlighted(hit: Hit) -> Text:
-    """The snippet with the query's words marked, in whatever form they stand there."""
-    from Stemmer import Stemmer
-
-    stemmers = [Stemmer("english"), Stemmer("german")]
-    terms = {stemmer.stemWord(term.lower()) for term in hit.matched_terms for stemmer in stemmers}
-    snippet = " ".join(hit.snippet.split())
-    text = _styled(("   " + snippet, ""))
-    for match in WORD.finditer(snippet):
-        if any(stemmer.stemWord(match[0].lower()) in terms for stemmer in stemmers):
-            text.stylize("bold green", match.start() + 3, match.end() + 3)
-    return text
-
-
-def _styled(*parts: tuple[str, str]) -> Text:
-    # Text, not markup: what is stored may look like markup.
-    from rich.text import Text
-
-    return Text.assemble(*parts)
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.soft_wrap = True
-    return console
-
-
-def _shorten(text: str, length: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= length else line[: length - 1] + "…"

@@ -30,7 +30,10 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=examples("knowledge serve --demo", "knowledge serve --host 0.0.0.0 --port 9000"),
     )(serve)
-    app.command(epilog=examples("knowledge worker", "KB_WORKERS=4 knowledge worker"))(worker)
+    app.command(
+        short_help="Do queued work until Ctrl-C or SIGTERM.",
+        epilog=examples("knowledge worker", "KB_WORKERS=4 knowledge worker"),
+    )(worker)
 
 
 def serve(
@@ -187,10 +190,15 @@ def describe_address(host: str, port: int) -> str:
 
 async def _work(settings: Settings) -> None:
     from app.composition import open_services
+    from app.monitoring import Observation, serve_metrics
+    from app.telemetry.export import open_tracing
 
     task = asyncio.current_task()
     assert task is not None
     with on_signals(task.cancel):
-        async with open_services(settings) as services:
-            log.info("working", extra={"concurrency": settings.ingestion.concurrency})
-            await services.worker.run()
+        async with open_tracing(), open_services(settings) as services:
+            with contextlib.ExitStack() as stack:
+                if (port := settings.server.metrics_port) is not None:
+                    stack.enter_context(serve_metrics(Observation(services), port))
+                log.info("working", extra={"concurrency": settings.ingestion.concurrency})
+                await services.worker.run()

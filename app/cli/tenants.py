@@ -1,4 +1,4 @@
-"""`knowledge tenant`: creating, listing and deleting tenants."""
+"""`knowledge tenant`: creating, listing and deleting tenants, and what the platform lets each use."""
 
 from __future__ import annotations
 
@@ -9,56 +9,115 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.execution import ACTOR, open_directory, read_settings, run_async
-from app.cli.options import JsonOption, examples
-from app.cli.terminal import print_json
+from app.cli.options import complete_tenant, examples, json_option
+from app.cli.tables import print_table
+from app.cli.terminal import print_json, remark
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
     from app.knowledge.tenants import Tenant
     from app.settings import Settings
 
-Slug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name: a-z, 0-9 and -.")]
+NewSlug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name: a-z, 0-9 and -.")]
+Slug = Annotated[
+    str,
+    typer.Argument(metavar="SLUG", help="The tenant's short name.", autocompletion=complete_tenant),
+]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands `tenant create`, `tenant list` and `tenant delete`."""
-    group = typer.Typer(help="Create, list and delete tenants.", no_args_is_help=True, rich_markup_mode=None)
+    """Add the commands `tenant create`, `tenant list`, `tenant limits` and `tenant delete`."""
+    group = typer.Typer(
+        help="Create, list, limit and delete tenants.",
+        epilog=examples("knowledge tenant create acme", "knowledge tenant list"),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
     group.command("create", epilog=examples('knowledge tenant create acme --name "Acme Ltd."'))(create_tenant)
     group.command("list", epilog=examples("knowledge tenant list", "knowledge tenant list --json"))(
         list_tenants
     )
-    group.command("delete", epilog=examples("knowledge tenant delete acme --yes"))(delete_tenant)
+    group.command(
+        "limits",
+        short_help="Show or change what the platform lets a tenant use.",
+        epilog=examples(
+            "knowledge tenant limits acme",
+            "knowledge tenant limits acme --set entries=100000 --set bytes=none",
+            "knowledge tenant limits acme --set entries=default",
+        ),
+    )(limit_tenant)
+    group.command(
+        "delete",
+        short_help="Delete a tenant with everything that it holds.",
+        epilog=examples("knowledge tenant delete acme --yes"),
+    )(delete_tenant)
     app.add_typer(group, name="tenant")
 
 
 def create_tenant(
-    slug: Slug,
+    slug: NewSlug,
     name: Annotated[str | None, typer.Option(help="Its full name; the slug when left out.")] = None,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, json_option("{id, slug, name, created_at}")] = False,
 ) -> None:
     """Create a tenant on the configured embedding model."""
-    tenant = run_async(_create(read_settings(), slug, name))
+    tenant = run_async(_create(read_settings(), slug, name), doing="creating the tenant")
     if as_json:
         print_json(tenant)
     else:
         typer.echo(f"created tenant {tenant.slug} ({tenant.id})")
 
 
-def list_tenants(as_json: JsonOption = False) -> None:
+def list_tenants(
+    as_json: Annotated[bool, json_option("a list of {id, slug, name, created_at}")] = False,
+) -> None:
     """List all tenants, oldest first."""
-    tenants = run_async(_list(read_settings()))
+    tenants = run_async(_list(read_settings()), doing="reading the tenants")
     if as_json:
         print_json(tenants)
         return
-    width = max((len(t.slug) for t in tenants), default=0)
-    for tenant in tenants:
-        typer.echo(f"{tenant.slug:<{width}}  {tenant.id}  {tenant.created_at:%Y-%m-%d %H:%M}  {tenant.name}")
+    if not tenants:
+        remark("there is no tenant yet; make one: knowledge tenant create SLUG")
+        return
+    rows = [(t.slug, t.id, f"{t.created_at:%Y-%m-%d %H:%M}", t.name) for t in tenants]
+    print_table(("slug", "id", "created", "name"), rows)
+
+
+def limit_tenant(
+    slug: Slug,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A number, `none`, or `default`; may be repeated."),
+    ] = None,
+    as_json: Annotated[
+        bool, json_option("{id, slug, limits: {NAME: {allowed, default, own, used}}}, null being none")
+    ] = False,
+) -> None:
+    """Show what the platform lets a tenant use, or change that.
+
+    `default` is what KB_LIMIT_* sets, `own` what the tenant's own admin set, which counts where it is lower. Requests
+    and searches under way are counted in each process of the service, not here.
+    """
+    from app.cli.limits import change_limits, read_changes
+
+    asked = read_changes(changes or [])
+    found = run_async(change_limits(read_settings(), slug, asked))
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ("limit", "allowed", "default", "own", "used"),
+        [
+            (name, *("-" if v is None else f"{v:,}" for v in found.limits[name].shown()))
+            for name in found.limits
+        ],
+        right=("allowed", "default", "own", "used"),
+    )
 
 
 def delete_tenant(
     slug: Slug,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, json_option("{deleted: {id, slug, name, created_at}}")] = False,
 ) -> None:
     """Delete a tenant with everything that it holds. This cannot be undone."""
     settings = read_settings()
@@ -66,7 +125,7 @@ def delete_tenant(
         if not sys.stdin.isatty():
             raise InvalidInput.of("--yes", "is needed where nobody can be asked")
         typer.confirm(f"Delete tenant {slug} with all its entries and assets?", abort=True, err=True)
-    tenant = run_async(_delete(settings, slug))
+    tenant = run_async(_delete(settings, slug), doing=f"deleting tenant {slug}")
     if as_json:
         print_json({"deleted": tenant})
     else:
@@ -74,17 +133,17 @@ def delete_tenant(
 
 
 async def _create(settings: Settings, slug: str, name: str | None) -> Tenant:
-    async with open_directory(settings, for_creation=True) as directory:
+    async with open_directory(settings, for_creation=True) as (directory, _):
         return await directory.create(slug, name, actor=ACTOR)
 
 
 async def _list(settings: Settings) -> Sequence[Tenant]:
-    async with open_directory(settings) as directory:
+    async with open_directory(settings) as (directory, _):
         return await directory.list_tenants()
 
 
 async def _delete(settings: Settings, slug: str) -> Tenant:
-    async with open_directory(settings) as directory:
+    async with open_directory(settings) as (directory, _):
         tenant = await directory.find(slug)
         await directory.delete(tenant.id, actor=ACTOR)
         return tenant

@@ -9,7 +9,8 @@ import typer
 
 from app.auth.principal import Role
 from app.cli.execution import open_directory, read_settings, run_async
-from app.cli.options import examples
+from app.cli.options import complete_tenant, examples, json_option
+from app.cli.terminal import print_json
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ def register(app: typer.Typer) -> None:
     """Add the command `token`."""
     app.command(
         "token",
+        short_help="Print a bearer token, and nothing else.",
         epilog=examples(
             "knowledge token --tenant demo --role reader",
             "knowledge token --tenant demo --role creator --subject jane --ttl 3600",
             "knowledge token --role platform_admin",
+            "TOKEN=$(knowledge token --tenant demo --role reader)",
         ),
     )(print_token)
 
@@ -34,17 +37,29 @@ def print_token(
     roles: Annotated[list[Role], typer.Option("--role", help="What it allows; may be repeated.")],
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", "-t", metavar="SLUG", help="Needed by every role but platform_admin."),
+        typer.Option(
+            "--tenant",
+            "-t",
+            metavar="SLUG",
+            help="Needed by every role but platform_admin.",
+            autocompletion=complete_tenant,
+        ),
     ] = None,
     subject: Annotated[str, typer.Option(metavar="S", help="Who it is for (`sub`).")] = "command-line",
     ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="How long it is valid.")] = DAY,
+    as_json: Annotated[bool, json_option("{token, subject, tenant_id, roles, ttl}")] = False,
 ) -> None:
     """Print a bearer token, and nothing else. Needs JWT_SECRET, or the embedded mode's own secret."""
     settings = read_settings(identity_required=True)
     if tenant is None and set(roles) != {Role.PLATFORM_ADMIN}:
         raise InvalidInput.of("--tenant", "every role but platform_admin needs one")
     tenant_id = run_async(_find(settings, tenant)) if tenant is not None else None
-    typer.echo(make_token(settings, tenant_id, roles, subject, ttl))
+    token = make_token(settings, tenant_id, roles, subject, ttl)
+    if as_json:
+        names = sorted(set(roles))
+        print_json({"token": token, "subject": subject, "tenant_id": tenant_id, "roles": names, "ttl": ttl})
+    else:
+        typer.echo(token)
 
 
 def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int) -> str:
@@ -69,5 +84,5 @@ def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], su
 
 
 async def _find(settings: Settings, slug: str) -> UUID:
-    async with open_directory(settings) as directory:
+    async with open_directory(settings) as (directory, _):
         return (await directory.find(slug)).id

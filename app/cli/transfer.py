@@ -15,7 +15,7 @@ from uuid import UUID
 import typer
 
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
-from app.cli.options import JsonOption, TenantOption, examples
+from app.cli.options import TenantOption, examples, json_option
 from app.cli.terminal import print_json, remark, show_progress
 from app.errors import InvalidInput
 
@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands `import` and `export`."""
     app.command(
         "import",
+        short_help="Write an export, or entries of a file, into a tenant.",
         epilog=examples(
             "knowledge import corpus.jsonl --tenant scifact",
             "knowledge export --tenant demo > demo.jsonl && knowledge import demo.jsonl --tenant copy",
@@ -37,6 +38,7 @@ def register(app: typer.Typer) -> None:
     )(import_entries)
     app.command(
         "export",
+        short_help="Print all that a tenant has as JSON Lines.",
         epilog=examples(
             "knowledge export --tenant demo > demo.jsonl",
             "knowledge export --tenant demo --vectors --output demo.jsonl",
@@ -55,7 +57,10 @@ def import_entries(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until every entry has its vector.")
     ] = True,
-    as_json: JsonOption = False,
+    as_json: Annotated[
+        bool,
+        json_option("{created, unchanged, failed, without_vector, failures, …}, failures of {line, error}"),
+    ] = False,
 ) -> None:
     """Write what is in a file; doing it again, after Ctrl-C too, changes nothing that is there already.
 
@@ -93,14 +98,23 @@ def export_tenant(
             "--vectors", help="With the vectors, which a tenant on the same model need not make again."
         ),
     ] = False,
+    as_json: Annotated[
+        bool, json_option("{entries, assets, vectors, file}; needs --output, since the export is itself JSON")
+    ] = False,
 ) -> None:
     """Print all that a tenant has as JSON Lines, from which `import` makes it again: settings, assets with their
     files, entries and chunks with ids, times and links, saved searches, feedback.
     """
+    if as_json and output is None:
+        raise InvalidInput.of("--json", "needs --output: on stdout is the export itself")
     settings = read_settings()
     with _whole_file(output) as stream:
         written = run_async(_export(settings, tenant, stream, vectors))
         stream.flush()
+    if as_json:
+        counts = {"entries": written["entry"], "assets": written["asset"]}
+        print_json({**counts, "vectors": vectors, "file": str(output)})
+        return
     remark(
         f"{written['entry']} entries and chunks, {written['asset']} assets written"
         + (" with vectors" if vectors else "")

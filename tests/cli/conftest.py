@@ -1,14 +1,18 @@
-"""One embedded database for all tests of the command line, and the commands run against it."""
+"""The commands, run in this process on one database of the test cluster that they share.
+
+`embedded` puts a test on an embedded Postgres instead, for what is particular to that mode.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +20,14 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
-from app.embedded import EmbeddedPostgres
+from app.db.identifiers import new_id
+from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.settings import variable_names
+from tests.db.cluster import MODEL, TestDatabase, connected, new_database
 from tests.embedded.observation import FAST
 
 LOGGERS = ("", "app", "uvicorn", "alembic")
+SECRET = "a secret of more than thirty-two bytes for tests"
 PROGRAM = Path(sys.executable).with_name("knowledge")
 
 
@@ -50,11 +57,23 @@ class CommandLine:
         captured = self._capture.readouterr()
         return Result(status, captured.out, captured.err)
 
+    def printed(self) -> Result:
+        """What was printed since the last look, by a command that ended the program itself."""
+        captured = self._capture.readouterr()
+        return Result(0, captured.out, captured.err)
+
     def succeed(self, *arguments: str) -> Result:
         """Run it; the test fails unless it succeeds."""
         result = self(*arguments)
         assert result.status == 0, result.err
         return result
+
+
+@pytest.fixture(scope="session")
+async def cli_database(cluster: EmbeddedAddress, template: str) -> AsyncIterator[TestDatabase]:
+    """A migrated database with the mock model of 16 dimensions."""
+    async with new_database(cluster, template=template) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -86,24 +105,45 @@ def restored_logging() -> Iterator[None]:
 
 
 @pytest.fixture
-def knowledge(
-    clean_environment: None,
-    restored_logging: None,
-    cli_data_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def offline(
+    clean_environment: None, restored_logging: None, capsys: pytest.CaptureFixture[str]
 ) -> CommandLine:
-    """The command, on the shared embedded database."""
-    monkeypatch.setenv("KB_DATA_DIR", str(cli_data_dir))
+    """The command, for what needs no database."""
     return CommandLine(capsys)
 
 
 @pytest.fixture
-def tenant(knowledge: CommandLine, request: pytest.FixtureRequest) -> str:
+def knowledge(
+    offline: CommandLine, cli_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
+    """The command, on the shared database through the service's role alone."""
+    monkeypatch.setenv("DATABASE_URL", cli_database.service_dsn)
+    monkeypatch.setenv("EMBEDDING_DIMENSIONS", str(MODEL.dimensions))
+    monkeypatch.setenv("JWT_SECRET", SECRET)
+    return offline
+
+
+@pytest.fixture
+def embedded(knowledge: CommandLine, cli_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command, on the shared embedded database, with the mock model as it comes."""
+    for name in ("DATABASE_URL", "EMBEDDING_DIMENSIONS", "JWT_SECRET"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("KB_DATA_DIR", str(cli_data_dir))
+    return knowledge
+
+
+@pytest.fixture
+def tenant(cli_database: TestDatabase, request: pytest.FixtureRequest) -> str:
     """The slug of a new tenant."""
     slug = re.sub(r"[^a-z0-9]+", "-", str(request.node.name).lower())[-60:].strip("-")
-    knowledge.succeed("tenant", "create", slug)
+    asyncio.run(create_tenant(cli_database, slug))
     return slug
+
+
+async def create_tenant(database: TestDatabase, slug: str) -> None:
+    """Add a tenant without a command, which would be slower."""
+    async with connected(database.service_dsn) as service:
+        await service.execute("select tenancy.create_tenant($1, $2, $2, 1, 'test')", new_id(), slug)
 
 
 def start_program(*arguments: str, **environment: str) -> subprocess.Popen[str]:

@@ -1,86 +1,253 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.cli.conftest import CommandLine
+from app.cli.doctor.database import check_connections
+from app.cli.doctor.work import describe_failures, describe_plan, describe_queue
+from app.db.diagnosis import Backlog, measure_backlog
+from app.db.session import Database
+from tests.cli.conftest import CommandLine, Result
 from tests.db.cluster import TestDatabase, connected
+
+CHECKS = [
+    "settings",
+    "tokens",
+    "limits",
+    "disk",
+    "database",
+    "clock",
+    "connections",
+    "extension",
+    "role",
+    "migrations",
+    "isolation",
+    "model",
+    "indexes",
+    "plans",
+    "queue",
+    "assets",
+    "provider",
+]
+
+
+def find_wrong(result: Result, *statuses: str) -> list[dict[str, Any]]:
+    """The findings that are not ok; each says what is to be done."""
+    found = [f for f in result.json if f["status"] in (statuses or ("wrong",))]
+    assert all(f["remedy"] for f in found)
+    assert all(f["remedy"] is None for f in result.json if f["status"] == "ok")
+    return found
 
 
 def test_doctor_finds_nothing_wrong_with_a_sound_service(knowledge: CommandLine) -> None:
     findings = knowledge.succeed("doctor", "--json").json
-    assert [finding["check"] for finding in findings] == [
-        "settings",
-        "tokens",
-        "disk",
-        "database",
-        "extension",
-        "role",
-        "migrations",
-        "isolation",
-        "model",
-        "provider",
-    ]
-    assert {finding["status"] for finding in findings} <= {"ok", "warn"}
+    assert [finding["check"] for finding in findings] == CHECKS
+    assert {finding.keys() == {"check", "status", "detail", "remedy"} for finding in findings} == {True}
+    assert {finding["status"] for finding in findings if finding["check"] != "disk"} == {"ok"}
     lines = knowledge.succeed("doctor").out.splitlines()
-    assert len(lines) == len(findings)
+    # One screen.
+    assert len(lines) <= 24
+    assert lines[0].startswith("ok       settings     Postgres of DATABASE_URL, embeddings by mock")
 
 
 def test_doctor_names_a_wrong_setting(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_LEVEL", "chatty")
     result = knowledge("doctor")
     assert result.status == 1
-    assert result.out == "fail  settings  LOG_LEVEL: must be debug, info, warning, error or critical\n"
+    assert result.out.splitlines()[:2] == [
+        "wrong    settings  LOG_LEVEL: must be debug, info, warning, error or critical",
+        "                   → mend LOG_LEVEL in the environment or in .env",
+    ]
+
+
+def test_doctor_makes_no_database_to_look_at(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL")
+    monkeypatch.delenv("JWT_SECRET")
+    monkeypatch.setenv("KB_DATA_DIR", "fresh")
+    result = knowledge("doctor")
+    assert result.status == 0
+    assert "warning  database  no database in fresh yet\n" in result.out
+    assert "→ run: knowledge serve\n" in result.out
+    assert list(Path().iterdir()) == []
 
 
 def test_doctor_goes_on_after_a_database_out_of_reach(
     knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://kb_service:secret@127.0.0.1:1/knowledge")
+    monkeypatch.delenv("JWT_SECRET")
     result = knowledge("doctor", "--json")
-    found = {finding["check"]: finding for finding in result.json}
+    (wrong,) = find_wrong(result)
     assert result.status == 1
-    assert found["tokens"]["status"] == "warn"
-    assert found["database"]["detail"].startswith("DATABASE_URL: cannot connect")
-    assert found["provider"]["status"] == "ok"
-    assert "secret" not in result.out
+    assert (wrong["check"], wrong["remedy"]) == (
+        "database",
+        "start Postgres, or mend the address, name and password in DATABASE_URL",
+    )
+    assert wrong["detail"].startswith("DATABASE_URL: cannot connect")
+    assert [f["check"] for f in find_wrong(result, "warning")][:1] == ["tokens"]
+    assert result.json[-1]["check"] == "provider"
+    assert "secret" not in result.out.replace("JWT_SECRET", "")
 
 
 def test_doctor_says_what_a_role_lacks(
     knowledge: CommandLine, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", superuser_dsn)
+    (wrong,) = find_wrong(knowledge("doctor", "--json"))
+    assert (wrong["check"], "superuser" in wrong["detail"], wrong["remedy"]) == ("role", True, "use another")
+
+
+def test_doctor_names_an_issuer_without_keys(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JWT_SECRET")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://kb_service:secret@127.0.0.1:1/knowledge")
+    monkeypatch.setenv("JWT_JWKS_URL", "http://127.0.0.1:1/keys")
     result = knowledge("doctor", "--json")
-    (failed,) = [finding for finding in result.json if finding["status"] == "fail"]
-    assert (failed["check"], "superuser" in failed["detail"]) == ("role", True)
+    assert "JWT_JWKS_URL gave no usable keys" in find_wrong(result)[0]["detail"]
+    assert "set JWT_AUDIENCE" in find_wrong(result, "warning")[0]["remedy"]
 
 
 @pytest.fixture
-async def open_table(fresh_database: TestDatabase) -> str:
-    """The address of a database in which one table's owner is free of row-level security."""
+async def damaged(fresh_database: TestDatabase) -> str:
+    """A service's address of a database with several things wrong."""
     async with connected(fresh_database.admin_dsn) as owner:
         await owner.execute("alter table jobs no force row level security")
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        await superuser.execute("drop index embeddings_hnsw_1")
+        await superuser.execute(
+            "update pg_index set indisvalid = false where indexrelid = 'assets_by_time'::regclass"
+        )
+    async with connected(fresh_database.service_dsn) as service:
+        await service.execute(
+            "select tenancy.create_tenant(gen_random_uuid(), 'busy', 'Busy', 1, 'test');"
+            "select set_config('app.current_tenant', (select id::text from tenancy.list_tenants()), false)"
+        )
+        await service.execute(
+            "insert into jobs (tenant_id, id, kind, subject, run_at)"
+            " select current_tenant(), gen_random_uuid(), 'embed_entries', 'entries', now() - interval '2 hours'"
+        )
+        await service.execute(
+            "insert into assets (tenant_id, id, name, media_type, byte_size, sha256, original, status, error)"
+            " select current_tenant(), gen_random_uuid(), 'a.pdf', 'application/pdf', 1,"
+            " sha256('x'), 'x', 'failed', 'broken'"
+        )
     return fresh_database.service_dsn
 
 
-def test_doctor_names_a_protection_that_is_missing(
-    knowledge: CommandLine, open_table: str, monkeypatch: pytest.MonkeyPatch
+def test_doctor_names_everything_that_is_wrong_with_a_database(
+    knowledge: CommandLine, damaged: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DATABASE_URL", open_table)
-    monkeypatch.setenv("EMBEDDING_DIMENSIONS", "16")
+    monkeypatch.setenv("DATABASE_URL", damaged)
     result = knowledge("doctor", "--json")
-    (failed,) = [finding for finding in result.json if finding["status"] == "fail"]
-    assert failed["check"] == "isolation"
-    assert failed["detail"] == (
-        "table jobs has row-level security that its owner is free of;"
-        " remedy: alter table jobs enable row level security, force row level security"
-    )
     assert result.status == 1
+    found = {(f["check"], f["status"]): f for f in find_wrong(result, "wrong", "warning")}
+    isolation = found["isolation", "wrong"]
+    assert isolation["detail"] == "table jobs has row-level security that its owner is free of"
+    assert isolation["remedy"] == "alter table jobs enable row level security, force row level security"
+    indexes = [f["detail"] for f in find_wrong(result) if f["check"] == "indexes"]
+    assert indexes == [
+        "embeddings_hnsw_1 is missing, so every search of its leg reads whole tenants",
+        "Postgres does not use assets_by_time: not valid",
+    ]
+    assert found["queue", "wrong"]["detail"].endswith(
+        "1 due, 0 entries without vector; the oldest has waited 120 min"
+    )
+    assert found["assets", "warning"]["detail"] == "1 asset could not be read, of busy"
+    people = knowledge("doctor")
+    assert "wrong    isolation" in people.out
+    assert f"→ {isolation['remedy']}\n" in people.out
 
 
 def test_doctor_says_that_a_provider_is_away(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDDING_PROVIDER", "openai")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("KB_EMBEDDING_QUERY_TIMEOUT", "0.3")
-    result = knowledge("doctor", "--json")
-    failed = {finding["check"] for finding in result.json if finding["status"] == "fail"}
-    assert "provider" in failed
+    monkeypatch.setenv("KB_EMBEDDING_QUERY_TIMEOUT", "0.1")
+    checks = {f["check"]: f for f in find_wrong(knowledge("doctor", "--json"))}
+    assert "searches use words alone" in checks["provider"]["detail"]
+    assert checks["model"]["remedy"] == "run: knowledge migrate"
+
+
+@pytest.mark.slow
+def test_doctor_looks_at_the_embedded_database_too(embedded: CommandLine) -> None:
+    embedded.succeed("tenant", "list")
+    findings = embedded.succeed("doctor", "--json").json
+    assert [finding["check"] for finding in findings] == CHECKS
+    assert findings[0]["detail"].startswith("embedded Postgres in ")
+
+
+async def test_backlog_counts_each_tenant_and_stops_in_time(cli_database: TestDatabase, tenant: str) -> None:
+    database = Database(cli_database.service_dsn, pool_size=1)
+    try:
+        whole = await measure_backlog(database, 60)
+        none = await measure_backlog(database, -1)
+    finally:
+        await database.close()
+    assert whole.counted == whole.tenants > 0
+    assert (none.counted, none.tenants) == (0, whole.tenants)
+
+
+@pytest.mark.parametrize(
+    ("changes", "own_worker", "status", "words"),
+    [
+        ({}, True, "ok", "0 jobs, 0 due"),
+        ({"jobs": 2, "overdue": 1, "oldest_seconds": 8.0}, True, "ok", "the oldest has waited 8 s"),
+        ({"jobs": 2, "overdue": 1, "oldest_seconds": 600.0}, True, "wrong", "has waited 10 min"),
+        ({"jobs": 1, "lost": 1}, False, "warning", "the worker of 1 job is gone"),
+        ({"counted": 1}, True, "ok", "(first 1 of 3 tenants)"),
+    ],
+)
+def test_queue_is_wrong_when_nobody_works(
+    changes: dict[str, Any], own_worker: bool, status: str, words: str
+) -> None:
+    found = describe_queue(make_backlog(**changes), own_worker=own_worker)
+    assert (found.status, words in found.detail) == (status, True)
+    if status != "ok":
+        assert "knowledge worker" in str(found.remedy)
+
+
+def test_failures_name_the_tenants_that_have_most() -> None:
+    (failed, refused) = describe_failures(
+        make_backlog(failed={"a": 1, "b": 3, "c": 2, "d": 1}, refused={"e": 1})
+    )
+    assert failed.detail == "7 assets could not be read, of b, c, a and 1 other tenants"
+    assert refused.detail == "the provider refused an entry five times, of e: found by words alone"
+
+
+def make_backlog(**changes: Any) -> Backlog:
+    sound: dict[str, Any] = {
+        "tenants": 3,
+        "counted": 3,
+        "jobs": 0,
+        "overdue": 0,
+        "lost": 0,
+        "oldest_seconds": 0.0,
+        "failed": {},
+        "refused": {},
+        "pending": 0,
+        "largest": None,
+    }
+    return Backlog(**sound | changes)
+
+
+@pytest.mark.parametrize(
+    ("pool", "most", "used", "role_limit", "status"),
+    [
+        (10, 97, 5, -1, "ok"),
+        (10, 97, 90, -1, "warning"),
+        (100, 97, 1, -1, "wrong"),
+        (10, 97, 1, 8, "wrong"),
+    ],
+)
+def test_connections_must_fit_into_what_the_server_allows(
+    pool: int, most: int, used: int, role_limit: int, status: str
+) -> None:
+    found = check_connections(pool, most, used, role_limit)
+    assert (found.status, found.remedy is None) == (status, status == "ok")
+
+
+def test_plan_without_the_index_is_wrong() -> None:
+    used = "->  Index Scan using embeddings_p3_hnsw_2 on embeddings_p3 embeddings"
+    assert describe_plan(used, 2, 9000).status == "ok"
+    assert describe_plan("->  Seq Scan on embeddings_p3 embeddings", 2, 9000).status == "wrong"
+    assert describe_plan(used, 1, 9000).status == "wrong"

@@ -16,6 +16,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.cli.conftest import PROGRAM, CommandLine
+from tests.db.cluster import MODEL, TestDatabase
 from tests.mcp.clients import READING, WRITING, fail, succeed
 from tests.mcp.test_transports import inspect, needs_inspector
 
@@ -32,11 +33,12 @@ INITIALIZE = {
 
 
 @pytest.fixture
-def environment(cli_data_dir: Path, tmp_path: Path) -> Mapping[str, str]:
+def environment(cli_database: TestDatabase, tmp_path: Path) -> Mapping[str, str]:
     return {
         "PATH": os.environ["PATH"],
-        "KB_DATA_DIR": str(cli_data_dir),
+        "DATABASE_URL": cli_database.service_dsn,
         "EMBEDDING_PROVIDER": "mock",
+        "EMBEDDING_DIMENSIONS": str(MODEL.dimensions),
         "HOME": str(tmp_path),
     }
 
@@ -136,7 +138,7 @@ def test_the_inspector_lists_and_calls_tools_over_stdio(
 ) -> None:
     variables = [
         part
-        for name in ("KB_DATA_DIR", "EMBEDDING_PROVIDER")
+        for name in ("DATABASE_URL", "EMBEDDING_PROVIDER", "EMBEDDING_DIMENSIONS")
         for part in ("-e", f"{name}={environment[name]}")
     ]
     patient = ("--connect-timeout", "120000")

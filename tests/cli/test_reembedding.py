@@ -13,10 +13,12 @@ from tests.embedded.observation import FAST
 
 
 @pytest.fixture
-def own_data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_data_dir(knowledge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A database of the test's own: once a tenant is on another model, every command needs it."""
     data_dir = tmp_path / "data"
     with EmbeddedPostgres(data_dir, settings=FAST):
+        monkeypatch.delenv("DATABASE_URL")
+        monkeypatch.delenv("EMBEDDING_DIMENSIONS")
         monkeypatch.setenv("KB_DATA_DIR", str(data_dir))
         yield
 

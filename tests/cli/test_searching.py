@@ -1,27 +1,56 @@
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.api.models.entries import RelatedResponse
 from app.api.models.search import SearchResponse
+from app.composition import build_services
+from app.db.session import Database
+from app.embeddings.factory import ProviderConfig, build_provider
 from app.knowledge.results import SearchMetadata
-from tests.cli.conftest import CommandLine, write_lines
+from tests.cli.conftest import CommandLine, create_tenant
+from tests.db.cluster import MODEL, TestDatabase
 
-ENTRIES = [
-    {"content": "Moorings are inspected every March.", "title": "[bold]Moorings", "tags": ["quay", "safety"]},
+ENTRIES: list[Mapping[str, Any]] = [
+    {
+        "content": "Moorings are inspected every \x1b[31mMarch.",
+        "title": "[bold]Moorings",
+        "tags": ["quay", "safety"],
+    },
     {"content": "The crane lifts twelve tons.", "tags": ["quay", "safety", "crane"]},
     {"content": "Inspecting a mooring takes a diver.", "entry_type": "lesson", "confidence": 0.4},
 ]
 
 
+@pytest.fixture(scope="module")
+async def harbour(cli_database: TestDatabase) -> str:
+    """The slug of a tenant with three entries and their vectors, which no test changes."""
+    await create_tenant(cli_database, "harbour")
+    provider = build_provider(ProviderConfig(kind="mock", dimensions=MODEL.dimensions))
+    database = Database(cli_database.service_dsn, pool_size=2)
+    services = await build_services(database, provider)
+    try:
+        tenant = await services.tenants.find("harbour")
+        for result in await services.entries.create_many(tenant.id, ENTRIES, actor="test"):
+            assert result.id is not None
+        while await services.worker.run_once():
+            pass
+    finally:
+        await services.close()
+        await provider.close()
+        await database.close()
+    return "harbour"
+
+
 @pytest.fixture
-def filled(knowledge: CommandLine, tenant: str, tmp_path: Path) -> str:
-    """The slug of a tenant with three entries."""
-    knowledge.succeed("import", str(write_lines(tmp_path / "entries.jsonl", ENTRIES)), "-t", tenant)
-    return tenant
+def filled(knowledge: CommandLine, harbour: str) -> str:
+    """The slug of that tenant."""
+    return harbour
 
 
 def test_search_prints_what_the_http_answer_holds(knowledge: CommandLine, filled: str) -> None:
@@ -38,21 +67,52 @@ def test_search_prints_hits_for_people(knowledge: CommandLine, filled: str) -> N
     lines = text.splitlines()
     titles = {line for line in lines if line[:3] in ("1. ", "2. ")}
     assert len(titles) == 2
-    # What is stored is no markup.
+    # What is stored is no markup, and commands no terminal.
     assert any(title.endswith("[bold]Moorings") for title in titles)
-    assert "   Moorings are inspected every March." in lines
-    assert any("keyword" in line and "#quay #safety" in line for line in lines)
-    assert lines[-1].startswith("2 of 2 hits in ")
+    assert "   Moorings are inspected every ␛[31mMarch." in lines
+    assert "\x1b" not in text
+    assert any("fact · #quay #safety" in line for line in lines)
+    assert any(
+        re.fullmatch(r"   score 0\.0049: words #1 \(BM25 \d\.\d\d, .*mooring.*\)", line) for line in lines
+    )
+    assert lines[-1].startswith("1 to 2 of 2 hits in ")
 
 
 def test_search_marks_the_words_it_found_on_a_terminal(
     knowledge: CommandLine, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "200")
-    text = knowledge.succeed("search", "mooring", "-t", filled, "--mode", "keyword").out
+    arguments = ("search", "mooring", "-t", filled, "--mode", "keyword")
+    text = knowledge.succeed(*arguments).out
     assert "\x1b[1;32mMoorings\x1b[0m are inspected" in text
     assert "Inspecting a \x1b[1;32mmooring\x1b[0m takes" in text
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[1mMoorings\x1b[0m are inspected" in knowledge.succeed(*arguments).out
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in knowledge.succeed(*arguments).out
+
+
+def test_search_explains_a_score_that_can_be_recomputed(knowledge: CommandLine, filled: str) -> None:
+    text = knowledge.succeed("search", "crane lifts", "-t", filled, "--explain", "--mode", "keyword").out
+    assert "mode keyword, fusion rrf (k 60), weights 0.7 meaning and 0.3 words, boost none\n" in text
+    assert "words: rarest_words_first, 1 candidates of 1 matches, best BM25 " in text
+    assert f"   {0.3 / 61:.4f} = {0.3 / 61:.4f} by words\n" in text
+    hybrid = knowledge.succeed("search", "The crane lifts twelve tons.", "-t", filled, "--explain").out
+    assert re.search(r"meaning: exact, \d candidates of 3 passages with a similarity of 0\.1 or more", hybrid)
+    assert f"score {1 / 61:.4f}: meaning #1 (similarity 1.00), words #1 (BM25 " in hybrid
+    assert f"   {1 / 61:.4f} = {0.7 / 61:.4f} by meaning + {0.3 / 61:.4f} by words\n" in hybrid
+
+
+def test_search_goes_on_where_its_page_ended(knowledge: CommandLine, filled: str) -> None:
+    arguments = ("search", "inspect mooring crane", "-t", filled, "--mode", "keyword", "-n", "2")
+    first = knowledge.succeed(*arguments).out.splitlines()
+    _, _, cursor = first[-1].partition("more: the same command with --cursor ")
+    second = knowledge.succeed(*arguments, "--cursor", cursor).out.splitlines()
+    numbered = [line[:3] for line in (*first, *second) if re.match(r"\d\. ", line)]
+    assert numbered == ["1. ", "2. ", "3. "]
+    assert second[-1].startswith("3 to 3 of 3 hits in ")
 
 
 def test_search_filters_as_told(knowledge: CommandLine, filled: str) -> None:
@@ -61,7 +121,6 @@ def test_search_filters_as_told(knowledge: CommandLine, filled: str) -> None:
         return {hit["content"].split()[0] for hit in found["results"]}
 
     words = ("--mode", "keyword")
-    assert contents(*words) == {"Moorings", "The", "Inspecting"}
     assert contents(*words, "--type", "lesson") == {"Inspecting"}
     assert contents(*words, "--type", "lesson", "--type", "fact", "--tag", "crane") == {"The"}
     assert contents(*words, "--tag", "crane", "--tag", "quay", "--all-tags") == {"The"}

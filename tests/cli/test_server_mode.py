@@ -15,7 +15,7 @@ def on_server(
 ) -> CommandLine:
     """The command on a database of its own, whose roles and schema are ready; the mock model is not registered."""
     monkeypatch.setenv("DATABASE_URL", service_dsn)
-    monkeypatch.delenv("DATABASE_ADMIN_URL", raising=False)
+    monkeypatch.delenv("EMBEDDING_DIMENSIONS")
     return knowledge
 
 
@@ -39,7 +39,7 @@ def test_migration_registers_the_model_and_tenants_need_no_more(
 
     dimensions = [model["dimensions"] for model in on_server.succeed("model", "list", "--json").json]
     assert {32, 768} <= set(dimensions)
-    assert "mock/" in on_server.succeed("model", "list").out
+    assert "mock      text-hash          32" in on_server.succeed("model", "list").out
     on_server.succeed("tenant", "create", "acme")
     assert [t["slug"] for t in on_server.succeed("tenant", "list", "--json").json] == ["acme"]
     assert on_server.succeed("tenant", "delete", "acme", "--yes", "--json").json["deleted"]["slug"] == "acme"
@@ -48,6 +48,7 @@ def test_migration_registers_the_model_and_tenants_need_no_more(
 def test_migration_check_fails_for_a_data_folder_without_a_database(
     knowledge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("DATABASE_URL")
     monkeypatch.setenv("KB_DATA_DIR", str(tmp_path / "nothing"))
     result = knowledge("migrate", "--check")
     assert result.status == 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import shutil
 import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +19,7 @@ import pytest
 
 from app.samples import QUERIES, load_entries
 from tests.cli.conftest import CommandLine, start_program
+from tests.db.cluster import TestDatabase, connected
 from tests.embedded.observation import find_processes, wait_until
 
 
@@ -56,15 +60,25 @@ def read_until(process: subprocess.Popen[str], word: str, seconds: float = 90) -
     return text
 
 
-@pytest.mark.usefixtures("clean_environment")
-@pytest.mark.parametrize("provider", ["mock", pytest.param("local", marks=pytest.mark.slow)])
-def test_demo_is_served_and_its_curl_line_finds_the_sample(tmp_path: Path, provider: str) -> None:
+@pytest.fixture(params=["shared", pytest.param("empty", marks=pytest.mark.slow)])
+def served(
+    request: pytest.FixtureRequest, embedded: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path | None:
+    """An embedded database with the mock model; or, with the default one, a folder without any, and its path."""
+    if request.param == "shared":
+        return None
+    monkeypatch.setenv("KB_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("EMBEDDING_PROVIDER", "local")
+    return tmp_path / "data"
+
+
+def test_demo_is_served_and_its_curl_line_finds_the_sample(
+    embedded: CommandLine, served: Path | None
+) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    data_dir, port = tmp_path / "data", str(free_port())
-    with running(
-        "serve", "--demo", "--port", port, KB_DATA_DIR=str(data_dir), EMBEDDING_PROVIDER=provider
-    ) as server:
+    port = str(free_port())
+    with running("serve", "--demo", "--port", port) as server:
         text = read_until(server, "/docs")
         (line,) = [line for line in text.splitlines() if line.startswith("curl ")]
         assert f"http://127.0.0.1:{port}/docs" in text
@@ -74,15 +88,14 @@ def test_demo_is_served_and_its_curl_line_finds_the_sample(tmp_path: Path, provi
         expected = next(e for e in load_entries() if e.external_id == QUERIES[0].expected)
         assert expected.content in [hit["content"] for hit in hits]
 
-        again = start_program("serve", "--port", port, KB_DATA_DIR=str(data_dir))
-        _, error = again.communicate(timeout=60)
-        assert again.returncode == 1
-        assert error.count("\n") == 1
-        assert error.startswith(f"error: KB_PORT: cannot listen on 127.0.0.1, port {port}")
+        again = embedded("serve", "--port", port)
+        assert (again.status, again.err.count("\n")) == (1, 1)
+        assert again.err.startswith(f"error: KB_PORT: cannot listen on 127.0.0.1, port {port}")
 
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=45) == 0
-    wait_until(lambda: not find_processes(data_dir))
+    if served is not None:
+        wait_until(lambda: not find_processes(served))
 
 
 def test_start_that_fails_is_one_line(knowledge: CommandLine) -> None:
@@ -93,20 +106,39 @@ def test_start_that_fails_is_one_line(knowledge: CommandLine) -> None:
 
 
 def test_worker_makes_vectors_until_it_is_told_to_stop(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
+    knowledge: CommandLine, tenant: str, tmp_path: Path, cli_database: TestDatabase
 ) -> None:
     (tmp_path / "a.jsonl").write_text('{"content": "The lock opens at noon."}\n')
     knowledge.succeed("import", "a.jsonl", "-t", tenant, "--no-wait")
+    over, vectors = threading.Event(), [0]
 
-    def embedded() -> bool:
-        found = knowledge.succeed(
-            "search", "The lock opens at noon.", "-t", tenant, "--mode", "semantic", "--json"
-        )
-        return bool(found.json["results"])
+    async def watch() -> None:
+        deadline = time.monotonic() + 60
+        async with connected(cli_database.superuser_dsn) as superuser:
+            while not vectors[0] and not over.wait(0.05) and time.monotonic() < deadline:
+                vectors[0] = await superuser.fetchval(
+                    "select count(*) from embeddings e join tenants t on t.id = e.tenant_id where t.slug = $1",
+                    tenant,
+                )
+        if not over.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
 
-    assert not embedded()
-    with running("worker") as worker:
-        wait_until(embedded)
+    watcher = threading.Thread(target=lambda: asyncio.run(watch()), daemon=True)
+    # Nothing made a vector yet; the worker, which handles signals by then, does, and is told to stop.
+    watcher.start()
+    try:
+        knowledge.succeed("worker")
+    finally:
+        over.set()
+        watcher.join()
+    assert vectors == [1]
+
+
+@pytest.mark.slow
+def test_worker_is_a_process_that_ends_with_a_signal(knowledge: CommandLine) -> None:
+    with running("worker", LOG_LEVEL="info", KB_LOG_FORMAT="json") as worker:
+        assert worker.stderr
+        assert any('"working"' in line for line in worker.stderr)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(timeout=45) == 0
 

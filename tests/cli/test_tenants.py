@@ -8,9 +8,7 @@ import pytest
 
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier
-from tests.cli.conftest import CommandLine
-
-SECRET = "a secret of more than thirty-two bytes for tests"
+from tests.cli.conftest import SECRET, CommandLine
 
 
 def verify(token: str, *, audience: str | None = None, issuer: str | None = None) -> Principal:
@@ -35,7 +33,6 @@ def test_tenant_is_created_listed_and_deleted(knowledge: CommandLine) -> None:
 def test_token_carries_what_was_asked_for(
     knowledge: CommandLine, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JWT_SECRET", SECRET)
     monkeypatch.setenv("JWT_AUDIENCE", "knowledge")
     monkeypatch.setenv("JWT_ISSUER", "us")
     tenants = {t["slug"]: t["id"] for t in knowledge.succeed("tenant", "list", "--json").json}
@@ -46,17 +43,18 @@ def test_token_carries_what_was_asked_for(
     assert principal == Principal("jane", UUID(tenants[tenant]), frozenset({Role.CREATOR, Role.READER}))
 
 
-def test_token_of_a_platform_admin_needs_no_tenant(
-    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JWT_SECRET", SECRET)
-    principal = verify(knowledge.succeed("token", "--role", "platform_admin").out.strip())
+def test_token_of_a_platform_admin_needs_no_tenant(knowledge: CommandLine) -> None:
+    made = knowledge.succeed("token", "--role", "platform_admin", "--ttl", "60", "--json").json
+    assert made.keys() == {"token", "subject", "tenant_id", "roles", "ttl"}
+    assert (made["roles"], made["ttl"]) == (["platform_admin"], 60)
+    principal = verify(made["token"])
     assert (principal.tenant_id, principal.roles) == (None, frozenset({Role.PLATFORM_ADMIN}))
 
 
 def test_token_cannot_be_made_with_an_issuer_of_ones_own(
     knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("JWT_SECRET")
     monkeypatch.setenv("JWT_JWKS_URL", "https://issuer.example/keys")
     result = knowledge("token", "--role", "platform_admin")
     assert (result.status, result.out) == (1, "")

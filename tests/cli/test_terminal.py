@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
+from app.cli import terminal
 from app.cli.service import describe_address
-from app.cli.terminal import show_progress
+from app.cli.tables import align, print_table
+from app.cli.terminal import flatten, make_printable, show_progress, show_waiting
 
 
 class Terminal(io.StringIO):
@@ -14,6 +17,18 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+def open_screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Both output streams, as one terminal of 60 columns with colours."""
+    made = Terminal()
+    monkeypatch.setattr(sys, "stdout", made)
+    monkeypatch.setattr(sys, "stderr", made)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "60")
+    return made
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,16 +42,81 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(capsys: pytest.Captu
 
 
 def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
+    screen = open_screen(monkeypatch)
     with show_progress("files", 4) as report:
         report(2)
         report(4)
-    drawn = terminal.getvalue()
+    drawn = screen.getvalue()
     assert "files" in drawn
     assert "4/4" in drawn
     assert "/s" in drawn
+    assert "\x1b[" in drawn
+
+
+def test_progress_is_plain_lines_on_a_dumb_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = open_screen(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with show_progress("files", 1) as report:
+        report(1)
+    with show_waiting("searching"):
+        pass
+    assert screen.getvalue().startswith("files: 1 of 1 (")
+    assert "\x1b" not in screen.getvalue()
+
+
+def test_long_work_shows_a_sign_of_life_and_short_work_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = open_screen(monkeypatch)
+    with show_waiting("searching"):
+        pass
+    assert screen.getvalue() == ""
+    monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.0)
+    with show_waiting("searching"):
+        deadline = time.monotonic() + 20
+        while "searching" not in screen.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "searching" in screen.getvalue()
+    # It leaves nothing behind: the last thing that it does is to erase its line.
+    assert screen.getvalue().endswith("\x1b[2K")
+
+
+def test_table_is_aligned_and_whole_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("slug", "uses"), [("acme", 7), ("x" * 200, 12)], right=("uses",))
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading == f"{'SLUG':<200}  USES"
+    assert first == f"{'acme':<200}     7"
+    assert second == f"{'x' * 200}    12"
+
+
+def test_table_on_a_terminal_has_styles_and_folds_what_is_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = open_screen(monkeypatch)
+    print_table(("slug", "name"), [("acme", "[red]" + "x" * 100)])
+    drawn = screen.getvalue()
+    assert "\x1b[1macme" in drawn
+    assert "[red]" in drawn
+    assert drawn.count("x") == 100
+    assert drawn.count("\n") == 3
+    monkeypatch.setenv("TERM", "dumb")
+    screen.seek(0)
+    screen.truncate()
+    print_table(("slug",), [("acme",)])
+    assert screen.getvalue().split() == ["SLUG", "acme"]
+
+
+def test_columns_count_wide_signs_as_two() -> None:
+    assert align([["東京", "a"], ["abcd", "b"], ["é", "c"]]) == ["東京  a", "abcd  b", "é     c"]
+
+
+def test_stored_text_cannot_command_a_terminal() -> None:
+    assert make_printable("a\x1b]0;title\x07b\x7f\x9b31m") == "a␛]0;title␇b␡\ufffd31m"
+    assert make_printable("user\u202egpj.exe\u2066") == "user\ufffdgpj.exe\ufffd"
+    assert flatten("one\n\ttwo\r\nthree") == "one two three"
+    assert flatten("abcdef", 4) == "abc…"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""What can be checked without a database: tokens, limits and disk."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli.doctor.finding import Finding, from_error, size
+from app.errors import KnowledgeError
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+LITTLE_DISK = 2 * 1024**3
+NO_DISK = 200 * 1024**2
+
+
+async def check_tokens(settings: Settings) -> AsyncIterator[Finding]:
+    """How callers' tokens are verified, and whether the issuer's keys can be fetched."""
+    jwt = settings.jwt
+    if jwt.jwks_url is not None:
+        yield await _check_issuer(settings)
+        if jwt.audience is None:
+            yield Finding(
+                "tokens",
+                "warning",
+                "tokens that the issuer made for other services are accepted too",
+                "set JWT_AUDIENCE to the name that your issuer gives this service",
+            )
+        return
+    bound = [f"{name} {value}" for name, value in (("for", jwt.audience), ("by", jwt.issuer)) if value]
+    if jwt.secret is not None:
+        yield Finding("tokens", "ok", " ".join(["HS256 with JWT_SECRET", *bound]))
+    elif settings.database.embedded:
+        yield Finding("tokens", "ok", " ".join(["HS256 with the secret kept in KB_DATA_DIR", *bound]))
+    else:
+        yield Finding(
+            "tokens",
+            "warning",
+            "no token can be verified; a worker needs none, `knowledge serve` does",
+            "set JWT_SECRET or JWT_JWKS_URL",
+        )
+
+
+async def _check_issuer(settings: Settings) -> Finding:
+    import httpx
+
+    from app.auth.jwks import JwksCache
+
+    assert settings.jwt.jwks_url is not None
+    async with httpx.AsyncClient(trust_env=False) as client:
+        try:
+            keys = JwksCache(settings.jwt.jwks_url, client)
+        except KnowledgeError as error:
+            return from_error("tokens", error)
+        started = time.perf_counter()
+        try:
+            usable = await keys.refresh()
+        finally:
+            await keys.close()
+    milliseconds = round(1000 * (time.perf_counter() - started))
+    if not usable:
+        return Finding(
+            "tokens",
+            "wrong",
+            f"JWT_JWKS_URL gave no usable keys within {milliseconds} ms; every request is refused",
+            "open the address from this machine; it must answer with a JSON Web Key Set",
+        )
+    return Finding("tokens", "ok", f"verified with the keys of JWT_JWKS_URL, fetched in {milliseconds} ms")
+
+
+def check_limits(settings: Settings) -> Finding:
+    """What each tenant may use unless the platform gave it limits of its own."""
+    limits = settings.limits
+    shown = {
+        "requests/min": limits.requests_per_minute,
+        "searches at once": limits.concurrent_searches,
+        "entries": limits.entries,
+        "tokens/day": limits.embedding_tokens_per_day,
+    }
+    parts = [f"{value:,} {name}" if value else f"any {name}" for name, value in shown.items()]
+    return Finding("limits", "ok", f"each tenant {', '.join(parts)}, {size(limits.bytes)} stored")
+
+
+def check_disk(settings: Settings) -> Finding:
+    """Room where the embedded data lie, else where uploads are unpacked."""
+    place = settings.database.data_dir if settings.database.embedded else Path(tempfile.gettempdir())
+    existing = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    detail = f"{size(free)} free for {place}"
+    if free < NO_DISK:
+        return Finding("disk", "wrong", f"{detail}: writes will fail", "make room there, or move KB_DATA_DIR")
+    if free < LITTLE_DISK:
+        return Finding("disk", "warning", detail, "make room there before it is full")
+    return Finding("disk", "ok", detail)

@@ -1,0 +1,53 @@
+"""Whether the embedding providers answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from app.cli.doctor.finding import Finding, from_error
+from app.errors import ConfigurationError, EmbeddingUnavailable
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+SLOW_SECONDS = 1.0
+"""A search waits for its query's vector."""
+
+
+async def check_providers(settings: Settings) -> AsyncIterator[Finding]:
+    """One short query by each provider, with the time it took."""
+    import asyncio
+
+    from app.composition import build_providers
+
+    try:
+        providers = await asyncio.to_thread(build_providers, settings)
+    except ConfigurationError as error:
+        yield from_error("provider", error)
+        return
+    for provider in providers:
+        name = f"{provider.model.provider}/{provider.model.name}"
+        started = time.perf_counter()
+        try:
+            vector = await provider.embed_query("word")
+        except EmbeddingUnavailable as error:
+            yield Finding(
+                "provider",
+                "wrong",
+                f"{error}; searches use words alone",
+                "mend the key, the address or the network; the service tries again by itself",
+            )
+        else:
+            seconds = time.perf_counter() - started
+            detail = f"{name}: {len(vector)} dimensions in {round(1000 * seconds)} ms"
+            slow = seconds > SLOW_SECONDS
+            yield Finding(
+                "provider",
+                "warning" if slow else "ok",
+                detail,
+                "each search waits that long: choose a nearer or faster provider" if slow else None,
+            )
+        finally:
+            await provider.close()

@@ -1,0 +1,141 @@
+"""Hits for people: what was found, why it stands where it does, and how to go on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from app.cli.terminal import flatten, make_console, make_text
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from app.knowledge.results import Hit, SearchResult
+
+WORD = re.compile(r"[^\W_]+")
+INDENT = "   "
+LEGS = {"semantic": "meaning", "keyword": "words"}
+
+
+def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -> None:
+    """Print a page of hits, numbered from `first`; `explain` adds what each score is made of."""
+    console = make_console()
+    metadata, debug = result.metadata, result.debug_info
+    for warning in _warn(result):
+        console.print(make_text((warning, "yellow")))
+    if explain and debug is not None:
+        for line in describe_plan(result, debug):
+            console.print(make_text((line, "dim")))
+        console.print()
+    ranks = {hit["id"]: hit for hit in debug["hits"]} if debug is not None else {}
+    for number, hit in enumerate(result.results, first):
+        console.print(
+            make_text((f"{number}. ", "bold cyan"), (flatten(hit.title or hit.content, 80), "bold"))
+        )
+        console.print(make_text((INDENT + _describe(hit), "dim")))
+        console.print(make_text((f"{INDENT}score {hit.score:.4f}", "cyan"), (f": {_why(hit, ranks)}", "")))
+        if explain and hit.id in ranks:
+            console.print(make_text((INDENT + describe_score(ranks[hit.id]), "dim")))
+        console.print(_highlight(hit), "", sep="\n")
+    if not result.results:
+        console.print("nothing found")
+    if metadata.suggestions:
+        console.print(make_text((f"try: {', '.join(metadata.suggestions)}", "")))
+    last = first + len(result.results) - 1
+    shown = f"{first} to {last}" if result.results else "0"
+    times = f"{metadata.query_time_ms} ms"
+    console.print(
+        make_text((f"{shown} of {metadata.total} hits in {times} · search {metadata.search_id}", "dim"))
+    )
+    if metadata.next_cursor is not None:
+        console.print(make_text((f"more: the same command with --cursor {metadata.next_cursor}", "dim")))
+
+
+def describe_plan(result: SearchResult, debug: Mapping[str, Any]) -> Iterator[str]:
+    """The settings in force and what each leg did, a line each."""
+    metadata, weights, model = result.metadata, debug["weights"], debug["model"]
+    fusion = f"{debug['fusion']} (k {debug['rrf_k']})" if debug["fusion"] == "rrf" else debug["fusion"]
+    yield (
+        f"mode {debug['mode']}, fusion {fusion}, weights {weights['semantic']:g} meaning and"
+        f" {weights['keyword']:g} words, boost {', '.join(debug['boost']) or 'none'}"
+    )
+    semantic, keyword = debug["legs"]["semantic"], debug["legs"]["keyword"]
+    if semantic is not None:
+        yield (
+            f"meaning: {semantic['strategy']}, {semantic['candidates']} candidates of"
+            f" {semantic['passages_in_tenant']} passages with a similarity of"
+            f" {debug['similarity_threshold']:g} or more, {metadata.semantic_ms} ms after {metadata.embedding_ms} ms"
+            f" of embedding by {model['provider']}/{model['name']}"
+        )
+    if keyword is not None:
+        corrected = "".join(f", {was} read as {now}" for was, now in (keyword["corrections"] or {}).items())
+        yield (
+            f"words: {keyword['strategy']}, {keyword['candidates']} candidates of {keyword['matches']} matches,"
+            f" best BM25 {keyword['best_score']:.2f}{corrected}, {metadata.keyword_ms} ms"
+        )
+
+
+def describe_score(hit: Mapping[str, Any]) -> str:
+    """What a score is made of: the legs' terms, times the boosts."""
+    # A leg that did not find the hit may have a term all the same: score fusion looks its cosine up.
+    terms = [f"{hit[f'{leg}_term']:.4f} by {name}" for leg, name in LEGS.items() if hit[f"{leg}_term"]]
+    boosts = "".join(f" × {factor:g} ({name})" for name, factor in hit["boosts"].items())
+    made = " + ".join(terms)
+    return f"{hit['score']:.4f} = " + (f"({made}){boosts}" if boosts and len(terms) > 1 else made + boosts)
+
+
+def _warn(result: SearchResult) -> Iterator[str]:
+    metadata = result.metadata
+    if metadata.fallback_mode:
+        yield "the embedding provider is away: searched by words alone (knowledge doctor says more)"
+    elif metadata.degraded:
+        yield f"answered with less than usual: {', '.join(metadata.degraded)}"
+    if result.results and not metadata.strong_match:
+        yield "no hit answers this clearly"
+
+
+def _describe(hit: Hit) -> str:
+    parts = [hit.entry_type]
+    if hit.asset_name is not None:
+        page = hit.metadata.get("page")
+        parts.append(f"{flatten(hit.asset_name)}, page {page}" if page else flatten(hit.asset_name))
+    if hit.tags:
+        parts.append(" ".join(f"#{flatten(tag)}" for tag in hit.tags))
+    if hit.is_verified:
+        parts.append("verified")
+    return " · ".join([*parts, str(hit.id)])
+
+
+def _why(hit: Hit, ranks: Mapping[Any, Mapping[str, Any]]) -> str:
+    """Which legs found it, at which rank and how well."""
+    found = ranks.get(hit.id, {})
+    details = {
+        "semantic": "" if hit.similarity is None else f"similarity {hit.similarity:.2f}",
+        "keyword": "" if hit.keyword_score is None else _describe_words(hit),
+    }
+    parts = []
+    for leg in hit.sources:
+        rank = found.get(f"{leg}_rank")
+        place = f" #{rank}" if rank else ""
+        parts.append(f"{LEGS.get(leg, leg)}{place}" + (f" ({details[leg]})" if details.get(leg) else ""))
+    return ", ".join(parts)
+
+
+def _describe_words(hit: Hit) -> str:
+    words = f", {flatten(' '.join(hit.matched_terms), 60)}" if hit.matched_terms else ""
+    return f"BM25 {hit.keyword_score:.2f}{words}"
+
+
+def _highlight(hit: Hit) -> Text:
+    """The snippet with the query's words marked, in whatever form they stand there."""
+    from Stemmer import Stemmer
+
+    stemmers = [Stemmer("english"), Stemmer("german")]
+    terms = {stemmer.stemWord(term.lower()) for term in hit.matched_terms for stemmer in stemmers}
+    snippet = flatten(hit.snippet)
+    text = make_text((INDENT + snippet, ""))
+    for match in WORD.finditer(snippet):
+        if any(stemmer.stemWord(match[0].lower()) in terms for stemmer in stemmers):
+            text.stylize("bold green", match.start() + len(INDENT), match.end() + len(INDENT))
+    return text

@@ -1,0 +1,149 @@
+"""`knowledge settings`: what a tenant's admin may set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.execution import ACTOR, open_directory, read_settings, run_async
+from app.cli.options import TenantOption, examples, json_option
+from app.cli.tables import print_table
+from app.cli.terminal import print_json
+from app.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from app.knowledge.tenant_settings import TenantSettings
+    from app.settings import Settings
+
+SHAPE = "what GET /admin/settings answers: {weights, fusion, keep_query_text, limits, …}"
+WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands `settings show` and `settings set`."""
+    group = typer.Typer(
+        help="Show and change a tenant's settings.",
+        epilog=examples("knowledge settings show --tenant acme"),
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    group.command(
+        "show",
+        short_help="Show a tenant's settings.",
+        epilog=examples("knowledge settings show --tenant acme", "knowledge settings show -t acme --json"),
+    )(show_settings)
+    group.command(
+        "set",
+        short_help="Change some of a tenant's settings.",
+        epilog=examples(
+            "knowledge settings set keep_query_text=on fusion=score --tenant acme",
+            "knowledge settings set weights.semantic=0.6 weights.keyword=0.4 --tenant acme",
+            "knowledge settings set limits.entries=50000 type_weights.lesson=3 --tenant acme",
+            "knowledge settings set similarity_threshold=default --tenant acme",
+        ),
+    )(set_settings)
+    app.add_typer(group, name="settings")
+
+
+def show_settings(tenant: TenantOption, as_json: Annotated[bool, json_option(SHAPE)] = False) -> None:
+    """Show a tenant's settings, defaults filled in; `-` leaves the choice to the service."""
+    _print(run_async(_change(read_settings(), tenant, []), doing="reading the settings"), as_json)
+
+
+def set_settings(
+    changes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=VALUE...", help="Numbers, words, on or off, or JSON; `default` takes one back."
+        ),
+    ],
+    tenant: TenantOption,
+    as_json: Annotated[bool, json_option(SHAPE)] = False,
+) -> None:
+    """Change some of a tenant's settings; the others stay. Running services follow within two seconds.
+
+    Names are those that `settings show` lists; a dot leads to one of several, as in weights.semantic. Limits of the
+    tenant's own may only be lower than what the platform allows (`knowledge tenant limits`).
+    """
+    _print(run_async(_change(read_settings(), tenant, changes), doing="changing the settings"), as_json)
+
+
+def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any]:
+    """Changes from `name=value` and `name.part=value`, as `change_settings` takes them. Raises InvalidInput.
+
+    Parts are put into what is set now, but for limits, which are changed one by one anyway.
+    """
+    changes: dict[str, Any] = {}
+    for text in given:
+        name, separator, value = (part.strip() for part in text.partition("="))
+        if not separator or not name:
+            raise InvalidInput.of("NAME=VALUE", f"{text!r} is not of that form")
+        name, _, part = name.partition(".")
+        if not part:
+            changes[name] = _read_value(value)
+            continue
+        if not isinstance(changes.get(name), dict):
+            changes[name] = {} if name == "limits" else _parts(getattr(current, name, None))
+        changes[name][part] = _read_value(value)
+    return changes
+
+
+def describe_settings(settings: TenantSettings) -> dict[str, Any]:
+    """What GET /admin/settings answers."""
+    from app.knowledge.limits import NAMES
+
+    shown = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    return {**shown, "limits": {**dict.fromkeys(NAMES), **settings.limits}}
+
+
+async def _change(settings: Settings, slug: str, given: Iterable[str]) -> TenantSettings:
+    async with open_directory(settings) as (directory, _):
+        tenant = await directory.find(slug)
+        current = (await directory.context(tenant.id)).settings
+        changes = read_changes(given, current)
+        if not changes:
+            return current
+        return await directory.change_settings(tenant.id, changes, actor=ACTOR)
+
+
+def _print(settings: TenantSettings, as_json: bool) -> None:
+    shown = describe_settings(settings)
+    if as_json:
+        print_json(shown)
+        return
+    rows: list[tuple[str, str]] = []
+    for name, value in shown.items():
+        if parts := _parts(value):
+            rows += [(f"{name}.{part}", _show(inner)) for part, inner in parts.items()]
+        else:
+            rows.append((name, _show(value)))
+    print_table(("setting", "value"), rows)
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """A setting of several, by their names; empty for any other."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    names = ("semantic", "keyword")
+    return {name: getattr(value, name) for name in names} if hasattr(value, "semantic") else {}
+
+
+def _read_value(text: str) -> Any:
+    if text in WORDS:
+        return WORDS[text]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

@@ -1,0 +1,108 @@
+"""What the commands say of themselves, and that it is true."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.cli.main import command
+from tests.cli.conftest import CommandLine
+
+SILENT = {"serve", "worker", "mcp", "bench"}
+"""Commands that print no result: they serve, or leave it to the program that they start."""
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """The path of every command that does something."""
+    for name, found in command().commands.items():
+        inner = getattr(found, "commands", None)
+        if inner is None:
+            yield (name,)
+        else:
+            yield from ((name, part) for part in inner)
+
+
+def groups() -> Iterator[tuple[str, ...]]:
+    yield ()
+    yield from ((name,) for name, found in command().commands.items() if hasattr(found, "commands"))
+
+
+def find_command(arguments: list[str]) -> tuple[Any, list[str]]:
+    """The command that the words lead to, and the words that are its own."""
+    found, rest = command(), list(arguments)
+    while rest and rest[0] in getattr(found, "commands", {}):
+        found = found.commands[rest.pop(0)]
+    return found, rest
+
+
+def examples_of(text: str) -> list[str]:
+    """The lines below `Examples:` in a help text."""
+    _, _, shown = text.partition("Examples:\n")
+    return [line.strip() for line in shown.split("\n\n")[0].splitlines() if line.strip()]
+
+
+def calls(line: str) -> Iterator[list[str]]:
+    """The arguments of each `knowledge` in a shell's line."""
+    for part in re.split(r"&&|\||>|\$\(|\)", line):
+        words = shlex.split(part)
+        if "knowledge" in words:
+            yield words[words.index("knowledge") + 1 :]
+
+
+def test_contract_has_all_its_commands() -> None:
+    found = {" ".join(path) for path in commands()}
+    assert found >= {
+        *("serve", "worker", "migrate", "token", "ingest", "search", "related", "eval", "bench", "reembed"),
+        *("export", "import", "mcp", "doctor", "model add", "model list"),
+        *("tenant create", "tenant list", "tenant delete"),
+    }
+
+
+@pytest.mark.parametrize("path", [*commands(), *groups()], ids=" ".join)
+def test_examples_of_a_help_can_be_typed(offline: CommandLine, path: tuple[str, ...]) -> None:
+    lines = examples_of(offline.succeed(*path, "--help").out)
+    assert any(f"knowledge {' '.join(path)}".strip() in line for line in lines)
+    for line in lines:
+        called = list(calls(line))
+        assert called, line
+        for arguments in called:
+            found, rest = find_command(arguments)
+            assert not hasattr(found, "commands"), line
+            # Parses options and arguments as a call would, and runs nothing.
+            found.make_context(found.name, rest)
+
+
+@pytest.mark.parametrize("path", [*commands()], ids=" ".join)
+def test_command_that_prints_a_result_offers_json_of_a_named_shape(
+    offline: CommandLine, path: tuple[str, ...]
+) -> None:
+    text = " ".join(offline.succeed(*path, "--help").out.split())
+    assert ("--json Print JSON: " in text) == (path[0] not in SILENT)
+
+
+def test_help_lists_commands_and_exit_statuses(offline: CommandLine) -> None:
+    text = offline.succeed("--help").out
+    listed, _, _ = text.partition("Examples:")
+    assert "..." not in listed.replace("COMMAND [ARGS]...", "")
+    for name in command().commands:
+        assert f"\n  {name} " in listed
+    for status in ("0    done", "1    it failed", "2    wrong usage", "130  ended by Ctrl-C"):
+        assert f"    {status}" in text
+    assert offline().out == text
+
+
+def test_start_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, app.cli.main\n"
+        "app.cli.main.command()\n"
+        "heavy = {'asyncpg', 'fastapi', 'numpy', 'onnxruntime', 'pydantic', 'rich', 'sqlalchemy', 'uvicorn'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from app.api.models.administration import SettingsModel
+from app.cli.tenant_settings import read_changes
+from app.errors import InvalidInput
+from app.knowledge.query import Weights
+from app.knowledge.tenant_settings import TenantSettings
+from tests.cli.conftest import CommandLine
+
+
+def test_settings_are_changed_and_taken_back(knowledge: CommandLine, tenant: str) -> None:
+    changed = knowledge.succeed(
+        *("settings", "set", "keep_query_text=on", "fusion=score", "limits.entries=5000", "--json"),
+        *("weights.semantic=0.6", "weights.keyword=0.4", "-t", tenant),
+    ).json
+    assert SettingsModel.model_validate(changed).weights is not None
+    assert (changed["keep_query_text"], changed["fusion"], changed["limits"]["entries"]) == (
+        True,
+        "score",
+        5000,
+    )
+    shown = knowledge.succeed("settings", "show", "-t", tenant)
+    lines = dict(line.split(maxsplit=1) for line in shown.out.splitlines())
+    assert (lines["SETTING"], lines["keep_query_text"], lines["weights.semantic"]) == ("VALUE", "on", "0.6")
+    assert (lines["limits.bytes"], lines["type_weights.lesson"]) == ("-", "2.0")
+    back = knowledge.succeed("settings", "set", "fusion=default", "weights=default", "-t", tenant, "--json")
+    assert (back.json["fusion"], back.json["weights"], back.json["keep_query_text"]) == ("rrf", None, True)
+
+
+def test_setting_out_of_range_is_refused_with_its_name(knowledge: CommandLine, tenant: str) -> None:
+    result = knowledge("settings", "set", "verified_boost=much", "colour=blue", "-t", tenant)
+    assert (result.status, result.out) == (1, "")
+    assert "verified_boost: must be a number between 0 and 100" in result.err
+    assert "colour: unknown; allowed are " in result.err
+    above = knowledge("settings", "set", f"limits.entries={10**12}", "-t", tenant)
+    assert "limits.entries: must be at most 10000000" in above.err
+
+
+def test_parts_of_a_setting_join_those_that_are_set() -> None:
+    current = TenantSettings(weights=Weights(0.5, 0.5), type_weights={"lesson": 2.0})
+    assert read_changes(["weights.semantic=0.6"], current) == {"weights": {"semantic": 0.6, "keyword": 0.5}}
+    assert read_changes(["type_weights.fact=3"], current) == {"type_weights": {"lesson": 2.0, "fact": 3}}
+    assert read_changes(["limits.bytes=default", "limits.entries=7"], current) == {
+        "limits": {"bytes": None, "entries": 7}
+    }
+    assert read_changes(['weights={"semantic":1,"keyword":0}', "fusion=score"], current) == {
+        "weights": {"semantic": 1, "keyword": 0},
+        "fusion": "score",
+    }
+    for wrong in ("fusion", "=score"):
+        with pytest.raises(InvalidInput, match="is not of that form"):
+            read_changes([wrong], current)
+
+
+def test_limits_of_a_tenant_are_shown_changed_and_taken_back(knowledge: CommandLine, tenant: str) -> None:
+    knowledge.succeed("settings", "set", "limits.entries=40", "-t", tenant)
+    changed = knowledge.succeed(
+        "tenant", "limits", tenant, "--set", "entries=100_000", "--set", "bytes=none", "--json"
+    ).json
+    assert changed.keys() == {"id", "slug", "limits"}
+    assert changed["limits"]["entries"] == {"allowed": 100_000, "default": 10_000_000, "own": 40, "used": 0}
+    assert changed["limits"]["bytes"]["allowed"] is None
+    assert changed["limits"]["concurrent_searches"]["used"] is None
+    table = knowledge.succeed("tenant", "limits", tenant).out.splitlines()
+    assert table[0].split() == ["LIMIT", "ALLOWED", "DEFAULT", "OWN", "USED"]
+    assert ["entries", "100,000", "10,000,000", "40", "0"] in [line.split() for line in table]
+    back = knowledge.succeed("tenant", "limits", tenant, "--set", "entries=default", "--json").json
+    assert back["limits"]["entries"]["allowed"] == 10_000_000
+    refused = knowledge("tenant", "limits", tenant, "--set", "colours=3")
+    assert (refused.status, "limits.colours: unknown" in refused.err) == (1, True)
