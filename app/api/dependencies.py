@@ -53,23 +53,28 @@ class Caller:
         return self.principal.subject
 
 
-async def identify(request: Request) -> Principal:
-    """Who calls, by the request's token, also left in `request.state.principal`. Raises Unauthenticated."""
+async def identify(request: Request, token: str | None = None) -> Principal:
+    """Who calls, by `token` or else the request's bearer token, also left in `request.state.principal`.
+
+    Raises Unauthenticated.
+    """
     parts: Parts = request.app.state.parts
-    principal = await parts.verifier.verify(bearer_token(request.headers.get("authorization")))
+    if token is None:
+        token = bearer_token(request.headers.get("authorization"))
+    principal = await parts.verifier.verify(token)
     request.state.principal = principal
     return principal
 
 
-async def authenticate(request: Request, role: Role) -> Caller:
-    """The caller with `role`, one of the tenant roles, also left in `request.state.caller`.
+async def authenticate(request: Request, role: Role, token: str | None = None) -> Caller:
+    """The caller with `role`, one of the tenant roles, also left in `request.state.caller`; `token` as for `identify`.
 
     Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, but for its
     administration: a limit set too low can be taken back. Raises
     Unauthenticated, Forbidden, RateLimited and DatabaseUnavailable.
     """
     parts: Parts = request.app.state.parts
-    principal = await identify(request)
+    principal = await identify(request, token)
     try:
         tenant_id = principal.require_tenant(role)
     except Forbidden as error:
@@ -89,9 +94,9 @@ async def authenticate(request: Request, role: Role) -> Caller:
     return caller
 
 
-async def authenticate_platform(request: Request) -> Principal:
-    """A caller who manages the platform. Raises Unauthenticated and Forbidden."""
-    principal = await identify(request)
+async def authenticate_platform(request: Request, token: str | None = None) -> Principal:
+    """A caller who manages the platform; `token` as for `identify`. Raises Unauthenticated and Forbidden."""
+    principal = await identify(request, token)
     try:
         principal.require(Role.PLATFORM_ADMIN)
     except Forbidden as error:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import ipaddress
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.api.dependencies import Parts
 from app.api.problems import problem_response, problems, respond_to
 from app.api.rendering import json_response
 from app.db.readiness import check_readiness
 from app.errors import DatabaseUnavailable
+from app.monitoring import Observation
 
 router = APIRouter(tags=["operations"])
 
@@ -32,6 +34,37 @@ DOCS_FILES = Path(fastapi_offline.__file__).parent / "static"
 DOCS_SOURCES = (
     "default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
 )
+DOCS_PARAMETERS: Mapping[str, Any] = {
+    "persistAuthorization": True,
+    "tryItOutEnabled": True,
+    "displayRequestDuration": True,
+    "filter": True,
+    # The schemas stay folded: the operations come first.
+    "defaultModelsExpandDepth": 0,
+    "validatorUrl": None,
+}
+DOCS_TAGS = (
+    {"name": "search", "description": "Ask, by meaning and by words; say what was of use."},
+    {
+        "name": "entries",
+        "description": "Short pieces of knowledge: write, change, bulk load, follow relations.",
+    },
+    {
+        "name": "assets",
+        "description": "Whole documents: upload, follow the indexing, read the extracted text.",
+    },
+    {"name": "saved searches", "description": "Searches kept under a name, and webhooks on what they find."},
+    {"name": "administration", "description": "A tenant's own figures, settings, records and model."},
+    {"name": "tenants", "description": "For platform administrators."},
+    {"name": "operations", "description": "Health, without a token."},
+)
+DARK_MODE = """<script>
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+    dark.addEventListener("change", follow);
+    follow();
+    </script>"""
+"""Swagger UI has a dark mode, which its standalone page alone would offer."""
 DOCS_LIMITS = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
@@ -64,7 +97,8 @@ async def metrics(request: Request) -> Response:
     parts: Parts = request.app.state.parts
     if parts.settings.server.metrics_port is not None or not _is_loopback(request):
         return problem_response(404, "there is nothing at this path")
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    observation: Observation = request.app.state.observation
+    return Response(await observation.render(), media_type=CONTENT_TYPE_LATEST)
 
 
 class DocsFiles(StaticFiles):
@@ -79,6 +113,7 @@ class DocsFiles(StaticFiles):
 
 def install_docs(app: FastAPI) -> None:
     """Swagger UI at /docs, from files that ship with a dependency: it works without internet."""
+    app.openapi_tags = [dict(tag) for tag in DOCS_TAGS]
     app.mount("/docs/files", DocsFiles(directory=DOCS_FILES), name="docs-files")
     page = get_swagger_ui_html(
         openapi_url=str(app.openapi_url),
@@ -86,9 +121,14 @@ def install_docs(app: FastAPI) -> None:
         swagger_js_url="/docs/files/swagger-ui-bundle.js",
         swagger_css_url="/docs/files/swagger-ui.css",
         swagger_favicon_url="/docs/files/favicon.png",
-        swagger_ui_parameters={"persistAuthorization": True, "tryItOutEnabled": True, "validatorUrl": None},
+        swagger_ui_parameters=dict(DOCS_PARAMETERS),
     )
-    html = bytes(page.body).decode()
+    html = (
+        bytes(page.body)
+        .decode()
+        .replace("<html>", '<html lang="en">')
+        .replace("</head>", f"{DARK_MODE}</head>")
+    )
     headers = {"content-security-policy": _page_policy(html), "cache-control": "no-cache"}
 
     @app.get("/docs", include_in_schema=False)

@@ -126,10 +126,7 @@ def install_handlers(app: FastAPI) -> None:
         # A path such as /knowledge/entries/bulk is also that of an entry called "bulk", with methods of its own.
         if not methods.takes(request.url.path, request.method):
             return _method_not_allowed(methods.of(request.url.path))
-        # A body that is still bytes was sent under another type than JSON.
-        if isinstance(error.body, bytes) and error.body:
-            return respond_to(errors.UnsupportedMediaType("send JSON, with Content-Type: application/json"))
-        return respond_to(errors.InvalidInput([_field_error(e) for e in error.errors()]))
+        return respond_to_invalid(error)
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
@@ -147,6 +144,14 @@ def install_handlers(app: FastAPI) -> None:
             400: "the request body could not be read",
         }.get(error.status_code, HTTPStatus(error.status_code).phrase)
         return problem_response(error.status_code, detail, headers=headers)
+
+
+def respond_to_invalid(error: RequestValidationError) -> Response:
+    """The answer for a request whose form or body breaks a rule."""
+    # A body that is still bytes was sent under another type than JSON.
+    if isinstance(error.body, bytes) and error.body:
+        return respond_to(errors.UnsupportedMediaType("send JSON, with Content-Type: application/json"))
+    return respond_to(errors.InvalidInput([_field_error(e) for e in error.errors()]))
 
 
 def _method_not_allowed(allowed: Collection[str]) -> Response:

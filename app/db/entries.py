@@ -41,8 +41,9 @@ async def list_entries(
     tag: str | None,
     asset_id: UUID | None,
     external_id: str | None,
+    source: str | None = None,
 ) -> Sequence[Row]:
-    """Ids and creation times of entries, newest first."""
+    """Ids and creation times of entries, newest first; `source` is entry (written) or asset (cut from one)."""
     at, last_id = before or (None, None)
     return await session.fetch(
         SQL["list"],
@@ -54,6 +55,7 @@ async def list_entries(
         tag=tag,
         asset_id=asset_id,
         external_id=external_id,
+        source=source,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -32,3 +34,23 @@ async def overview(session: TenantSession) -> Row:
     row = await session.fetch_row(SQL["overview"], tenant_id=session.tenant_id)
     assert row is not None
     return row
+
+
+async def searches_by_hour(session: TenantSession) -> Sequence[Row]:
+    """The searches of the last 24 hours, counted and timed by hour (UTC)."""
+    return await session.fetch(SQL["searches_by_hour"], tenant_id=session.tenant_id)
+
+
+async def models_in_use(session: TenantSession) -> Sequence[Row]:
+    """The models that the tenant has vectors of or waits for, the one it searches with first."""
+    return await session.fetch(SQL["models_in_use"], tenant_id=session.tenant_id)
+
+
+async def backlog(session: TenantSession) -> Sequence[Row]:
+    """The tenant's queued and running work by kind."""
+    return await session.fetch(SQL["backlog"], tenant_id=session.tenant_id)
+
+
+async def health(session: TenantSession) -> Row | None:
+    """Counts of the tenant, for the platform; None when it is gone."""
+    return await session.fetch_row(SQL["health"], tenant_id=session.tenant_id)

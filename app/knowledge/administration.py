@@ -52,9 +52,13 @@ class AdministrationService:
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             row = await statistics.overview(session)
+            hours = await statistics.searches_by_hour(session)
+            models = await statistics.models_in_use(session)
+            work = await statistics.backlog(session)
             stored = await usage.fetch_stored(session)
             tokens = await usage.fetch_tokens(session) + self._meter.unwritten(tenant_id)
             await _note_read(session, reader, "stats.read")
+        searches = sum(hour["searches"] for hour in hours)
         return {
             "entries": int(row["entries"]),
             "entries_by_type": row["entries_by_type"],
@@ -69,9 +73,12 @@ class AdministrationService:
             },
             "passages": tenant.passages,
             "indexed": tenant.indexed,
-            "searches_24h": row["searches_24h"],
-            "searches_without_results_24h": row["searches_without_results_24h"],
-            "fallback_rate_24h": row["fallback_rate_24h"],
+            "searches_24h": searches,
+            "searches_without_results_24h": sum(hour["without_results"] for hour in hours),
+            "fallback_rate_24h": sum(hour["fallbacks"] for hour in hours) / max(searches, 1),
+            "searches_by_hour": [dict(hour) for hour in hours],
+            "models": [dict(model) for model in models],
+            "backlog": [dict(kind) for kind in work],
             "limits": {
                 name: {"used": used, "limit": getattr(tenant.limits, name) or None}
                 for name, used in {

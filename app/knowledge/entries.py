@@ -31,6 +31,7 @@ from app.knowledge.embedding import EntryEmbedder
 from app.knowledge.entry import Entry, check_draft, new_entry_values
 from app.knowledge.jobs import JobQueue
 from app.knowledge.paging import Page, page_of
+from app.knowledge.query import Source
 from app.knowledge.quotas import Room, find_room
 from app.knowledge.tenants import TenantDirectory
 
@@ -137,6 +138,7 @@ class EntryService:
         tag: str | None = None,
         asset_id: UUID | None = None,
         external_id: str | None = None,
+        source: Source | None = None,
     ) -> Page[Entry]:
         """Entries, newest first. Raises InvalidInput for a bad cursor."""
         async with self._database.tenant_session(tenant_id) as session:
@@ -150,6 +152,7 @@ class EntryService:
                     tag=tag,
                     asset_id=asset_id,
                     external_id=external_id,
+                    source=source,
                 )
 
             page = await page_of(read, limit, cursor, "created_at")

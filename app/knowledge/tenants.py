@@ -125,6 +125,10 @@ class TenantDirectory:
         """Read the tenant afresh next time."""
         self._known.pop(tenant_id, None)
 
+    def allow(self, given: Mapping[str, int]) -> Limits:
+        """What the platform lets a tenant use, for which it has set these limits."""
+        return self._limits.replaced(given)
+
     async def list_tenants(self, *, reader: str | None = None) -> list[Tenant]:
         """All tenants, oldest first; noted in the platform's trail when `reader` says who wants to know."""
         async with self._database.platform_session() as session:

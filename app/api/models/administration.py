@@ -72,6 +72,37 @@ class TenantPatch(BaseModel):
     limits: AllowedLimits
 
 
+class ModelUse(ModelInfo):
+    """An embedding model that the tenant has vectors of, or waits for."""
+
+    is_current: bool = Field(description="Whether searches use it.")
+    entries: int = Field(description="Entries that have vectors of it.")
+    passages: int
+    waiting: int = Field(description="Entries whose vectors are still to be made.")
+    refused: int = Field(description="Entries that the provider refused five times; they are found by words.")
+    index_state: Literal["none", "building", "ready"]
+
+
+class BacklogModel(BaseModel):
+    """Background work of one kind."""
+
+    kind: str
+    queued: int
+    running: int
+    oldest: datetime | None = Field(description="When the longest waiting was due.")
+
+
+class HourModel(BaseModel):
+    """The searches of one hour (UTC)."""
+
+    hour: datetime
+    searches: int
+    fallbacks: int
+    without_results: int
+    p50_ms: int
+    p95_ms: int
+
+
 class Stats(BaseModel):
     """Counts of the caller's own tenant."""
 
@@ -87,6 +118,11 @@ class Stats(BaseModel):
     searches_24h: int
     searches_without_results_24h: int
     fallback_rate_24h: float
+    searches_by_hour: list[HourModel] = Field(
+        description="The last 24 hours; an hour without searches is left out, the first and the last are not whole."
+    )
+    models: list[ModelUse] = Field(description="The one that searches use comes first.")
+    backlog: list[BacklogModel]
     limits: dict[str, LimitUse] = Field(
         description="By name. Requests and searches are those of the process that answers, the others exact."
     )

@@ -16,6 +16,7 @@ select e.id, e.created_at from entries e
    and (:tag::text is null or :tag = any (e.tags))
    and (:asset_id::uuid is null or e.asset_id = :asset_id)
    and (:external_id::text is null or e.external_id = :external_id)
+   and (:source::text is null or (e.asset_id is not null) = (:source = 'asset'))
  order by e.created_at desc, e.id desc limit :limit;
 
 -- name: find_same

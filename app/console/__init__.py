@@ -1,0 +1,1 @@
+"""The search console: pages for people, over the same services, roles and tenants as every other way in."""

@@ -1,0 +1,70 @@
+"""Charts as numbers for a template to draw: bars in a box of 100 by 100, which stretches to the room there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+HOURS = 25
+"""The 24 hours up to now, the first and the last not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One hour: two values, the inner one part of the outer or below it, and their places in the box."""
+
+    hour: datetime
+    x: float
+    width: float
+    outer: int
+    inner: int
+    outer_height: float
+    inner_height: float
+
+
+@dataclass(frozen=True, slots=True)
+class HourChart:
+    """Bars by hour up to `top`, a round number; `labels` are hours of the day and their places, 0 to 100."""
+
+    bars: Sequence[Bar]
+    top: int
+    labels: Sequence[tuple[str, float]]
+
+
+def draw_hours(rows: Sequence[Mapping[str, Any]], now: datetime, outer: str, inner: str) -> HourChart:
+    """The chart of two columns of rows that each have an `hour`; an hour without a row is empty."""
+    last = now.replace(minute=0, second=0, microsecond=0)
+    hours = [last - timedelta(hours=n) for n in range(HOURS - 1, -1, -1)]
+    found = {row["hour"]: row for row in rows}
+    top = round_up(max((int(row[outer]) for row in rows), default=0))
+    slot = 100 / HOURS
+    bars = [
+        Bar(
+            hour,
+            x=round(place * slot + slot * 0.12, 3),
+            width=round(slot * 0.76, 3),
+            outer=int(row[outer]),
+            inner=int(row[inner]),
+            outer_height=round(100 * int(row[outer]) / top, 3),
+            inner_height=round(100 * int(row[inner]) / top, 3),
+        )
+        for place, hour in enumerate(hours)
+        if (row := found.get(hour)) is not None
+    ]
+    labels = [
+        (f"{hour:%H}:00", round(place * slot + slot / 2, 3))
+        for place, hour in enumerate(hours)
+        if hour.hour % 6 == 0
+    ]
+    return HourChart(bars, top, labels)
+
+
+def round_up(value: int) -> int:
+    """The next of 1, 2, 5, 10, 20, 50 and so on."""
+    if value <= 1:
+        return 1
+    power: int = 10 ** math.floor(math.log10(value))
+    return next(power * step for step in (1, 2, 5, 10) if power * step >= value)

@@ -1,0 +1,160 @@
+"""An entry as a person fills it in: texts, from which the fields of the API are read."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from fastapi import Request
+from pydantic import ValidationError
+from starlette.datastructures import FormData
+
+from app.api.models.entries import EntryPatch, NewEntry
+from app.api.problems import invalid_input
+from app.console.search_form import read_list, write_list
+from app.errors import FieldError, InvalidInput
+from app.knowledge.entry import DEFAULTS, Entry
+
+TEXTS = (
+    *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
+    *("superseded_by_id", "metadata", "language", "expires_at", "external_id"),
+)
+OF_ASSETS = frozenset({"content", "title", "entry_type", "external_id"})
+"""What an entry that is cut from an asset has from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryForm:
+    """A filled-in form: a text for each field, and what is ticked."""
+
+    texts: Mapping[str, str]
+    roles: Sequence[str]
+    is_verified: bool
+
+    @classmethod
+    def empty(cls) -> EntryForm:
+        """The form of an entry that is still to be written."""
+        texts = dict.fromkeys(TEXTS, "") | {"entry_type": "fact", "confidence": "1", "scope": "global"}
+        return cls(texts, DEFAULTS["roles"], False)
+
+    @classmethod
+    def of_entry(cls, entry: Entry) -> EntryForm:
+        """The form that holds what is stored."""
+        texts = {name: _write(getattr(entry, name)) for name in TEXTS}
+        texts["tags"] = write_list(entry.tags)
+        texts["source_ids"] = "\n".join(map(str, entry.source_ids))
+        texts["metadata"] = _write_json(entry.metadata)
+        return cls(texts, entry.roles, entry.is_verified)
+
+    @classmethod
+    def read(cls, form: FormData) -> EntryForm:
+        """The form as it was sent; what is missing is empty. Browsers send each new line as two characters."""
+        texts = {name: _text(form.get(name)).replace("\r\n", "\n") for name in TEXTS}
+        roles = [_text(role) for role in form.getlist("roles")]
+        return cls(texts, roles, form.get("is_verified") is not None)
+
+    def new_values(self) -> dict[str, Any]:
+        """What to store as a new entry: what says no more than the defaults is left out. Raises InvalidInput.
+
+        An entry that exists already with this text then keeps what the form does not speak of.
+        """
+        given = {n: v for n, v in self._values().items() if v not in (None, "") and v != DEFAULTS.get(n)}
+        try:
+            return NewEntry.model_validate(given).given()
+        except ValidationError as error:
+            raise invalid_input(error) from None
+
+    def changes(self, stored: Entry) -> dict[str, Any]:
+        """What to change in an entry. Raises InvalidInput.
+
+        Its language is left out where it stays: a changed text then has it detected anew.
+        """
+        left_out = set(OF_ASSETS) if stored.asset_id is not None else set()
+        if self.texts["language"] == stored.language:
+            left_out.add("language")
+        given = {name: value for name, value in self._values().items() if name not in left_out}
+        try:
+            return EntryPatch.model_validate(given).given()
+        except ValidationError as error:
+            raise invalid_input(error) from None
+
+    def _values(self) -> dict[str, Any]:
+        texts = self.texts
+        empty_as_none = ("title", "parent_id", "superseded_by_id", "language", "expires_at", "external_id")
+        return {
+            "content": texts["content"],
+            "entry_type": texts["entry_type"],
+            "scope": texts["scope"],
+            **{name: texts[name].strip() or None for name in empty_as_none},
+            "tags": read_tags(texts["tags"]),
+            "roles": list(self.roles),
+            "confidence": _number(texts["confidence"]),
+            "source_ids": texts["source_ids"].replace(",", " ").split(),
+            "metadata": read_object("metadata", texts["metadata"]),
+            "is_verified": self.is_verified,
+        }
+
+
+async def read_texts(request: Request) -> FormData:
+    """A form that holds texts; files that are sent with it are thrown away."""
+    async with request.form() as form:
+        return form
+
+
+def read_tags(text: str) -> list[str]:
+    """Tags separated by commas; one with a comma in it stands in double quotes. Raises InvalidInput."""
+    try:
+        return read_list(text)
+    except csv.Error:
+        raise InvalidInput.of("tags", "must be separated by commas") from None
+
+
+def read_object(field: str, text: str) -> dict[str, Any]:
+    """A JSON object, empty where nothing is given. Raises InvalidInput."""
+    if not text.strip():
+        return {}
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidInput.of(field, "must be a JSON object")
+    return value
+
+
+def errors_at(errors: Sequence[FieldError]) -> dict[str, str]:
+    """What to say at each field of a form; an item of a list counts to its list."""
+    found: dict[str, str] = {}
+    for error in errors:
+        name, _, place = error.field.partition(".")
+        message = f"{int(place) + 1}: {error.message}" if re.fullmatch(r"\d{1,4}", place) else error.message
+        found[name] = f"{found[name]}; {message}" if name in found else message
+    return found
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _write(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _write_json(value: Mapping[str, Any]) -> str:
+    return orjson.dumps(dict(value), option=orjson.OPT_INDENT_2).decode() if value else ""
+
+
+def _text(value: object) -> str:
+    """A field's text; a file that is sent in its place is no text."""
+    return value if isinstance(value, str) else ""

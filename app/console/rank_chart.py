@@ -1,0 +1,101 @@
+"""Ranks side by side: a column for each ranking, a line for each hit, so that one sees who moves and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from uuid import UUID
+
+WIDTH = 360
+ROW = 28
+HEAD = 34
+MARGIN = 84
+"""Room for the labels beside the outer columns."""
+
+RADIUS = 9.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a ranking has an entry: its rank there, from 1, and what to say beside it."""
+
+    rank: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """One column: the places of the entries that it has."""
+
+    heading: str
+    places: Mapping[UUID, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A lane's point in one column, in the chart's units; no place where the column lacks the entry."""
+
+    x: float
+    y: float
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One hit's way through the columns: a stop in each, and the lines between those that have it."""
+
+    id: UUID
+    title: str
+    stops: Sequence[Stop]
+    paths: Sequence[str]
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether each column has the hit."""
+        return all(stop.place for stop in self.stops)
+
+
+@dataclass(frozen=True, slots=True)
+class RankChart:
+    """The chart as it is drawn, and told by its table."""
+
+    width: int
+    height: int
+    headings: Sequence[tuple[float, str]]
+    lanes: Sequence[Lane]
+
+
+def draw_ranks(titles: Mapping[UUID, str], rankings: Sequence[Ranking]) -> RankChart:
+    """Lay the chart out.
+
+    Within a column the entries of `titles` stand in the order of their ranks there, without gaps: a rank far down
+    is told by its number, and the chart stays small.
+    """
+    step = (WIDTH - 2 * MARGIN) / (len(rankings) - 1)
+    columns = [MARGIN + step * index for index in range(len(rankings))]
+    heights = [_stack(titles, ranking) for ranking in rankings]
+    lanes = []
+    for entry_id, title in titles.items():
+        stops = [
+            Stop(x, ys.get(entry_id, 0.0), ranking.places.get(entry_id))
+            for x, ys, ranking in zip(columns, heights, rankings, strict=True)
+        ]
+        present = [stop for stop in stops if stop.place]
+        paths = [_curve(a, b) for a, b in pairwise(present)]
+        lanes.append(Lane(entry_id, title, stops, paths))
+    rows = max((len(ys) for ys in heights), default=0)
+    headings = [(x, ranking.heading) for x, ranking in zip(columns, rankings, strict=True)]
+    return RankChart(WIDTH, HEAD + ROW * rows, headings, lanes)
+
+
+def _stack(titles: Mapping[UUID, str], ranking: Ranking) -> dict[UUID, float]:
+    places = {entry_id: ranking.places[entry_id] for entry_id in titles if entry_id in ranking.places}
+    ordered = sorted(places, key=lambda entry_id: places[entry_id].rank)
+    return {entry_id: HEAD + ROW * (row + 0.5) for row, entry_id in enumerate(ordered)}
+
+
+def _curve(start: Stop, end: Stop) -> str:
+    left, right = start.x + RADIUS, end.x - RADIUS
+    middle = (left + right) / 2
+    return f"M{left:g} {start.y:g}C{middle:g} {start.y:g} {middle:g} {end.y:g} {right:g} {end.y:g}"

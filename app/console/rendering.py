@@ -1,0 +1,60 @@
+"""Pages from templates: whatever is put in is shown as text, under a policy that runs no script but the console's."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import orjson
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from app.console.visitor import visitor_of
+
+FOLDER = Path(__file__).parent
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store", "referrer-policy": "same-origin"}
+
+
+def pretty_json(value: Any) -> str:
+    """JSON for people, to be shown as text."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+templates = Environment(
+    loader=FileSystemLoader(FOLDER / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+templates.globals["version"] = version("knowledge-search")
+
+templates.filters["pretty_json"] = pretty_json
+
+
+def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
+    """A page, or a part of one, from a template; `request` and `visitor` are given to each.
+
+    A template for a part begins with an underscore and holds no page around it.
+    """
+    html = templates.get_template(template).render(request=request, visitor=visitor_of(request), **context)
+    return HTMLResponse(html, status, HEADERS)
+
+
+def render_problem(request: Request, response: Response) -> Response:
+    """A problem as a page, or as a part of one where a part was asked for."""
+    problem = orjson.loads(response.body)
+    part = "_problem.html" if request.headers.get("hx-request") else "problem.html"
+    shown = render(request, part, status=response.status_code, problem=problem)
+    if "retry-after" in response.headers:
+        shown.headers["retry-after"] = response.headers["retry-after"]
+    if part == "_problem.html":
+        # Wherever the answer would have gone, what stands there is not replaced by a problem.
+        shown.headers.update({"HX-Retarget": "#problem", "HX-Reselect": ".problem", "HX-Reswap": "innerHTML"})
+    return shown

@@ -1,0 +1,61 @@
+// What htmx alone cannot do. No inline handlers: the page's policy forbids them.
+"use strict";
+
+// "/" goes to the field that says so.
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing) return;
+  const field = document.querySelector('[data-key="/"]');
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+});
+
+// What a new part of the page says is also told to screen readers, and a refusal of earlier goes away.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const element = event.target;
+  if (!element.matches("[hx-trigger*='every'], [hx-trigger*='load']")) document.getElementById("problem").replaceChildren();
+});
+
+document.addEventListener("htmx:afterSettle", (event) => {
+  const part = event.target;
+  const said = part.matches("[data-announce]") ? part : part.querySelector("[data-announce]");
+  if (said) document.getElementById("announcement").textContent = said.textContent.trim();
+});
+
+// Parts that were unfolded stay so when the page around them is replaced, and the focus stays on the page.
+let unfolded = [];
+let focused = "";
+
+document.addEventListener("htmx:beforeSwap", () => {
+  unfolded = Array.from(document.querySelectorAll("details[id][open]"), (details) => details.id);
+  focused = document.activeElement.id;
+});
+
+document.addEventListener("htmx:afterSwap", () => {
+  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
+  if (document.activeElement !== document.body) return;
+  (document.getElementById(focused) ?? document.getElementById("content")).focus({ preventScroll: true });
+});
+
+// How far an upload has come; what follows is told by the list of documents.
+function showUpload(form, share) {
+  const box = form.querySelector(".upload-progress");
+  const text = share < 1 ? `${Math.floor(100 * share)} %` : "arrived, being stored";
+  box.hidden = share === null;
+  box.querySelector("progress").value = share ?? 0;
+  box.querySelector("[data-percent]").textContent = share === null ? "" : text;
+}
+
+document.addEventListener("htmx:xhr:progress", (event) => {
+  const form = event.target.closest("form[data-upload]");
+  const { lengthComputable, loaded, total } = event.detail;
+  if (form && lengthComputable && total > 0) showUpload(form, loaded / total);
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (!event.target.matches("form[data-upload]")) return;
+  showUpload(event.target, null);
+  if (event.detail.successful) event.target.querySelector("input[type='file']").value = "";
+});

@@ -1,0 +1,57 @@
+-- name: vectors
+-- An entry's passages by model, and whether vectors are still to come.
+select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current, p.attempts,
+       coalesce(k.starts, '{}') as starts, coalesce(k.ends, '{}') as ends
+  from tenants t
+ cross join embedding_models m
+  left join pending_embeddings p on p.tenant_id = :tenant_id and p.model_id = m.id and p.entry_id = :id
+  left join lateral (
+    select array_agg(char_start order by passage) as starts, array_agg(char_end order by passage) as ends
+      from embeddings where tenant_id = :tenant_id and entry_id = :id and model_id = m.id) k on true
+ where t.id = :tenant_id and (m.id = t.model_id or p.entry_id is not null or k.starts is not null)
+ order by is_current desc, m.id;
+
+-- name: connections
+-- What an entry names, and what names it, each with how; `limit` bounds those that name it.
+with origin as (
+  select parent_id, superseded_by_id, source_ids from entries where tenant_id = :tenant_id and id = :id
+), found as (
+  select o.parent_id as id, 'parent' as relation, 1 as rank, 1::bigint as place from origin o
+  union all
+  select o.superseded_by_id, 'superseded_by', 2, 1 from origin o
+  union all
+  select s.id, 'source', 3, s.place from origin o, unnest(o.source_ids) with ordinality s (id, place)
+  union all
+  (select e.id, 'child', 4, row_number() over (order by e.created_at, e.id) from entries e
+    where e.tenant_id = :tenant_id and e.parent_id = :id order by e.created_at, e.id limit :limit)
+  union all
+  (select e.id, 'supersedes', 5, row_number() over (order by e.created_at, e.id) from entries e
+    where e.tenant_id = :tenant_id and e.superseded_by_id = :id order by e.created_at, e.id limit :limit)
+)
+select f.relation, e.id, e.entry_type, e.title, left(e.content, 160) as excerpt
+  from found f join entries e on e.tenant_id = :tenant_id and e.id = f.id
+ order by f.rank, f.place;
+
+-- name: accesses
+select accesses from access_counts where tenant_id = :tenant_id and entry_id = :id;
+
+-- name: text_part
+select length(extracted_text) as total, substring(extracted_text from :start::integer + 1 for :size) as part
+  from assets where tenant_id = :tenant_id and id = :id;
+
+-- name: chunks
+-- Chunks that reach into a part of the text. Their metadata can be edited, so that it may say anything.
+select c.id, c.chunk_index, c.title, c.char_start, c.char_end, c.page
+  from (select e.id, e.chunk_index, e.title,
+               case when jsonb_typeof(e.metadata -> 'char_start') = 'number'
+                    then (e.metadata ->> 'char_start')::numeric end as char_start,
+               case when jsonb_typeof(e.metadata -> 'char_end') = 'number'
+                    then (e.metadata ->> 'char_end')::numeric end as char_end,
+               e.metadata ->> 'page' as page
+          from entries e where e.tenant_id = :tenant_id and e.asset_id = :id) c
+ where c.char_start < :end::integer and c.char_end > :start::integer
+ order by c.chunk_index limit 2000;
+
+-- name: chunk_start
+select case when jsonb_typeof(metadata -> 'char_start') = 'number' then (metadata ->> 'char_start')::numeric end
+  from entries where tenant_id = :tenant_id and asset_id = :id and chunk_index = :index;

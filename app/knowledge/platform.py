@@ -1,0 +1,87 @@
+"""How every tenant fares, in counts alone, for those who run the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.db import statistics
+from app.db import tenants as db
+from app.db.session import Database
+from app.errors import InvalidInput
+from app.knowledge.limits import Limits
+from app.knowledge.tenants import Tenant, TenantDirectory
+
+SHOWN = 50
+"""Tenants on a page: each is read in a transaction of its own, some milliseconds long."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantHealth:
+    """One tenant in counts; none of its knowledge, queries or names but its own.
+
+    Attributes:
+        failed: assets that could not be read, and entries whose vectors the provider refused.
+        pending: assets that are still to be read, and entries that wait for their vectors.
+        fallback_rate: share of the last day's searches that had to do without meaning.
+        last_activity: of the last search or audited act.
+        allowed: what the platform lets it use.
+    """
+
+    tenant: Tenant
+    entries: int
+    assets: int
+    pending: int
+    failed: int
+    searches_24h: int
+    fallback_rate: float
+    last_activity: datetime | None
+    allowed: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPage:
+    """Some of the tenants, oldest first: page `number` of `pages`, of `total` tenants."""
+
+    items: Sequence[TenantHealth]
+    number: int
+    pages: int
+    total: int
+
+
+class PlatformService:
+    """Reads the counts of one tenant after the other, each within that tenant's own row-level security."""
+
+    def __init__(self, database: Database, tenants: TenantDirectory) -> None:
+        self._database = database
+        self._tenants = tenants
+
+    async def tenants(self, page: int = 1, *, size: int = SHOWN, reader: str) -> TenantPage:
+        """The health of a page of tenants, noted in the platform's trail. Raises InvalidInput for no such page."""
+        tenants = await self._tenants.list_tenants()
+        pages = max(1, -(-len(tenants) // size))
+        if not 1 <= page <= pages:
+            raise InvalidInput.of("page", f"must be between 1 and {pages}")
+        async with self._database.platform_session() as session:
+            await db.note_action(session, reader, "tenant.health", None)
+        shown = tenants[(page - 1) * size : page * size]
+        found = [await self._health(tenant) for tenant in shown]
+        return TenantPage([h for h in found if h is not None], page, pages, len(tenants))
+
+    async def _health(self, tenant: Tenant) -> TenantHealth | None:
+        async with self._database.tenant_session(tenant.id) as session:
+            row = await statistics.health(session)
+        if row is None:  # removed meanwhile
+            return None
+        return TenantHealth(
+            tenant=tenant,
+            entries=row["entries"],
+            assets=row["assets"],
+            pending=row["pending_assets"] + row["pending_embeddings"],
+            failed=row["failed_assets"] + row["refused_embeddings"],
+            searches_24h=row["searches"],
+            fallback_rate=row["fallbacks"] / max(row["searches"], 1),
+            last_activity=row["last_activity"],
+            allowed=self._tenants.allow(row["limits"]),
+        )

@@ -1,0 +1,94 @@
+"""A browser as far as the server sees one: cookies, the headers of its own pages, and the pages as trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+from lxml import html  # type: ignore[import-untyped]
+
+from app.console.rendering import POLICY
+from app.console.session import COOKIE
+
+ADDRESS = "http://console.test"
+OWN = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
+"""What a browser adds to a form that a page of the console sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer and its tree."""
+
+    answer: httpx.Response
+    tree: Any
+
+    @property
+    def status(self) -> int:
+        return self.answer.status_code
+
+    @property
+    def text(self) -> str:
+        """All that a reader sees, white space folded."""
+        return " ".join(self.tree.text_content().split())
+
+    def all(self, selector: str) -> list[Any]:
+        """Elements by a CSS selector."""
+        found: list[Any] = self.tree.cssselect(selector)
+        return found
+
+    def one(self, selector: str) -> Any:
+        """The only element of a CSS selector."""
+        (found,) = self.all(selector)
+        return found
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of the elements, white space folded."""
+        return [" ".join(element.text_content().split()) for element in self.all(selector)]
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """A client of the console; it follows no redirects by itself."""
+
+    http: httpx.AsyncClient
+
+    async def get(self, path: str, params: Any = None, **options: Any) -> Page:
+        """A page, checked for what every page must have."""
+        return read_page(await self.http.get(path, params=params, **options))
+
+    async def post(self, path: str, data: Mapping[str, Any] | None = None, **options: Any) -> Page:
+        """Send a form as a page of the console does."""
+        headers = {**OWN, **options.pop("headers", {})}
+        return read_page(await self.http.post(path, data=data or {}, headers=headers, **options))
+
+    async def search(self, query: str, **fields: Any) -> Page:
+        """The search page with its answer."""
+        page = await self.get("/console", {"query": query, **fields})
+        assert page.status == 200, page.text
+        return page
+
+
+def open_browser(app: FastAPI, token: str | None = None) -> Browser:
+    """A browser, signed in with the token."""
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=ADDRESS)
+    if token is not None:
+        client.cookies.set(COOKIE, token, domain="console.test", path="/console")
+    return Browser(client)
+
+
+def read_page(answer: httpx.Response) -> Page:
+    """The page in an answer: under its policy, kept by nobody, and without anything that the policy would stop."""
+    tree = html.document_fromstring(answer.text or "<p></p>")
+    if answer.text:
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert answer.headers["content-security-policy"] == POLICY
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert not tree.cssselect("[style], style, script:not([src])")
+        assert not [name for e in tree.iter() for name in getattr(e, "attrib", {}) if name.startswith("on")]
+        for element in tree.cssselect("[src], link"):
+            assert (element.get("src") or element.get("href")).startswith("/console/files/")
+    return Page(answer, tree)

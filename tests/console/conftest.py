@@ -1,0 +1,76 @@
+"""The application of the API's tests, and browsers that are signed in to its console."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+from fastapi import FastAPI
+
+from tests.api.callers import Caller
+from tests.api.conftest import (
+    admin,
+    api_database,
+    api_services,
+    app,
+    http,
+    platform,
+    provider,
+    reader,
+    settings,
+    shared_provider,
+    stranger,
+    tenant,
+    verifier,
+    work,
+)
+from tests.console.browser import Browser, open_browser
+
+__all__ = [
+    "admin",
+    "api_database",
+    "api_services",
+    "app",
+    "http",
+    "platform",
+    "provider",
+    "reader",
+    "settings",
+    "shared_provider",
+    "stranger",
+    "tenant",
+    "verifier",
+    "work",
+]
+
+SignIn = Callable[[Caller], Browser]
+
+
+@pytest.fixture
+async def sign_in(app: FastAPI) -> AsyncIterator[SignIn]:
+    """Opens a browser in which a caller of the API is signed in."""
+    async with AsyncExitStack() as stack:
+        browsers: list[Browser] = []
+
+        def sign_in(caller: Caller) -> Browser:
+            browser = open_browser(app, caller.token)
+            stack.push_async_callback(browser.http.aclose)
+            browsers.append(browser)
+            return browser
+
+        yield sign_in
+
+
+@pytest.fixture
+async def browser(sign_in: SignIn, admin: Caller) -> Browser:
+    """The browser of the test's tenant's admin."""
+    return sign_in(admin)
+
+
+@pytest.fixture
+async def signed_out(app: FastAPI) -> AsyncIterator[Browser]:
+    """A browser in which nobody is signed in."""
+    browser = open_browser(app)
+    yield browser
+    await browser.http.aclose()

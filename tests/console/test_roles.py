@@ -1,0 +1,101 @@
+"""Who sees which page, for every page of the console."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from fastapi import FastAPI
+
+from app.auth.principal import Role
+from tests.api.callers import Caller, make_token
+from tests.api.routes import list_endpoints
+from tests.console.browser import Browser, open_browser
+from tests.console.conftest import SignIn
+
+READ = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN})
+WRITE = frozenset({Role.CREATOR, Role.TENANT_ADMIN})
+ADMINISTER = frozenset({Role.TENANT_ADMIN})
+PLATFORM = frozenset({Role.PLATFORM_ADMIN})
+
+PAGES: dict[str, frozenset[Role]] = {
+    "GET /console": READ,
+    "GET /console/why-not": READ,
+    "GET /console/related/{entry_id}": READ,
+    "GET /console/compare": READ,
+    "GET /console/entries": READ,
+    "GET /console/entries/{entry_id}": READ,
+    "GET /console/entries/new": WRITE,
+    "POST /console/entries": WRITE,
+    "GET /console/entries/{entry_id}/edit": WRITE,
+    "POST /console/entries/{entry_id}/edit": WRITE,
+    "GET /console/entries/{entry_id}/delete": WRITE,
+    "POST /console/entries/{entry_id}/delete": WRITE,
+    "GET /console/assets": READ,
+    "POST /console/assets": WRITE,
+    "GET /console/assets/progress": READ,
+    "GET /console/assets/{asset_id}": READ,
+    "POST /console/assets/{asset_id}/retry": WRITE,
+    "GET /console/assets/{asset_id}/delete": WRITE,
+    "POST /console/assets/{asset_id}/delete": WRITE,
+    "GET /console/saved-searches": READ,
+    "POST /console/saved-searches": READ,
+    "GET /console/saved-searches/{saved_search_id}/run": READ,
+    "GET /console/saved-searches/{saved_search_id}/delete": READ,
+    "POST /console/saved-searches/{saved_search_id}/delete": READ,
+    "GET /console/health": ADMINISTER,
+    "GET /console/platform": PLATFORM,
+    "POST /console/platform/tenants": PLATFORM,
+}
+OPEN = {"GET /console/sign-in", "POST /console/sign-in", "POST /console/sign-out"}
+
+IDS = ("entry_id", "asset_id", "saved_search_id")
+
+
+def path_of(page: str, ids: dict[str, str] | None = None) -> tuple[str, str]:
+    """Method and path, with ids that nobody has, or these."""
+    method, path = page.split(" ")
+    return method, path.format(**{name: str(uuid4()) for name in IDS} | (ids or {}))
+
+
+async def open_page(browser: Browser, page: str, ids: dict[str, str] | None = None) -> int:
+    """The status of a page."""
+    method, path = path_of(page, ids)
+    return (await (browser.get(path) if method == "GET" else browser.post(path))).status
+
+
+def test_every_page_has_a_row_in_the_table(app: FastAPI) -> None:
+    routes = {
+        f"{method} {route.path}"
+        for route in list_endpoints(app)
+        for method in route.methods or ()
+        if route.path.split("/")[1] == "console"
+    }
+    assert routes == set(PAGES) | OPEN
+
+
+async def test_every_page_sends_whoever_is_signed_out_to_sign_in(signed_out: Browser) -> None:
+    for page in PAGES:
+        assert await open_page(signed_out, page) == 303, page
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_every_page_is_refused_to_other_roles_alone(app: FastAPI, admin: Caller, role: Role) -> None:
+    browser = open_browser(app, make_token(admin.tenant_id, role))
+    for page, allowed in PAGES.items():
+        status = await open_page(browser, page)
+        assert (status == 403) == (role not in allowed), (page, status)
+        assert status < 500, page
+    await browser.http.aclose()
+
+
+async def test_every_form_of_another_site_is_refused(
+    sign_in: SignIn, admin: Caller, platform: Caller
+) -> None:
+    for caller in (admin, platform):
+        browser = sign_in(caller)
+        for page in (*PAGES, *OPEN):
+            method, path = path_of(page)
+            if method == "POST":
+                answer = await browser.http.post(path, headers={"Sec-Fetch-Site": "cross-site"})
+                assert answer.status_code == 403, page

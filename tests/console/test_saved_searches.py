@@ -1,0 +1,103 @@
+"""The pages of saved searches: each visitor sees and changes their own."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+import orjson
+
+from tests.api.callers import Caller
+from tests.console.browser import Browser
+from tests.console.conftest import SignIn
+
+LIST = "/console/saved-searches"
+SCRIPT = "<script>alert(1)</script>\"'"
+
+
+async def test_a_search_is_saved_run_replaced_and_forgotten(browser: Browser, admin: Caller) -> None:
+    await admin.add("The harbour closes at dusk", tags=["sea, deep"])
+    request = {"query": "harbour", "mode": "keyword", "tags": ["sea, deep"], "limit": 3}
+    form = {"name": "Night", "request": orjson.dumps(request).decode()}
+    saved = await browser.post(LIST, form)
+    assert (saved.status, saved.answer.headers["location"]) == (303, f"{LIST}?done=saved")
+    page = await browser.get(LIST)
+    run = page.one("tbody th a").get("href")
+    assert parse_qs(urlsplit(run).query)["query"] == ["harbour"]
+    assert "The harbour closes at dusk" in (await browser.get(run)).text
+    replaced = await browser.post(LIST, {**form, "request": '{"query": "bell"}'})
+    assert replaced.answer.headers["location"] == f"{LIST}?done=replaced"
+    page = await browser.get(LIST)
+    assert page.texts("tbody td[data-label='Asks for']") == ["bell"]
+    forget = page.one("a[href$='/delete']").get("href")
+    led = await browser.get(forget.replace("/delete", "/run"))
+    assert led.answer.headers["location"] == "/console?query=bell"
+    assert "bell" in (await browser.get(forget)).text
+    assert (await browser.post(forget)).status == 303
+    assert (await browser.get(LIST)).all(".empty")
+
+
+async def test_a_subscription_is_shown(browser: Browser, admin: Caller) -> None:
+    request = {"name": "N", "request": {"query": "word"}}
+    saved = (await admin.post("/knowledge/saved-searches", request)).json()["id"]
+    address = "https://example.com/hook"
+    await admin.post(f"/knowledge/saved-searches/{saved}/subscription", {"url": address})
+    row = (await browser.get(LIST)).texts("tbody td[data-label=Subscription]")
+    assert row == [f"active to {address}"]
+    assert "subscription ends with it" in (await browser.get(f"{LIST}/{saved}/delete")).text
+
+
+WRONG: list[tuple[dict[str, str], str, str]] = [
+    ({"name": " "}, "name", "at least 1 character"),
+    ({"name": "x" * 201}, "name", "at most 200 characters"),
+    ({"request": "{"}, "request", "must be valid JSON"),
+    ({"request": "[]"}, "request", "must be a JSON object"),
+    ({"request": "{}"}, "request", "query: is required"),
+    ({"request": '{"query": "a", "limit": 0}'}, "request", "limit: must be"),
+    ({"request": '{"query": "a", "cursor": "x"}'}, "request", "cursor: cannot be saved"),
+    ({"request": f'{{"query": "a", "{SCRIPT[:8]}": 1}}'}, "request", "unknown field"),
+]
+"""What is sent, the field that is wrong, and what is said of it."""
+
+
+async def test_what_is_wrong_is_said_at_its_field(browser: Browser) -> None:
+    for form, field, message in WRONG:
+        page = await browser.post(LIST, {"name": "N", "request": '{"query": "a"}', **form})
+        assert page.status == 422, form
+        assert message in page.one(f"#field-{field}-error").text_content()
+        assert page.one("details.panel").get("open") is not None
+        assert page.one("[name=name]").get("value") == form.get("name", "N")
+
+
+async def test_everybody_has_their_own(
+    sign_in: SignIn, browser: Browser, reader: Caller, stranger: Caller
+) -> None:
+    others = []
+    for caller in (reader, stranger):
+        body = {"name": "Canary", "request": {"query": "canary"}}
+        others.append((await caller.post("/knowledge/saved-searches", body)).json()["id"])
+    assert "anary" not in (await browser.get(LIST)).text
+    assert "Canary" in (await sign_in(reader).get(LIST)).text
+    for saved in (*others, str(uuid4())):
+        pages = [await browser.get(f"{LIST}/{saved}/{act}") for act in ("run", "delete")]
+        pages.append(await browser.post(f"{LIST}/{saved}/delete"))
+        assert [(p.status, p.texts("h1")) for p in pages] == [(404, ["Not Found"])] * 3
+    assert "Canary" in (await sign_in(reader).get(LIST)).text
+
+
+async def test_whatever_is_saved_is_shown_as_text(browser: Browser, admin: Caller) -> None:
+    request = {"query": SCRIPT, "tags": [SCRIPT], "metadata": {SCRIPT: SCRIPT}}
+    saved = await admin.post("/knowledge/saved-searches", {"name": SCRIPT, "request": request})
+    for address in (LIST, f"{LIST}/{saved.json()['id']}/delete"):
+        page = await browser.get(address)
+        assert not page.all("main script")
+        assert page.answer.text.count("alert(1)") >= 2
+
+
+async def test_only_a_page_of_the_console_changes_saved_searches(browser: Browser, admin: Caller) -> None:
+    request = {"name": "N", "request": {"query": "word"}}
+    saved = (await admin.post("/knowledge/saved-searches", request)).json()["id"]
+    for path in (LIST, f"{LIST}/{saved}/delete"):
+        answer = await browser.http.post(path, data={"name": "M", "request": "{}"})
+        assert answer.status_code == 403
+    assert (await admin.get(f"/knowledge/saved-searches/{saved}")).status_code == 200

@@ -1,0 +1,161 @@
+"""Signing in and out, and what a page of another site cannot do."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from fastapi import FastAPI
+
+from app.auth.principal import Role
+from app.console.rendering import FOLDER
+from app.console.session import COOKIE, local_page
+from tests.api.callers import SECRET, Caller, make_token
+from tests.auth.forgery import forge
+from tests.console.browser import ADDRESS, OWN, Browser, open_browser
+from tests.console.conftest import SignIn
+
+
+async def test_a_page_leads_to_the_sign_in_and_back(signed_out: Browser, admin: Caller) -> None:
+    wanted = "/console?query=who+knows&tags=a%2C+b"
+    answer = (await signed_out.get(wanted)).answer
+    assert answer.status_code == 303
+    page = await signed_out.get(answer.headers["location"])
+    assert page.status == 200
+    hidden = page.one("input[name=next]").get("value")
+    assert hidden == wanted
+    sent = await signed_out.post("/console/sign-in", {"token": f"  Bearer {admin.token}\n", "next": hidden})
+    assert (sent.status, sent.answer.headers["location"]) == (303, wanted)
+    assert (await signed_out.get(wanted)).status == 200
+
+
+async def test_the_cookie_is_kept_from_scripts_and_other_sites(signed_out: Browser, admin: Caller) -> None:
+    form = {"token": admin.token}
+    answer = (await signed_out.post("/console/sign-in", form)).answer
+    flags = answer.headers["set-cookie"].lower()
+    assert f"{COOKIE}={admin.token}".lower() in flags
+    for flag in ("httponly", "samesite=strict", "path=/console"):
+        assert flag in flags
+    assert "secure" not in flags
+    # A cookie without an end is forgotten with the browser.
+    assert "max-age" not in flags
+    assert "expires" not in flags
+    origin = {"Origin": "https://console.test"}
+    secure = await signed_out.http.post("https://console.test/console/sign-in", data=form, headers=origin)
+    assert "secure" in secure.headers["set-cookie"].lower()
+
+
+async def test_the_cookie_is_no_token_of_the_api(browser: Browser) -> None:
+    assert (await browser.http.get("/knowledge/entries")).status_code == 401
+    client = browser.http
+    client.cookies.set(COOKIE, client.cookies[COOKIE], domain="console.test", path="/")
+    assert (await client.get("/knowledge/entries")).status_code == 401
+
+
+@pytest.mark.parametrize("token", ["", "x", "a.b.c"])
+async def test_a_token_that_is_none_is_refused_at_its_field(signed_out: Browser, token: str) -> None:
+    page = await signed_out.post("/console/sign-in", {"token": token})
+    assert page.status in (401, 422)
+    assert "set-cookie" not in page.answer.headers
+    assert page.all("[role=alert]")
+
+
+async def test_a_token_without_a_role_is_refused(signed_out: Browser, admin: Caller) -> None:
+    claims = {"sub": "ada", "tenant_id": str(admin.tenant_id), "roles": [], "exp": time.time() + 60}
+    page = await signed_out.post("/console/sign-in", {"token": forge(claims, key=SECRET.encode())})
+    assert page.status == 401
+    assert "set-cookie" not in page.answer.headers
+
+
+async def test_an_expired_token_leads_to_the_sign_in(app: FastAPI, admin: Caller) -> None:
+    claims = {"sub": "ada", "tenant_id": str(admin.tenant_id), "roles": ["reader"], "exp": time.time() - 3600}
+    browser = open_browser(app, forge(claims, key=SECRET.encode()))
+    answer = (await browser.get("/console", {"query": "word"})).answer
+    assert answer.status_code == 303
+    assert urlsplit(answer.headers["location"]).path == "/console/sign-in"
+    await browser.http.aclose()
+
+
+async def test_a_part_of_a_page_leads_the_whole_page_to_the_sign_in(signed_out: Browser) -> None:
+    headers = {"HX-Request": "true", "HX-Current-URL": f"{ADDRESS}/console?query=a"}
+    answer = (await signed_out.get("/console", {"query": "b"}, headers=headers)).answer
+    assert answer.status_code == 200
+    assert parse_qs(urlsplit(answer.headers["hx-redirect"]).query) == {"next": ["/console?query=a"]}
+
+
+async def test_signing_out_forgets_the_token(browser: Browser) -> None:
+    assert (await browser.get("/console")).status == 200
+    answer = (await browser.post("/console/sign-out")).answer
+    assert answer.headers["location"] == "/console/sign-in"
+    assert (await browser.get("/console")).status == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "http://elsewhere.test"},
+        {"Origin": "null"},
+        {"Origin": ADDRESS, "Sec-Fetch-Site": "cross-site"},
+        {"Origin": ADDRESS, "Sec-Fetch-Site": "same-site"},
+        {"Origin": ADDRESS, "Sec-Fetch-Site": "none"},
+        {"Origin": f"{ADDRESS}.elsewhere.test"},
+    ],
+)
+async def test_a_form_of_another_site_is_refused(browser: Browser, headers: dict[str, str]) -> None:
+    for path in ("/console/sign-out", "/console/sign-in", "/console/saved-searches"):
+        answer = await browser.http.post(path, data={"token": "x"}, headers=headers)
+        assert answer.status_code == 403, path
+        assert "set-cookie" not in answer.headers
+    assert (await browser.get("/console")).status == 200
+
+
+async def test_a_form_of_the_console_needs_one_of_both_headers(browser: Browser) -> None:
+    answer = await browser.http.post("/console/sign-out", headers={"Origin": OWN["Origin"]})
+    assert answer.status_code == 303
+
+
+async def test_a_platform_administrator_is_led_to_the_tenants_alone(
+    signed_out: Browser, platform: Caller, sign_in: SignIn
+) -> None:
+    answer = (await signed_out.post("/console/sign-in", {"token": platform.token})).answer
+    assert answer.headers["location"] == "/console/platform"
+    page = await sign_in(platform).get("/console", {"query": "word"})
+    assert page.status == 403
+    assert page.all("[role=alert]")
+
+
+async def test_a_deleted_tenants_visitor_is_led_to_the_sign_in(
+    browser: Browser, admin: Caller, platform: Caller
+) -> None:
+    assert (await platform.delete(f"/admin/tenants/{admin.tenant_id}")).status_code == 204
+    assert (await browser.get("/console")).status == 303
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://elsewhere.test/console", "//elsewhere.test/console", "/knowledge/entries", "/consoles", "console",
+        "/console/../docs", "/console\\..\\docs", "javascript:alert(1)", "", "\\\\elsewhere.test",
+    ],
+)  # fmt: skip
+def test_the_sign_in_leads_nowhere_but_into_the_console(address: str) -> None:
+    assert local_page(address) == "/console"
+
+
+def test_htmx_is_the_recorded_version() -> None:
+    files = FOLDER / "static"
+    (recorded,) = re.findall(r"sha256\s+`([0-9a-f]{64})`", (files / "README.md").read_text())
+    assert hashlib.sha256(Path(files / "htmx.min.js").read_bytes()).hexdigest() == recorded
+
+
+async def test_each_role_sees_its_own_navigation(sign_in: SignIn, admin: Caller, reader: Caller) -> None:
+    assert "Health" in (await sign_in(admin).get("/console")).texts("nav[aria-label=Main] a")
+    page = await sign_in(reader).get("/console")
+    assert "Health" not in page.texts("nav[aria-label=Main] a")
+    assert "rita" in page.one(".who").text_content()
+    assert make_token(admin.tenant_id, Role.READER) not in page.answer.text

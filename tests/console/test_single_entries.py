@@ -1,0 +1,56 @@
+"""What the search page shows of one entry: why it is missing, and what is related to it."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from app.api.models.search import SearchRequest
+from tests.api.callers import Caller
+from tests.console.browser import Browser
+
+
+async def test_why_not_names_what_lost_an_entry(browser: Browser, admin: Caller) -> None:
+    entry = await admin.add("The boat", tags=["sea"])
+    await admin.add("The bell")
+    asked = {"query": "bell", "mode": "keyword"}
+    reasons = await browser.get("/console/why-not", {**asked, "entry_id": entry["id"]})
+    assert "shares no word with the query" in reasons.one("#why-not-answer").text_content()
+    filtered = await browser.get("/console/why-not", {**asked, "tags": "air", "entry_id": entry["id"]})
+    assert "tags does not match" in filtered.one("#why-not-answer").text_content()
+    there = await browser.get(
+        "/console/why-not", {"query": "boat", "mode": "keyword", "entry_id": entry["id"]}
+    )
+    assert "at rank 1" in there.one("#why-not-answer").text_content()
+    none = await browser.get("/console/why-not", {**asked, "entry_id": str(uuid4())})
+    assert "there is no entry with this id" in none.one("#why-not-answer").text_content()
+    for wrong in ({"entry_id": "x"}, {"entry_id": str(uuid4()), "limit": "99"}, {}):
+        assert (await browser.get("/console/why-not", {**asked, **wrong})).status == 422
+
+
+async def test_the_search_page_asks_why_not_for_the_same_search(browser: Browser, admin: Caller) -> None:
+    await admin.add("The bell", tags=["sea"])
+    page = await browser.search("bell", tags="sea", explain="true", boost="type")
+    hidden = page.all("form[action='/console/why-not'] input[type=hidden]")
+    assert {e.get("name"): e.get("value") for e in hidden} == {
+        "query": "bell",
+        "tags": "sea",
+        "boost": "type",
+    }
+    saved = page.one("form[action='/console/saved-searches'] input[name=request]").get("value")
+    assert SearchRequest.model_validate_json(saved).tags == ["sea"]
+
+
+async def test_related_entries_are_shown_by_relationship(browser: Browser, admin: Caller) -> None:
+    parent = await admin.add("The harbour", title="Harbour")
+    entry = await admin.add("The bell", parent_id=parent["id"], tags=["a", "b"])
+    await admin.add("The boat", tags=["a", "b"])
+    page = await browser.get(f"/console/related/{entry['id']}")
+    assert page.texts("#related h4") == ["Parent", "Sharing tags"]
+    assert page.texts("#related li a") == ["Harbour", "The boat"]
+    assert "2 shared tags" in page.text
+    assert (await browser.get("/console/related/no-id")).status == 422
+    lonely = await browser.get(f"/console/related/{uuid4()}")
+    assert (lonely.status, lonely.one("#related").text_content().strip()) == (
+        200,
+        "Nothing is related to it.",
+    )
