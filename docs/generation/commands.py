@@ -1,0 +1,45 @@
+"""The page about the command line, from the help of every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import typer
+from typer.testing import CliRunner
+
+from app.cli.main import app
+
+INTRODUCTION = """\
+# Command line
+
+What `--help` says of every command. Settings come from the environment or `.env`, as for the service; see
+[Settings](settings.md).
+"""
+WIDTH = "100"
+
+
+def render_commands() -> str:
+    """The whole page."""
+    sections = [f"## `knowledge {name}`\n\n```text\n{_help(name)}\n```\n" for name in command_names()]
+    return "\n".join([INTRODUCTION, f"```text\n{_help('')}\n```\n", *sections])
+
+
+def command_names() -> list[str]:
+    """Every command, those of groups with the name of their group before them."""
+    return list(_walk(typer.main.get_command(app)))
+
+
+def _walk(command: object, prefix: str = "") -> Iterator[str]:
+    for name, inner in getattr(command, "commands", {}).items():
+        if getattr(inner, "commands", None):
+            yield from _walk(inner, f"{prefix}{name} ")
+        elif not inner.hidden:
+            yield f"{prefix}{name}"
+
+
+def _help(name: str) -> str:
+    environment = {"COLUMNS": WIDTH, "TERMINAL_WIDTH": WIDTH, "NO_COLOR": "1", "TERM": "dumb"}
+    result = CliRunner(env=environment).invoke(app, [*name.split(), "--help"], prog_name="knowledge")
+    if result.exit_code != 0:
+        raise RuntimeError(f"knowledge {name} --help ended with {result.exit_code}")
+    return "\n".join(line.rstrip() for line in result.output.strip().splitlines())

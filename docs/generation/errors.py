@@ -1,0 +1,63 @@
+"""The page about errors, from the one table that gives each its status."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from app import errors
+from app.api.problems import STATUSES, problems
+from docs.generation.tables import render_table
+
+INTRODUCTION = """\
+# Errors
+
+Refusals and failures are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problems of type
+`application/problem+json`. `request_id` is also in the log of the service; 422 names every field that broke a rule, 429
+and 503 come with `Retry-After`, 429 with the name of the limit.
+
+<!-- schema: Problem -->
+```json
+{
+  "type": "about:blank",
+  "title": "Unprocessable Content",
+  "status": 422,
+  "detail": "limit: must be between 1 and 50",
+  "request_id": "5f2b6c1e8d3a4f70",
+  "errors": [{"field": "limit", "message": "must be between 1 and 50"}]
+}
+```
+
+MCP tools answer with the same object in a result with `isError`, the command line with one line on standard error and a
+status that is not 0.
+"""
+AFTER = """\
+
+In Python all of them are `KnowledgeError`s, from `app.errors`; those that HTTP maps to a status are below. Their texts
+are safe to show: they hold no SQL, no address and nothing of another tenant.
+"""
+
+
+def render_errors() -> str:
+    """The whole page."""
+    meanings = {status: answer["description"] for status, answer in problems(*sorted(_statuses())).items()}
+    return "\n".join(
+        (
+            INTRODUCTION,
+            "## By status\n",
+            render_table(("status", "means"), [(str(s), text) for s, text in meanings.items()]),
+            "## In Python\n" + AFTER,
+            render_table(("class", "status", "means"), _classes()),
+        )
+    )
+
+
+def _statuses() -> set[int]:
+    return {400, 431, 500, *STATUSES.values()}
+
+
+def _classes() -> Iterator[tuple[str, str, str]]:
+    for name, kind in inspect.getmembers(errors, inspect.isclass):
+        status = next((STATUSES[k] for k in kind.__mro__ if k in STATUSES), None)
+        if status is not None:
+            yield f"`{name}`", str(status), (inspect.getdoc(kind) or "").split("\n\n")[0]

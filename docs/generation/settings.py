@@ -1,0 +1,71 @@
+"""The page about settings: the words of `.env.example`, and what is allowed according to the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from app.settings import Settings, variable_names
+from docs.generation.tables import render_table
+
+EXAMPLE = Path(__file__).parents[2] / ".env.example"
+SECTION = re.compile(r"# --- (.+?) -+$")
+VARIABLE = re.compile(r"([A-Z][A-Z0-9_]+)=(.*)$")
+
+INTRODUCTION = """\
+# Settings
+
+From the environment, or from a file `.env` in the current folder; the environment wins, and an empty value means that
+nothing is set. An invalid or contradictory setting stops the start with one line that names it.
+"""
+
+
+def render_settings() -> str:
+    """The whole page. Raises RuntimeError when a variable is in one of code and example only."""
+    known = _allowed()
+    text, shown = [INTRODUCTION], []
+    example = EXAMPLE.read_text("utf-8")
+    for part in _parts(example[example.index("# ---") :]):
+        if isinstance(part, str):
+            text.append(part)
+            continue
+        shown += list(part)
+        rows = [(f"`{n}`", f"`{v}`" if v else "empty", known.get(n, "")) for n, v in part.items()]
+        text.append(render_table(("variable", "default", "must be"), rows))
+    if missing := set(shown) ^ set(variable_names()):
+        raise RuntimeError(f"settings in one place only: {', '.join(sorted(missing))}")
+    return "\n".join(text)
+
+
+def _parts(example: str) -> Iterator[str | dict[str, str]]:
+    """Headings and paragraphs of the example file, and each run of variables."""
+    words: list[str] = []
+    variables: dict[str, str] = {}
+    for line in [*example.splitlines(), ""]:
+        found = VARIABLE.match(line)
+        if found:
+            if words:
+                yield " ".join(words) + "\n"
+                words = []
+            variables[found[1]] = found[2]
+            continue
+        if variables:
+            yield variables
+            variables = {}
+        if heading := SECTION.match(line):
+            yield f"## {heading[1]}\n"
+        elif line.startswith("#"):
+            words.append(line.removeprefix("#").strip())
+        elif words:
+            yield " ".join(words) + "\n"
+            words = []
+
+
+def _allowed() -> Mapping[str, str]:
+    """What each variable must be, by its name."""
+    return {
+        str(field.validation_alias): field.description or ""
+        for group in Settings.model_fields.values()
+        for field in getattr(group.annotation, "model_fields", {}).values()
+    }

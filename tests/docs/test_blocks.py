@@ -1,0 +1,49 @@
+"""Every block of code on every page does what it is shown to do, in order, as for somebody who pastes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docs.pages import OPERATIONS, PAGES, find_blocks, read_blocks
+from tests.docs.reader import Reader
+
+QUICK = ("docs/index.md", "docs/quick-start.md", "docs/ranking.md")
+"""Read in every run, with an empty tenant; the others beside the sample knowledge when the slow tests run."""
+
+OTHERS = [page for page in PAGES if page not in QUICK and not page.startswith(OPERATIONS)]
+
+
+@pytest.mark.parametrize("page", QUICK)
+def test_quick_page_can_be_followed_from_top_to_bottom(page: str, reader: Reader) -> None:
+    reader.read(find_blocks(page))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("samples")
+@pytest.mark.parametrize("page", OTHERS)
+def test_page_can_be_followed_from_top_to_bottom(page: str, reader: Reader) -> None:
+    reader.read(find_blocks(page))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```sh\nfalse\n```",
+        "```sh\ncurl -s http://127.0.0.1:8000/knowledge/entries\n```",
+        "```python\nassert 1 == 2\n```",
+        "```json\n{\n```",
+        '<!-- schema: SearchRequest -->\n```json\n{"query": ""}\n```',
+        "```python\nprint(1)\n```\n\n<!-- output: of the block above -->\n```text\n2\n```",
+    ],
+    ids=[
+        "a failing command",
+        "a refused request",
+        "an assertion",
+        "broken json",
+        "wrong json",
+        "other output",
+    ],
+)
+def test_a_wrong_block_is_noticed(text: str, reader: Reader) -> None:
+    with pytest.raises(AssertionError, match=r"page\.md:\d"):
+        reader.read(read_blocks("page.md", text))

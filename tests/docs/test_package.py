@@ -1,0 +1,158 @@
+"""The wheel and the source distribution: enough to serve from an empty folder, without the repository."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+
+from tests.docs.pages import ROOT
+
+pytestmark = pytest.mark.slow
+BUILD = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
+LOADED = re.compile(r"""(?:src|href)=["']([^"'#]+\.(?:js|css|svg|png|ico)[^"']*)["']""")
+
+
+def build(kind: str, folder: Path, source: Path = ROOT) -> Path:
+    """Build a `wheel` or an `sdist` of the tree at `source` into the folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, f"build_{kind}", str(folder)],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.split()[-1]
+
+
+def run(*command: str | Path, folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """An environment with the wheel, and an empty folder to work in."""
+
+    command: Path
+    folder: Path
+
+    def run(self, *arguments: str) -> str:
+        """Run `knowledge` there, with the embedded Postgres."""
+        return run(self.command, *arguments, folder=self.folder)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the source distribution, as an index would get both."""
+    folder = tmp_path_factory.mktemp("dist")
+    with tarfile.open(build("sdist", folder)) as archive:
+        archive.extractall(folder / "source", filter="data")
+    (source,) = (folder / "source").iterdir()
+    return build("wheel", folder, source)
+
+
+@pytest.fixture(scope="module")
+def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """A fresh environment. What the wheel depends on is lent by the one that the tests run in; this package is not:
+    a path in a .pth file is searched after the environment's own and its .pth files, the editable one among them,
+    are not read."""
+    place = tmp_path_factory.mktemp("installed")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "env"], check=True, timeout=120)
+    python = place / "env" / "bin" / "python"
+    packages = run(
+        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=place
+    ).strip()
+    install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
+    run(sys.executable, *install, folder=place)
+    Path(packages, "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    folder = place / "empty"
+    folder.mkdir()
+    return Installation(place / "env" / "bin" / "knowledge", folder)
+
+
+@contextlib.contextmanager
+def serving(installation: Installation) -> Iterator[httpx.Client]:
+    """`knowledge serve` in the empty folder."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(installation.folder), "KB_DRAIN_SECONDS": "0"}
+    log = installation.folder.parent / "serve.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [installation.command, "serve", "--port", str(port)],
+            cwd=installation.folder,
+            env=environment,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as client:
+            _wait(client, process, log)
+            yield client
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def _wait(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()
+        with contextlib.suppress(httpx.TransportError):
+            if client.get("/readyz").status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def test_installed_wheel_is_the_package_that_runs(installation: Installation) -> None:
+    python = installation.command.parent / "python"
+    where = run(python, "-c", "import app; print(app.__file__)", folder=installation.folder).strip()
+    assert Path(where).is_relative_to(installation.command.parents[1])
+    assert (Path(where).parent / "py.typed").is_file()
+    assert installation.run("--version").split()[-1] == "0.1.0"
+
+
+def test_wheel_serves_from_an_empty_folder(installation: Installation) -> None:
+    assert list(installation.folder.iterdir()) == []
+    with serving(installation) as client:
+        installation.run("tenant", "create", "acme")
+        token = installation.run("token", "--tenant", "acme", "--role", "creator").strip()
+        client.headers["Authorization"] = f"Bearer {token}"
+        written = client.post("/knowledge/entries", json={"content": "The quay has nine berths."})
+        assert written.status_code == 201, written.text
+        found = client.post("/knowledge/search", json={"query": "how many ships fit at the quay"}).json()
+        assert [hit["id"] for hit in found["results"]] == [written.json()["id"]]
+        assert found["metadata"]["search_modes_used"] == ["semantic", "keyword"]
+        for page in ("/docs", "/console"):
+            shown = client.get(page, follow_redirects=True)
+            assert shown.status_code == 200, page
+            loaded = LOADED.findall(shown.text)
+            assert loaded, page
+            for path in loaded:
+                assert not path.startswith(("http:", "https:", "//")), path
+                assert client.get(urljoin(str(shown.url), path)).status_code == 200, path
+        assert "ok" in installation.run("doctor")

@@ -1,0 +1,118 @@
+"""The pages themselves: languages, markers, links and navigation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import yaml
+
+from tests.docs.pages import DOCS, OPERATIONS, PAGES, ROOT, find_blocks
+
+RUN = {"sh", "python", "json", "yaml", "text"}
+LANGUAGES = RUN | {"sql", "ts", "ini"}
+MOST_NOT_RUN = 20
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.+?)(?: +\{#([\w-]+)\})?$", re.MULTILINE)
+FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
+INCLUDED = re.compile(r'^--8<-- "([^":]+)(?::(\w+))?"$', re.MULTILINE)
+
+
+class Loader(yaml.SafeLoader):
+    """mkdocs.yml without what its tags mean."""
+
+
+Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def texts(made_pages: Mapping[str, str]) -> dict[str, str]:
+    """Every page of the site, the made ones too, by its path below `docs/`, with what it includes."""
+    written = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in DOCS.rglob("*.md")}
+    return {path: INCLUDED.sub(include, text) for path, text in {**written, **made_pages}.items()}
+
+
+def include(found: re.Match[str]) -> str:
+    """The text that an inclusion brings: a whole file, or the part between two marks."""
+    source = next(folder / found[1] for folder in (DOCS, ROOT) if (folder / found[1]).is_file()).read_text(
+        "utf-8"
+    )
+    return (
+        source if found[2] is None else source.split(f"[start:{found[2]}]")[1].split(f"[end:{found[2]}]")[0]
+    )
+
+
+def without_code(text: str) -> str:
+    return FENCED.sub("", text)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as the toc of Markdown makes them."""
+    found = set()
+    for heading, own in HEADING.findall(without_code(text)):
+        slug = re.sub(r"[^\w\s-]", "", heading).strip().lower()
+        found.add(own or re.sub(r"[-\s]+", "-", slug))
+    return found
+
+
+def test_every_block_says_its_language_and_every_reason_is_given() -> None:
+    blocks = [block for page in PAGES for block in find_blocks(page)]
+    assert blocks
+    assert not [block.place for block in blocks if block.language not in LANGUAGES]
+    left_out = [block for block in blocks if block.marker == "not run"]
+    assert not [block.place for block in left_out if len(block.remark) < 10]
+    assert len(left_out) <= MOST_NOT_RUN
+    # These are shown and never run, so they have to say why.
+    others = [
+        block for block in blocks if block.language not in RUN and not block.page.startswith(OPERATIONS)
+    ]
+    assert not [block.place for block in others if block.marker != "not run"]
+
+
+def test_links_lead_to_pages_and_headings_that_exist(texts: dict[str, str]) -> None:
+    broken = []
+    for page, text in texts.items():
+        for target in LINK.findall(without_code(text)) if page.endswith(".md") else ():
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = unquote(target).partition("#")
+            place = (DOCS / page).parent.joinpath(path).resolve() if path else (DOCS / page).resolve()
+            name = place.relative_to(DOCS).as_posix() if place.is_relative_to(DOCS) else ""
+            if name not in texts or (anchor and anchor not in anchors(texts[name])):
+                broken.append(f"{page}: {target}")
+    assert broken == []
+
+
+def test_readme_links_lead_to_files_that_exist() -> None:
+    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        for target in LINK.findall(without_code((ROOT / page).read_text("utf-8"))):
+            if not re.match(r"[a-z]+:|#", target):
+                assert (ROOT / target.partition("#")[0]).exists(), f"{page}: {target}"
+
+
+def test_navigation_has_every_page_once(texts: dict[str, str]) -> None:
+    def walk(part: Any) -> Iterator[str]:
+        if isinstance(part, str):
+            yield part
+        else:
+            for inner in part.values() if isinstance(part, dict) else part:
+                yield from walk(inner)
+
+    site = yaml.load((ROOT / "mkdocs.yml").read_text("utf-8"), Loader=Loader)  # noqa: S506
+    shown = list(walk(site["nav"]))
+    assert sorted(shown) == sorted(name for name in texts if name.endswith(".md"))
+
+
+def test_every_page_starts_with_one_title(texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        if name.endswith(".md"):
+            titles = re.findall(r"^# .+$", without_code(text), re.MULTILINE)
+            assert len(titles) == 1, name
+
+
+def test_changelog_names_the_newest_migration() -> None:
+    newest = max(path.name[:4] for path in (ROOT / "alembic" / "versions").glob("[0-9]*.py"))
+    assert newest in (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -1,0 +1,100 @@
+"""The made pages of the reference hold everything that there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from app.mcp.tools import TOOLS
+from app.settings import variable_names
+from docs.generation import settings as settings_page
+from docs.generation.commands import command_names
+from docs.generation.schemas import describe_default, describe_type
+from docs.generation.tables import render_table
+from tests.docs.pages import read_blocks
+from tests.docs.reader import check_json
+
+
+def test_http_page_has_every_path_and_schema(made_pages: Mapping[str, str], document: dict[str, Any]) -> None:
+    for path, methods in document["paths"].items():
+        for method in methods:
+            assert f"### `{method.upper()} {path}`\n" in made_pages["reference/http.md"]
+    for name in document["components"]["schemas"]:
+        assert f"### {name}\n" in made_pages["reference/http.md"]
+
+
+def test_settings_page_has_every_variable_with_what_it_must_be(made_pages: Mapping[str, str]) -> None:
+    shown = re.findall(
+        r"^\| `([A-Z_]+)` \| .+ \| (.+) \|$", made_pages["reference/settings.md"], re.MULTILINE
+    )
+    assert sorted(name for name, _ in shown) == sorted(variable_names())
+    assert all(allowed for _, allowed in shown)
+
+
+def test_settings_page_is_refused_when_a_variable_is_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings_page, "variable_names", lambda: (*variable_names(), "KB_NEW"))
+    with pytest.raises(RuntimeError, match="KB_NEW"):
+        settings_page.render_settings()
+
+
+def test_commands_page_has_the_help_of_every_command(made_pages: Mapping[str, str]) -> None:
+    names = command_names()
+    assert {"serve", "search", "tenant create", "model add", "eval"} <= set(names)
+    for name in names:
+        assert f"## `knowledge {name}`\n\n```text\n" in made_pages["reference/commands.md"]
+        assert re.search(rf"Usage: knowledge {name}\b", made_pages["reference/commands.md"]), name
+    assert "\x1b" not in made_pages["reference/commands.md"]
+
+
+def test_tools_page_has_every_tool_with_its_arguments(made_pages: Mapping[str, str]) -> None:
+    for name, tool in TOOLS.items():
+        assert f"## `{name}`\n" in made_pages["reference/mcp.md"]
+        for argument in tool.input_schema.get("properties", {}):
+            assert f"| `{argument}` |" in made_pages["reference/mcp.md"]
+
+
+def test_errors_page_has_statuses_and_classes(made_pages: Mapping[str, str]) -> None:
+    assert "| 429 | A limit is used up; see Retry-After |" in made_pages["reference/errors.md"]
+    assert (
+        "| `EntryNotFound` | 404 | No entry with this id in the tenant. |"
+        in made_pages["reference/errors.md"]
+    )
+
+
+def test_examples_of_made_pages_are_what_their_schemas_allow(
+    made_pages: Mapping[str, str], document: dict[str, Any]
+) -> None:
+    blocks = [block for page, text in made_pages.items() for block in read_blocks(page, text)]
+    examples = [block for block in blocks if block.language == "json"]
+    assert [block.remark for block in examples if block.marker] == ["Problem"]
+    for block in examples:
+        check_json(block, document["components"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 50.0}, "integer, 1 to 50"),
+        ({"type": "string", "minLength": 1, "maxLength": 10_000}, "string, 1 to 10,000 characters"),
+        ({"type": "string", "format": "uuid"}, "uuid"),
+        ({"anyOf": [{"$ref": "#/components/schemas/WeightsModel"}, {"type": "null"}]},
+         "[WeightsModel](#weightsmodel) or null"),
+        ({"enum": ["a", True]}, "`a`, `true`"),
+        ({"type": "array", "items": {"type": "number"}, "maxItems": 3}, "array of number, at most 3"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "object of integer"),
+    ],
+)  # fmt: skip
+def test_schema_is_said_in_words(schema: dict[str, object], words: str) -> None:
+    assert describe_type(schema) == words
+
+
+def test_default_is_shown_as_json_writes_it() -> None:
+    assert describe_default({"default": False}) == "`false`"
+    assert describe_default({"default": None}) == ""
+
+
+def test_cell_cannot_end_its_table() -> None:
+    assert render_table(["a"], [["x | y\nz"]]) == "| a |\n| --- |\n| x \\| y z |\n"
