@@ -3,7 +3,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test coverage test-slow check setup bench bench-peers eval soak flood lock
+# Dozens of processes import the same modules: whatever the environment says, they are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run test coverage test-slow check setup bench bench-peers eval soak flood lock docs test-browser
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -11,6 +14,8 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@echo "installing pinned dependencies into $(VENV) ..."
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@# The processes that read documents write no files, compiled modules neither: each would compile them anew.
+	@$(BIN)/python -c 'from app.documents import child, formats; [child.import_module(f.module) for f in formats.FORMATS]'
 	@touch $@
 
 setup: $(STAMP)
@@ -27,6 +32,15 @@ coverage: setup
 
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
+
+# The pages in a real Chromium: Debian's, since no download of Playwright's own is needed. Pictures of each page are put
+# into build/screenshots.
+test-browser: setup
+	@$(BIN)/python -c 'import axe_playwright_python, playwright' 2>/dev/null \
+		|| $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[browser]'
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get install -yq chromium fonts-dejavu-core; } \
+		|| { echo 'chromium is needed; try: sudo apt-get install chromium'; exit 1; }
+	@$(BIN)/python -m pytest tests/browser
 
 check: setup
 	@$(BIN)/ruff format --check .
@@ -54,9 +68,14 @@ bench-peers: setup
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps langchain-postgres==0.0.19
 
+# The documentation, in site/; any warning is an error. `python -m http.server -d site` shows it.
+docs: setup
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --no-emit-index-url pyproject.toml
 
 lock: setup
-	@$(COMPILE) --extra gemini --extra multilingual -o requirements.lock
-	@$(COMPILE) --extra gemini --extra multilingual --extra eval --extra dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) --extra gemini --extra multilingual --extra otel -o requirements.lock
+	@$(COMPILE) --extra gemini --extra multilingual --extra otel --extra eval --extra dev -c requirements.lock -o requirements-dev.lock

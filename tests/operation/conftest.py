@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.embedded import EmbeddedAddress
+from tests.api.routes import list_endpoints
 from tests.operation.service import Operated, open_operated
 from tests.operation.traffic import Traffic, make_traffic, scrape
 
@@ -25,6 +26,6 @@ async def traffic(cluster: EmbeddedAddress, template: str) -> Traffic:
         before = await scrape(operated)
         secrets = await make_traffic(operated)
         await operated.services.journal.flush()
-        routes = frozenset(operated.app.openapi()["paths"]) | {"unmatched", "/mcp", "/metrics"}
+        routes = frozenset(route.path for route in list_endpoints(operated.app)) | {"unmatched", "/mcp"}
         after = (await operated.http.get("/metrics")).text
     return Traffic(before, after, secrets, routes)

@@ -1,0 +1,29 @@
+"""What axe-core finds wrong with a page for people who use a keyboard, a screen reader or little contrast."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from tests.browser.visit import Visit
+
+GRAVE = {"serious", "critical"}
+
+
+async def find_barriers(visit: Visit) -> list[str]:
+    """The serious and critical findings on the page as it stands, one line each with the elements."""
+    # Through the debugger, which the page's own policy does not bind.
+    await visit.page.evaluate(_read_axe())
+    found: dict[str, Any] = await visit.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{violation['id']} ({violation['impact']}): "
+        + "; ".join(" ".join(map(str, node["target"])) for node in violation["nodes"])
+        for violation in found["violations"]
+        if violation["impact"] in GRAVE
+    ]
+
+
+@cache
+def _read_axe() -> str:
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")

@@ -1,0 +1,86 @@
+"""Every page of the console, with something on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+from uuid import UUID
+
+from app.auth.principal import Role
+from tests.browser.site import Site
+
+UNKNOWN = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What the pages need to have something to show."""
+
+    entry_id: str
+    asset_id: str
+    saved_search_id: str
+
+
+def stock_tenant(site: Site, token: str) -> Stock:
+    """Search, rate and save in a tenant that has entries and documents, as the owner of `token`."""
+    found = site.call("POST", "/knowledge/search", token, json={"query": "how do we roll back a deploy"})
+    entry = next(hit for hit in found["results"] if hit["asset_id"] is None)
+    site.call(
+        "POST",
+        "/knowledge/feedback",
+        token,
+        json={
+            "search_id": found["metadata"]["search_id"],
+            "entry_id": entry["id"],
+            "relevant": False,
+        },
+    )
+    # Finds nothing, which the health page counts.
+    site.call("POST", "/knowledge/search", token, json={"query": "zyzzyva", "mode": "keyword"})
+    saved = site.call(
+        "POST",
+        "/knowledge/saved-searches",
+        token,
+        json={"name": "Rolling back", "request": {"query": "roll back", "tags": ["deployment"], "limit": 5}},
+    )
+    (asset, *_) = site.call("GET", "/knowledge/assets", token)["items"]
+    return Stock(entry["id"], asset["id"], saved["id"])
+
+
+def tenant_pages(stock: Stock) -> dict[str, str]:
+    """The pages that a tenant's admin can open, each by the name of its picture."""
+    query = urlencode({"query": "how do we roll back a deploy"})
+    return {
+        "search-empty": "/console",
+        "search": f"/console?{query}",
+        "search-explained": f"/console?{query}&explain=true&tags=deployment",
+        "search-nothing": "/console?query=zyzzyva&mode=keyword",
+        "search-refused": f"/console?{query}&limit=900&metadata=none",
+        "compare-empty": "/console/compare",
+        "compare": f"/console/compare?{query}&a.fusion=rrf&b.fusion=score",
+        "why-not": f"/console/why-not?{query}&mode=keyword&limit=1&entry_id={stock.entry_id}",
+        "related": f"/console/related/{stock.entry_id}",
+        "entries": "/console/entries",
+        "entries-filtered": "/console/entries?entry_type=lesson",
+        "entry": f"/console/entries/{stock.entry_id}",
+        "entry-edit": f"/console/entries/{stock.entry_id}/edit",
+        "entry-new": "/console/entries/new",
+        "entry-delete": f"/console/entries/{stock.entry_id}/delete",
+        "assets": "/console/assets",
+        "asset": f"/console/assets/{stock.asset_id}",
+        "asset-delete": f"/console/assets/{stock.asset_id}/delete",
+        "saved-searches": "/console/saved-searches",
+        "saved-search-delete": f"/console/saved-searches/{stock.saved_search_id}/delete",
+        "health": "/console/health",
+        "unknown": f"/console/entries/{UNKNOWN}",
+        "forbidden": "/console/platform",
+    }
+
+
+def all_pages(site: Site, stock: Stock, token: str) -> list[tuple[str, str, str | None]]:
+    """Every page's name and path, and the token that opens it; None where nobody is signed in."""
+    return [
+        ("sign-in", "/console/sign-in", None),
+        *((name, path, token) for name, path in tenant_pages(stock).items()),
+        ("platform", "/console/platform", site.token(Role.PLATFORM_ADMIN)),
+    ]

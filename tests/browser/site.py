@@ -1,0 +1,107 @@
+"""The service that the browser looks at: the real `knowledge serve --demo`, with a Postgres and a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from app.auth.principal import Role
+from tests.api.callers import SECRET, make_token
+
+PROGRAM = Path(sys.executable).with_name("knowledge")
+START_SECONDS = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A running service and its tenant `demo`."""
+
+    address: str
+    tenant_id: UUID
+
+    def token(self, *roles: Role, tenant_id: UUID | None = None, subject: str = "ada") -> str:
+        """A token for `demo`, or another tenant; for a platform administrator without one."""
+        tenant = None if Role.PLATFORM_ADMIN in roles else tenant_id or self.tenant_id
+        return make_token(tenant, *roles, subject=subject)
+
+    def call(self, method: str, path: str, token: str, **options: Any) -> Any:
+        """What the HTTP API answers; the test fails unless it succeeds."""
+        answer = httpx.request(
+            method,
+            self.address + path,
+            headers={"Authorization": f"Bearer {token}"},
+            trust_env=False,
+            timeout=60,
+            **options,
+        )
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    def create_tenant(self, slug: str, name: str) -> UUID:
+        """Another tenant, without knowledge."""
+        token = self.token(Role.PLATFORM_ADMIN)
+        return UUID(self.call("POST", "/admin/tenants", token, json={"slug": slug, "name": name})["id"])
+
+
+@contextmanager
+def run_site(folder: Path) -> Iterator[Site]:
+    """Serve from a folder of its own until the block ends, without any setting of this process's environment."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    settings = {"KB_DATA_DIR": str(folder / "data"), "JWT_SECRET": SECRET, "KB_DRAIN_SECONDS": "0"}
+    # Vectors that cost nothing: what the pages show matters here, not how well it is ranked.
+    settings["EMBEDDING_PROVIDER"] = "mock"
+    log = folder / "service.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [str(PROGRAM), "serve", "--demo", "--port", str(port)],
+            cwd=folder,
+            env=environment | settings,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_ready(process, address, log)
+        tenants = httpx.get(
+            f"{address}/admin/tenants",
+            headers={"Authorization": f"Bearer {make_token(None, Role.PLATFORM_ADMIN)}"},
+            trust_env=False,
+        ).json()["items"]
+        (demo,) = (tenant for tenant in tenants if tenant["slug"] == "demo")
+        yield Site(address, UUID(demo["id"]))
+    finally:
+        # SIGTERM, not SIGKILL: the service also stops its Postgres.
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(45)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        assert process.poll() is None, f"the service did not start: {log.read_text()}"
+        assert time.monotonic() < deadline, f"the service is not ready: {log.read_text()}"
+        try:
+            if httpx.get(f"{address}/readyz", trust_env=False).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)

@@ -1,0 +1,191 @@
+"""Searching in the console, from signing in to signing out."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from app.auth.principal import Role
+from tests.browser.conftest import Visits
+from tests.browser.visit import Visit
+
+QUERY = "how do we roll back a deploy"
+
+
+async def sign_in(visit: Visit, token: str) -> None:
+    await visit.page.get_by_label("Token").fill(token)
+    await visit.page.get_by_role("button", name="Sign in").click()
+
+
+async def search(visit: Visit, query: str) -> None:
+    """Search by the form, and wait for the number of hits."""
+    await visit.page.get_by_role("searchbox").fill(query)
+    await visit.page.get_by_role("button", name="Search").first.click()
+    await visit.expect(visit.page.locator("#answer h2").first).to_be_visible()
+
+
+def address_of(visit: Visit) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(visit.page.url).query)
+
+
+async def test_console_leads_a_stranger_to_sign_in_and_back(visits: Visits, admin_token: str) -> None:
+    visit = await visits.begin()
+    await visit.open(f"/console?query={QUERY.replace(' ', '+')}")
+    assert urlsplit(visit.page.url).path == "/console/sign-in"
+    await sign_in(visit, admin_token)
+    await visit.expect(visit.page.locator("#answer h2").first).to_be_visible()
+    assert address_of(visit)["query"] == [QUERY]
+
+
+@pytest.mark.slow
+async def test_console_refuses_a_bad_token_and_forgets_a_good_one(visits: Visits, admin_token: str) -> None:
+    visit = await visits.begin()
+    await visit.open("/console")
+    await sign_in(visit, "no token at all")
+    await visit.expect(visit.page.get_by_role("alert")).to_be_visible()
+    await sign_in(visit, f"Bearer {admin_token}")
+    await visit.expect(visit.page.get_by_role("searchbox")).to_be_visible()
+    assert await visit.page.evaluate("document.cookie") == ""
+
+    await visit.page.get_by_role("button", name="Sign out").click()
+    await visit.expect(visit.page.get_by_label("Token")).to_be_visible()
+    await visit.open("/console/entries")
+    assert urlsplit(visit.page.url).path == "/console/sign-in"
+
+
+@pytest.mark.slow
+async def test_search_is_explained_and_its_address_can_be_shared(visits: Visits, admin_token: str) -> None:
+    visit = await visits.begin(admin_token)
+    await visit.open("/console")
+    await visit.page.get_by_label("Explain each hit").check()
+    await search(visit, QUERY)
+    first = visit.page.locator(".hit").first
+    await visit.expect(first.get_by_role("region", name="How the score of hit 1 comes about")).to_be_visible()
+    shown = await first.locator("tfoot tr:last-child .number").inner_text()
+    score = await first.locator(".scores b").first.inner_text()
+    assert float(shown) == pytest.approx(float(score), abs=1e-4)
+    await visit.expect(visit.page.locator("svg.ranks").first).to_be_visible()
+    assert await visit.page.locator(".hit mark").count() > 0
+    assert address_of(visit) == {"query": [QUERY], "explain": ["true"]}
+
+    titles = await visit.page.locator(".hit h3").all_inner_texts()
+    other = await visits.begin(admin_token)
+    await other.page.goto(visit.page.url)
+    assert await other.page.locator(".hit h3").all_inner_texts() == titles
+
+
+@pytest.mark.slow
+async def test_facet_narrows_the_search_and_widens_it_again(visits: Visits, admin_token: str) -> None:
+    visit = await visits.begin(admin_token)
+    await visit.open("/console")
+    await search(visit, QUERY)
+    before = await visit.page.locator(".hit").count()
+    facet = visit.page.locator(".facets a.tag", has_text=re.compile("^lesson"))
+    await facet.click()
+    await visit.expect(visit.page.locator(".facets a.tag.active", has_text="lesson")).to_be_visible()
+    assert address_of(visit)["entry_type"] == ["lesson"]
+    types = await visit.page.locator(".hit .marks .badge:first-child").all_inner_texts()
+    assert set(types) == {"lesson"}
+    await visit.page.locator(".facets a.tag.active", has_text="lesson").click()
+    await visit.expect(visit.page.locator(".facets a.tag.active")).to_have_count(0)
+    await visit.expect(visit.page.locator(".hit")).to_have_count(before)
+
+    # Back goes through the searches, not off the site.
+    await visit.page.go_back()
+    await visit.expect(visit.page.locator(".facets a.tag.active", has_text="lesson")).to_be_visible()
+
+
+@pytest.mark.slow
+async def test_search_says_why_an_entry_is_missing(visits: Visits, admin_token: str) -> None:
+    found = visits.site.call("POST", "/knowledge/search", admin_token, json={"query": QUERY, "limit": 10})
+    last = found["results"][-1]["id"]
+    visit = await visits.begin(admin_token)
+    await visit.open(f"/console?query={QUERY.replace(' ', '+')}&limit=1")
+    await visit.page.get_by_label("Id of an entry that is missing").fill(last)
+    await visit.page.get_by_role("button", name="Find out").click()
+    answer = visit.page.locator("#why-not-answer")
+    await visit.expect(answer.get_by_text("It is not among the results")).to_be_visible()
+    await visit.expect(visit.page.locator("#announcement")).to_contain_text("It is not among the results")
+    await visit.expect(visit.page.locator(".hit")).to_have_count(1)
+
+
+@pytest.mark.slow
+async def test_two_settings_are_compared(visits: Visits, admin_token: str) -> None:
+    visit = await visits.begin(admin_token)
+    await visit.open("/console")
+    await search(visit, QUERY)
+    await visit.page.get_by_role("link", name="Compare settings").click()
+    side = visit.page.get_by_role("group", name="Setting B")
+    await side.get_by_label("Legs").select_option("keyword")
+    await visit.page.get_by_role("button", name="Compare").click()
+    await visit.expect(visit.page.get_by_role("region", name="Ranks on both sides")).to_be_visible()
+    assert await visit.page.locator("td.moves").count() > 0
+    await visit.expect(visit.page.locator("#announcement")).not_to_be_empty()
+
+
+@pytest.mark.slow
+async def test_hit_shows_what_is_related(visits: Visits, admin_token: str) -> None:
+    visit = await visits.begin(admin_token)
+    await visit.open("/console")
+    await search(visit, QUERY)
+    hit = visit.page.locator(".hit").first
+    await hit.locator("summary", has_text="Related").click()
+    link = hit.locator(".related li a").first
+    await visit.expect(link).to_be_visible()
+    await link.click()
+    await visit.expect(visit.page.get_by_role("heading", name="Content")).to_be_visible()
+
+
+@pytest.mark.slow
+async def test_keyboard_alone_signs_in_searches_and_opens_a_hit(visits: Visits, admin_token: str) -> None:
+    visit = await visits.begin()
+    keyboard = visit.page.keyboard
+    await visit.open("/console")
+    await tab_to(visit, "textarea#token")
+    await keyboard.insert_text(admin_token)
+    await tab_to(visit, "button")
+    await keyboard.press("Enter")
+    await visit.expect(visit.page.get_by_role("searchbox")).to_be_visible()
+
+    await visit.page.locator("#content").focus()
+    await keyboard.press("/")
+    await visit.expect(visit.page.get_by_role("searchbox")).to_be_focused()
+    await keyboard.type("a/b roll back")
+    await visit.expect(visit.page.get_by_role("searchbox")).to_have_value("a/b roll back")
+    await keyboard.press("Enter")
+    await visit.expect(visit.page.locator(".hit").first).to_be_visible()
+    await visit.expect(visit.page.locator("#announcement")).not_to_be_empty()
+    await tab_to(visit, ".hit h3 a")
+    await keyboard.press("Enter")
+    await visit.expect(visit.page.get_by_role("heading", name="Content")).to_be_visible()
+
+    await visit.page.keyboard.press("Tab")
+    assert await visit.page.evaluate("document.activeElement.className") == "skip"
+    await keyboard.press("Enter")
+    assert await visit.page.evaluate("document.activeElement.id") == "content"
+
+
+async def tab_to(visit: Visit, selector: str) -> None:
+    """Press Tab until the focus, which must be seen, is on such an element."""
+    for _ in range(120):
+        await visit.page.keyboard.press("Tab")
+        if await visit.page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            outline = await visit.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none", selector
+            return
+    raise AssertionError(f"Tab never comes to {selector}")
+
+
+@pytest.mark.slow
+async def test_reader_is_offered_no_changes(visits: Visits) -> None:
+    visit = await visits.begin(visits.site.token(Role.READER, subject="rita"))
+    await visit.open("/console/entries")
+    await visit.expect(visit.page.get_by_role("heading", name="Entries")).to_be_visible()
+    assert await visit.page.get_by_role("link", name="New entry").count() == 0
+    assert await visit.page.get_by_role("link", name="Health").count() == 0
+    await visit.open("/console/assets")
+    assert await visit.page.get_by_role("button", name="Upload").count() == 0
+    await visit.open("/console/health")
+    await visit.expect(visit.page.get_by_text("tenant_admin")).to_be_visible()
