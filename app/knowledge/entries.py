@@ -269,9 +269,7 @@ class EntryService:
             new = {new_id(): draft for draft in firsts.values()}
             added: set[UUID] = set()
             if new:
-                # Every writer adds the same entries in the same order: none waits for one that waits for it.
-                ordered = sorted(new.items(), key=lambda item: (item[1].key[0] or "", item[1].key[1]))
-                rows = [{"id": i, **new_entry_values(d.given)} for i, d in ordered]
+                rows = [{"id": i, **new_entry_values(d.given)} for i, d in new.items()]
                 added = await db.insert_entries(session, rows)
                 await vectors.mark_pending(session, sorted(added))
             results += [BulkResult(new[i].index, i, "created") for i in added]

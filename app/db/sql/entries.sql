@@ -45,15 +45,21 @@ select distinct i.id from unnest(:ids::uuid[]) i (id)
  where not exists (select from entries e where e.tenant_id = :tenant_id and e.id = i.id);
 
 -- name: insert
+-- Every writer adds the same entries in the same order, so that none waits for one that waits for it; their times keep
+-- the order in which they were given.
 insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
-                     superseded_by_id, is_verified, metadata, language, expires_at, external_id, content_hash, text_hash)
+                     superseded_by_id, is_verified, metadata, language, expires_at, external_id, content_hash, text_hash,
+                     created_at, updated_at)
 select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.parent_id,
        r.source_ids, r.superseded_by_id, r.is_verified, r.metadata, r.language, r.expires_at, r.external_id,
-       sha256(convert_to(r.content, 'UTF8')), sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8'))
-  from jsonb_to_recordset(:rows::jsonb) r (
-       id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
-       scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
-       language text, expires_at timestamptz, external_id text)
+       sha256(convert_to(r.content, 'UTF8')), sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
+       t.at, t.at
+  from rows from (jsonb_to_recordset(:rows::jsonb) as (
+         id uuid, entry_type text, title text, content text, tags text[], roles text[], confidence double precision,
+         scope text, parent_id uuid, source_ids uuid[], superseded_by_id uuid, is_verified boolean, metadata jsonb,
+         language text, expires_at timestamptz, external_id text)) with ordinality r
+ cross join lateral (select statement_timestamp() + r.ordinality * interval '1 microsecond' as at) t
+ order by r.external_id collate "C", r.content collate "C"
 on conflict do nothing
 returning id;
 
