@@ -70,7 +70,6 @@ bench-peers: setup
 
 # The documentation, in site/; any warning is an error. `python -m http.server -d site` shows it.
 docs: setup
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
@@ -78,4 +77,4 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 lock: setup
 	@$(COMPILE) --extra gemini --extra multilingual --extra otel -o requirements.lock
-	@$(COMPILE) --extra gemini --extra multilingual --extra otel --extra eval --extra dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) --extra gemini --extra multilingual --extra otel --extra docs --extra eval --extra dev -c requirements.lock -o requirements-dev.lock
