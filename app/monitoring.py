@@ -28,8 +28,9 @@ log = logging.getLogger("app.monitoring")
 FRESH_SECONDS = 5.0
 """For this long the queue is not counted again, however often and by however many it is asked for."""
 
-PATIENCE_SECONDS = 2.0
-"""After this a scrape goes on without the database's figures; Prometheus itself gives up after 10 s."""
+PATIENCE_SECONDS = 3.0
+"""After this a scrape goes on without the figures of the queue, and after as long again without any answer of the
+database; Prometheus itself gives up after 10 s."""
 
 _CIRCUIT_VALUES = {"closed": 0.0, "half-open": 0.5, "open": 1.0}
 
@@ -44,13 +45,14 @@ class Observation:
         patience: float = PATIENCE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The database is waited for for `patience` seconds."""
+        """The figures of the queue are waited for for `patience` seconds; then, as long again, any answer is."""
         self._services = services
         self._patience = patience
         self._clock = clock
         self._counting = asyncio.Lock()
         self._counted_at: float | None = None
         self._queue: Sequence[QueueFigures] | None = None
+        self._answers = False
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -70,6 +72,8 @@ class Observation:
             except (TimeoutError, DatabaseUnavailable, asyncpg.PostgresError) as error:
                 self._queue = None
                 log.debug("the queue was not counted: %s", type(error).__name__)
+            # A database that is too busy to count is there.
+            self._answers = self._queue is not None or await self._services.database.answers(self._patience)
             self._counted_at = self._clock()
 
     def collect(self) -> Iterator[Metric]:
@@ -135,7 +139,12 @@ class Observation:
     def _collect_queue(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "knowledge_database_up",
-            "Whether the database answered in time when it was last asked for figures",
+            "Whether the database answered when it was last asked, however busy it is",
+            value=self._answers,
+        )
+        yield GaugeMetricFamily(
+            "knowledge_queue_counted",
+            "Whether the database had time to count the queue when it was last asked to",
             value=self._queue is not None,
         )
         jobs = GaugeMetricFamily(
@@ -169,7 +178,7 @@ class _FromOtherThreads:
         """Every metric, after the loop of the services has had its time for what it must ask."""
         refreshing = asyncio.run_coroutine_threadsafe(self._observation.refresh(), self._loop)
         with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
-            refreshing.result(PATIENCE_SECONDS + 1)
+            refreshing.result(2 * PATIENCE_SECONDS + 1)
         yield from self._observation.collect()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import asyncpg
@@ -50,16 +51,9 @@ REASONS: tuple[tuple[type[BaseException], str, float], ...] = (
 
 
 PATIENCE = 1.5
-"""Seconds that a caller waits for a connection once the database seems to be away: the 503 comes within 2 s. On a busy
-machine it takes longer than that to make one, so it may, while nothing is wrong."""
+"""Seconds that callers wait for a sign of life once something speaks against the database: the 503 comes within 2 s."""
 
-QUICK = 0.25
-"""Seconds: a database that refuses as soon as that is asked again by the next caller; it costs nobody much."""
-
-LONGEST_PAUSE = 1.0
-"""Seconds after which a database that was silent is asked again."""
-
-Opened = TypeVar("Opened")
+Answer = TypeVar("Answer")
 
 
 class _Away(DatabaseUnavailable):
@@ -69,50 +63,130 @@ class _Away(DatabaseUnavailable):
 class Outage:
     """Whether the database can be reached; logs one line when it goes away and one when it is back.
 
-    While it is away one caller at a time tries to reach it, and the others hear what came of that: none of them waits
-    longer than one try takes.
+    A lost connection, or one that cannot be made, makes it doubtful, and any answer to what was asked later ends the
+    doubt. Meanwhile one task asks it, with all the time that it takes to connect, and callers wait for what comes of
+    that, for PATIENCE from its beginning: a database that is slow to connect to is refused no longer than it takes.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[object]],
+        cut: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`ask` has the database say something, and calls `hear`; raises DatabaseUnavailable.
+
+        `cut` ends all connections, when there has been no word on any of them while the asking ran out of time.
+        """
+        self._ask = ask
+        self._cut = cut
         self._clock = clock
+        self._doubted: float | None = None
+        self._heard = -float("inf")
         self._since: float | None = None
         self._refused = 0
-        self._reached = -float("inf")
-        self._ask_again: float | None = None
-        self._asking = asyncio.Lock()
+        self._asking: asyncio.Task[None] | None = None
+        self._asked = 0.0
+        self._answer: asyncio.Future[bool] | None = None
+        self._limits: set[asyncio.Timeout] = set()
 
-    async def attempt(self, open_: Callable[[], Awaitable[Opened]]) -> Opened:
-        """What `open_` opens, or at once the refusal of whoever tried meanwhile, or a moment ago.
+    def doubt(self) -> None:
+        """Something speaks against the database; the next caller has it asked."""
+        self._doubted = self._clock()
+        if self._limits:
+            asyncio.get_running_loop().call_later(PATIENCE, self._end_attempts, frozenset(self._limits))
 
-        Raises DatabaseUnavailable.
+    def _end_attempts(self, limits: frozenset[asyncio.Timeout]) -> None:
+        for limit in limits & self._limits:
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def limit(self, deadline: float) -> AsyncIterator[None]:
+        """A time limit, by the clock of the loop, for an attempt to use a connection. Raises TimeoutError.
+
+        When the database comes into doubt meanwhile it ends PATIENCE later, even if the database is back by then: the
+        connection may be one of those that were lost.
         """
-        came = self._clock()
-        if self._ask_again is not None:
-            async with self._asking:
-                if self._ask_again is not None:
-                    if came < self._ask_again:
-                        self._refused += 1
-                        raise _Away
-                    return await self._try(open_)
-        return await self._try(open_)
+        async with asyncio.timeout_at(deadline) as limit:
+            if asyncio.current_task() is not self._asking:
+                self._limits.add(limit)
+            try:
+                yield
+            finally:
+                self._limits.discard(limit)
 
-    def patience(self, ordinary: float) -> float:
-        """Seconds that making a connection may take, `ordinary` while nothing is known to be wrong."""
-        return ordinary if self._since is None else min(ordinary, PATIENCE)
+    def hear(self, asked: float) -> None:
+        """Note an answer to something that was asked at the time `asked`."""
+        self._heard = self._clock()
+        if self._doubted is None or asked < self._doubted:
+            return
+        self._doubted = None
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(True)
+        if self._asking is not None and self._asking is not asyncio.current_task():
+            self._asking.cancel()
+        if self._since is not None:
+            seconds = round(self._clock() - self._since, 3)
+            self._since, refused, self._refused = None, self._refused, 0
+            log.warning("the database is back", extra={"seconds": seconds, "refused": refused})
 
-    async def _try(self, open_: Callable[[], Awaitable[Opened]]) -> Opened:
-        began = self._clock()
+    async def listen(self, answer: Awaitable[Answer]) -> Answer:
+        """What the database answers on one of its connections.
+
+        Raises DatabaseUnavailable when the connection is lost or silent, and what the driver raises.
+        """
+        asked = self._clock()
         try:
-            opened = await open_()
-        except _Away:
-            # A single connection that fails while others come about is no reason to turn callers away.
-            if self._reached < began:
-                now = self._clock()
-                took = now - began
-                self._ask_again = now + (min(took, LONGEST_PAUSE) if took > QUICK else 0.0)
-            raise
-        self._end()
-        return opened
+            heard = await answer
+        except OSError as error:  # of the socket; a time limit's TimeoutError is one too
+            raise self.refuse(error) from error
+        self.hear(asked)
+        return heard
+
+    async def settle(self) -> None:
+        """Wait while the database is doubtful. Raises DatabaseUnavailable when it says nothing."""
+        if self._doubted is None or asyncio.current_task() is self._asking:
+            return
+        if not await self.answers(PATIENCE):
+            raise self.refuse(TimeoutError())
+
+    async def answers(self, patience: float) -> bool:
+        """Whether the database answers within `patience` seconds, of which those count that it has been asked for."""
+        answer = self._start_asking()
+        left = self._asked + patience - self._clock()
+        await asyncio.wait((answer,), timeout=max(left, 0.0))
+        return answer.done() and answer.result()
+
+    def ask_if_silent(self, since: float) -> None:
+        """Have the database asked unless it said something after the time `since`; it is not doubtful for that."""
+        if self._heard < since:
+            self._start_asking()
+
+    def is_silent(self, since: float) -> bool:
+        """Whether the database, being asked, has said nothing since then."""
+        return self._heard < since and self._answer is not None and not self._answer.done()
+
+    def _start_asking(self) -> asyncio.Future[bool]:
+        if self._answer is None or self._answer.done():
+            self._answer = asyncio.get_running_loop().create_future()
+            self._asked = self._clock()
+            self._asking = asyncio.create_task(self._run(self._answer))
+        return self._answer
+
+    async def _run(self, answer: asyncio.Future[bool]) -> None:
+        began, there = self._clock(), False
+        try:
+            await self._ask()
+            there = True
+        except _Away as error:
+            if isinstance(error.__cause__, TimeoutError) and self._heard < began:
+                self._cut()
+        except (DatabaseUnavailable, asyncpg.PostgresError):
+            there = True  # its own words, though not those that were hoped for: callers shall hear them
+        finally:
+            if not answer.done():
+                answer.set_result(there)
 
     def refuse(self, error: BaseException) -> DatabaseUnavailable:
         """Note a failure; returns what the caller is told of it."""
@@ -120,17 +194,19 @@ class Outage:
             error = error.orig.__cause__ or error.orig
         for kind, reason, retry_after in REASONS:
             if isinstance(error, kind):
+                self._heard = self._clock()
                 log.error("database error: %s", reason, exc_info=error)
                 return DatabaseUnavailable(reason, retry_after=retry_after)
+        if self._doubted is None:
+            self.doubt()
         if self._since is None:
             self._since = self._clock()
             log.warning("the database is away", extra={"error": type(error).__name__})
         self._refused += 1
         return _Away()
 
-    def _end(self) -> None:
-        self._reached, self._ask_again = self._clock(), None
-        if self._since is not None:
-            seconds = round(self._clock() - self._since, 3)
-            self._since, refused, self._refused = None, self._refused, 0
-            log.warning("the database is back", extra={"seconds": seconds, "refused": refused})
+    async def close(self) -> None:
+        """Stop asking."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait((self._asking,))

@@ -8,25 +8,29 @@ nothing else can make: a query without a tenant is a type error.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
 from sqlalchemy import event
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from app.db.codecs import register_types
+from app.db.connections import Connections
 from app.db.migration import make_engine
-from app.db.outage import AWAY, BUSY, PATIENCE, Outage
+from app.db.outage import AWAY, BUSY, Outage
 from app.db.statements import Statement
 from app.errors import DatabaseUnavailable
 from app.turns import PLATFORM, Turns
 
 Row = asyncpg.Record
+Result = TypeVar("Result")
 
 
 class _Session:
@@ -36,36 +40,30 @@ class _Session:
         self,
         connection: asyncpg.Connection[asyncpg.Record],
         opened_by: object,
-        patience: float | None = None,
+        outage: Outage,
+        patience: float | None,
     ) -> None:
         if opened_by is not _OPENED:
             raise TypeError("sessions are made by Database, which opens their transaction")
         self._connection = connection
+        self._outage = outage
         self._patience = patience
 
     async def fetch(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         """All rows. Raises asyncpg.PostgresError."""
-        return await self._connection.fetch(
-            statement.sql, *[parameters[n] for n in statement.parameters], timeout=self._patience
-        )
+        return await self._run(self._connection.fetch, statement, parameters)
 
     async def fetch_row(self, statement: Statement, **parameters: Any) -> Row | None:
         """The first row, or None."""
-        return await self._connection.fetchrow(
-            statement.sql, *[parameters[n] for n in statement.parameters], timeout=self._patience
-        )
+        return await self._run(self._connection.fetchrow, statement, parameters)
 
     async def fetch_value(self, statement: Statement, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
-        return await self._connection.fetchval(
-            statement.sql, *[parameters[n] for n in statement.parameters], timeout=self._patience
-        )
+        return await self._run(self._connection.fetchval, statement, parameters)
 
     async def execute(self, statement: Statement, **parameters: Any) -> int:
         """Run a statement without a result; returns the number of rows it touched."""
-        status = await self._connection.execute(
-            statement.sql, *[parameters[n] for n in statement.parameters], timeout=self._patience
-        )
+        status = await self._run(self._connection.execute, statement, parameters)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
@@ -73,14 +71,15 @@ class _Session:
         self, statement: Statement, batch: int, **parameters: Any
     ) -> AsyncIterator[Sequence[Row]]:
         """Rows through a cursor, `batch` at a time, for results that may be left early or do not fit memory."""
-        cursor = await self._connection.cursor(
-            statement.sql,
-            *[parameters[n] for n in statement.parameters],
-            prefetch=None,
-            timeout=self._patience,
-        )
-        while rows := await cursor.fetch(batch, timeout=self._patience):
+        cursor = await self._run(partial(self._connection.cursor, prefetch=None), statement, parameters)
+        while rows := await self._outage.listen(cursor.fetch(batch, timeout=self._patience)):
             yield rows
+
+    async def _run(
+        self, call: Callable[..., Awaitable[Result]], statement: Statement, parameters: Mapping[str, Any]
+    ) -> Result:
+        values = [parameters[name] for name in statement.parameters]
+        return await self._outage.listen(call(statement.sql, *values, timeout=self._patience))
 
 
 class TenantSession(_Session):
@@ -90,10 +89,11 @@ class TenantSession(_Session):
         self,
         connection: asyncpg.Connection[asyncpg.Record],
         opened_by: object,
+        outage: Outage,
+        patience: float | None,
         tenant_id: UUID,
-        patience: float | None = None,
     ) -> None:
-        super().__init__(connection, opened_by, patience)
+        super().__init__(connection, opened_by, outage, patience)
         self.tenant_id = tenant_id
 
 
@@ -145,11 +145,9 @@ class Database:
         self._turns = Turns(pool_size, crowd=crowd, least=LEAST_SHARE)
         self._pool_size = pool_size
         self._pool_timeout = pool_timeout
-        self._connect_timeout = connect_timeout
         self._statement_timeout = f"{int(statement_timeout * 1000)}ms"
         # The server's own time limit comes first, unless nothing is heard of the server any more.
         self._patience = statement_timeout + connect_timeout
-        self._outage = Outage()
         self._dsn = dsn
         self.engine = engine or make_engine(
             dsn,
@@ -167,6 +165,15 @@ class Database:
             },
         )
         event.listen(self.engine.sync_engine, "connect", register_types)
+        self._connections = Connections(
+            self.engine,
+            self._turns,
+            size=pool_size,
+            timeout=connect_timeout,
+            lent=self._lent,
+            make_apart=self.make_engine_apart,
+        )
+        self._outage = self._connections.outage
 
     @asynccontextmanager
     async def tenant_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
@@ -180,14 +187,14 @@ class Database:
         # No caller of the tenant shall wait for its background work.
         turn = PLATFORM if _has_own_limit(setup) else tenant_id
         async with self._transaction(begin, turn) as connection:
-            yield TenantSession(connection, _OPENED, tenant_id, self._patience_for(setup))
+            yield TenantSession(connection, _OPENED, self._outage, self._patience_for(setup), tenant_id)
 
     @asynccontextmanager
     async def platform_session(self, *, setup: str = "") -> AsyncIterator[PlatformSession]:
         """A transaction in which no tenant is set."""
         begin = f"select set_config('app.current_tenant', '', true);{setup}"
         async with self._transaction(begin, PLATFORM) as connection:
-            yield PlatformSession(connection, _OPENED, self._patience_for(setup))
+            yield PlatformSession(connection, _OPENED, self._outage, self._patience_for(setup))
 
     @property
     def is_calm(self) -> bool:
@@ -199,71 +206,61 @@ class Database:
         """How much of the pool is in use at this moment."""
         return PoolUse(self._pool_size, self._turns.taken, self._turns.waited_for)
 
+    async def answers(self, patience: float) -> bool:
+        """Whether the database answers within `patience` seconds, however busy the pool is."""
+        return await self._outage.answers(patience)
+
     @asynccontextmanager
     async def _transaction(
         self, begin: str, tenant: Hashable
     ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-        try:
-            async with asyncio.timeout(self._pool_timeout):
-                await self._turns.acquire(tenant)
-        except TimeoutError:
-            raise DatabaseUnavailable(BUSY) from None
+        await self._outage.settle()
+        await self._take_turn(tenant)
         try:
             async with self._open_transaction(begin) as connection:
                 yield connection
         finally:
             self._turns.release(tenant)
 
+    async def _take_turn(self, tenant: Hashable) -> None:
+        """Raises DatabaseUnavailable when it takes too long, because all turns are taken or all of them hang."""
+        came = time.monotonic()
+        # Early enough that an answer is there when the time is up.
+        asking = asyncio.get_running_loop().call_later(
+            self._pool_timeout / 4, self._outage.ask_if_silent, came
+        )
+        try:
+            async with asyncio.timeout(self._pool_timeout):
+                await self._turns.acquire(tenant)
+        except TimeoutError as error:
+            if self._outage.is_silent(came):
+                raise self._outage.refuse(error) from error
+            raise DatabaseUnavailable(BUSY) from None
+        finally:
+            asking.cancel()
+
     @asynccontextmanager
     async def _open_transaction(self, begin: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-        pooled, driver = await self._begin(begin)
+        pooled, driver = await self._connections.begin(
+            f"begin;set local statement_timeout='{self._statement_timeout}';set local jit=off;{begin}"
+        )
+        self._connections.in_use.add(driver)
         try:
             yield driver
-            await driver.execute("commit", timeout=self._patience)
+            await self._outage.listen(driver.execute("commit", timeout=self._patience))
         except BaseException as error:
-            await asyncio.shield(_abandon(pooled, reusable=isinstance(error, Exception)))
-            # asyncpg's DataError, a ValueError, is a wrong argument and not an absent database.
-            if isinstance(error, AWAY) and not isinstance(error, ValueError):
+            if isinstance(error, DatabaseUnavailable) and isinstance(error.__cause__, OSError):
+                self._connections.end(driver)  # a server that is silent would be waited for once more
+            await self._connections.abandon(pooled, driver, reusable=isinstance(error, Exception))
+            # asyncpg's DataError, a ValueError, is a wrong argument and not an absent database. An OSError is not of
+            # this connection: `listen` has those.
+            if isinstance(error, AWAY) and not isinstance(error, ValueError | OSError):
                 raise self._outage.refuse(error) from error
             raise
         else:
             await pooled.close()
-
-    async def _begin(self, begin: str) -> tuple[AsyncConnection, asyncpg.Connection[asyncpg.Record]]:
-        """Open a transaction. A pooled connection that died while it was idle costs the caller nothing.
-
-        Raises DatabaseUnavailable, whatever keeps the connection from being made: callers cannot mend it.
-        """
-        statement = f"begin;set local statement_timeout='{self._statement_timeout}';set local jit=off;{begin}"
-        return await self._outage.attempt(lambda: self._open(statement))
-
-    async def _open(self, statement: str) -> tuple[AsyncConnection, asyncpg.Connection[asyncpg.Record]]:
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + self._outage.patience(self._connect_timeout)
-        for left in range(self._pool_size, -1, -1):
-            try:
-                async with asyncio.timeout_at(deadline):
-                    pooled = await self.engine.connect()
-            except (*AWAY, asyncpg.PostgresError) as error:
-                raise self._outage.refuse(error) from error
-            driver = None
-            try:
-                async with asyncio.timeout_at(deadline):
-                    driver = await _driver_connection(pooled)
-                    await driver.execute(statement)
-            except BaseException as error:
-                died = driver is not None and driver.is_closed()
-                if isinstance(error, TimeoutError) and driver is not None:
-                    driver.terminate()  # a server that is silent would be waited for once more
-                await asyncio.shield(_abandon(pooled, reusable=isinstance(error, Exception) and not died))
-                if not isinstance(error, AWAY) or isinstance(error, ValueError):
-                    raise
-                if not died or not left:
-                    raise self._outage.refuse(error) from error
-                deadline = min(deadline, clock() + PATIENCE)
-            else:
-                return pooled, driver
-        raise AssertionError("the last try returns or raises")
+        finally:
+            self._connections.in_use.discard(driver)
 
     def _patience_for(self, setup: str) -> float | None:
         """Seconds to wait for a server that says nothing; work with a time limit of its own has that alone."""
@@ -277,6 +274,7 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections, unless the engine was lent."""
+        await self._outage.close()
         if not self._lent:
             await self.engine.dispose()
 
@@ -284,22 +282,3 @@ class Database:
 def _has_own_limit(setup: str) -> bool:
     """Whether a session sets a time limit of its own, as work in the background does."""
     return "statement_timeout" in setup
-
-
-async def _driver_connection(pooled: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:
-    raw = await pooled.get_raw_connection()
-    driver: Any = raw.driver_connection
-    return driver  # type: ignore[no-any-return]  # SQLAlchemy does not know the driver's type
-
-
-async def _abandon(pooled: AsyncConnection, *, reusable: bool) -> None:
-    """Roll back and give the connection back, or throw it away when its state is not certain."""
-    if reusable:
-        try:
-            driver = await _driver_connection(pooled)
-            await asyncio.wait_for(driver.execute("rollback"), 2)
-        except Exception:  # whatever it is, this connection is not used again
-            reusable = False
-    if not reusable:
-        await pooled.invalidate()
-    await pooled.close()

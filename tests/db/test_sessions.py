@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from app.db.outage import Outage
 from app.db.session import LEAST_SHARE, Database, PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
@@ -162,11 +163,12 @@ async def test_text_in_place_of_a_tenant_is_refused(pool: Database) -> None:
 
 
 async def test_sessions_cannot_be_made_by_hand(seeded: Seeded) -> None:
+    outage = Outage(lambda: asyncio.sleep(0), lambda: None)
     async with connected(seeded.database.service_dsn) as connection:
         with pytest.raises(TypeError, match="made by Database"):
-            TenantSession(connection, object(), seeded.first)
+            TenantSession(connection, object(), outage, None, seeded.first)
         with pytest.raises(TypeError, match="made by Database"):
-            PlatformSession(connection, None)
+            PlatformSession(connection, None, outage, None)
 
 
 async def test_statement_timeout_is_an_absent_database(seeded: Seeded, single: Database) -> None:

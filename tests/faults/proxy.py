@@ -26,6 +26,7 @@ class FaultProxy:
     Attributes:
         delay: seconds that each piece takes while the fault is "delay".
         accepted: connections that callers have opened.
+        pause: seconds before a new connection is passed on.
     """
 
     def __init__(self, target: Target | Callable[[], Target]) -> None:
@@ -37,6 +38,7 @@ class FaultProxy:
         self._running: set[asyncio.Task[None]] = set()
         self.delay = 0.05
         self.accepted = 0
+        self.pause = 0.0
         self.port = 0
 
     @property
@@ -96,6 +98,7 @@ class FaultProxy:
             writer.transport.abort()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(self.pause)
         target = self._target() if callable(self._target) else self._target
         if isinstance(target, Path):
             there, back = await asyncio.open_unix_connection(str(target))

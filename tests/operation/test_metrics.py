@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import httpx
@@ -88,6 +89,7 @@ def test_traffic_shows_by_mode_leg_provider_and_kind(traffic: Traffic) -> None:
     assert value(after, "knowledge_journal_waiting") == 0
     assert value(after, "knowledge_pool_size") == 5
     assert value(after, "knowledge_database_up") == 1
+    assert value(after, "knowledge_queue_counted") == 1
     assert sum(after[s] for s in after if s[0] == "knowledge_build_info") == 1
 
 
@@ -142,8 +144,23 @@ async def test_scrape_does_without_a_database_that_refuses_or_says_nothing(opera
     for series in (refused, unanswered):
         assert value(series, "knowledge_database_up") == 0
         assert ("knowledge_database_up", frozenset()) in series
-        assert not [name for name, _ in series if name.startswith("knowledge_queue_")]
+        assert value(series, "knowledge_queue_counted") == 0
+        assert not [
+            name for name, _ in series if name in ("knowledge_queue_jobs", "knowledge_queue_oldest_seconds")
+        ]
         assert [name for name, _ in series if name.startswith("knowledge_pool_")]
+
+
+async def test_a_database_that_is_too_busy_to_count_is_up(operated: Operated) -> None:
+    database = operated.services.database
+    observation = Observation(operated.services, patience=0.5)
+    async with AsyncExitStack() as stack:
+        for _ in range(database.pool_use.size):
+            await stack.enter_async_context(database.platform_session())
+        series = read_scrape((await observation.render()).decode())
+    assert value(series, "knowledge_database_up") == 1
+    assert value(series, "knowledge_queue_counted") == 0
+    assert not [name for name, _ in series if name == "knowledge_queue_jobs"]
 
 
 async def test_port_of_its_own_shows_the_same_and_refuses_to_share(operated: Operated) -> None:

@@ -39,7 +39,8 @@ select count(*) from keyword.search(array['rehearsal'], array['english'], array[
 -- name: similar_lexemes
 -- For each word of the query that no entry has, the tenant's word that is spelt most like it. The vocabulary is that
 -- of lexeme_statistics, and for a small tenant, which may have none yet, that of its entries. Comparing costs most:
--- only the five longest words are looked for, each among the 3,000 most used of like length.
+-- only the five longest words are looked for, each among the 3,000 most used of like length. Neither has every word,
+-- so the entries are asked at the end, without the search's filter: a word that one of them has is spelt correctly.
 with stock as (
   select coalesce(sum(entries), 0) as entries from corpus_statistics where tenant_id = :tenant_id
 ), vocabulary as materialized (
@@ -74,7 +75,13 @@ select w.lexeme as misspelt, near.lexeme as correction
            offset 0) c
     where c.likeness >= 0.4
     order by c.likeness desc, c.entries desc, c.lexeme limit 1) near
- where near.lexeme <> w.lexeme;
+ where near.lexeme <> w.lexeme
+   and not exists (
+     select from (select array_agg(language) as names from corpus_statistics
+                   where tenant_id = :tenant_id and entries > 0) l
+      cross join lateral keyword.search(
+        array_fill(w.lexeme, array[cardinality(l.names)]), l.names, null, 1, 1,
+        row(true, null, null, null, null, null, null, null, null, null)::entry_filter, 1, 1, 1));
 
 -- name: filtered_ids
 select keyword.filtered_ids(:filter, :limit);

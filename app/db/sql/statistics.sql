@@ -61,11 +61,15 @@ select h.hour, s.searches, s.fallbacks, s.without_results, s.percentiles[1] as p
  order by h.hour;
 
 -- name: models_in_use
--- The tenant's model first, then any other that has vectors of it or work to do for it.
+-- The tenant's model first, then any other that has vectors of it or work to do for it. Every entry has vectors of the
+-- tenant's model or waits for them, so only those of another model, while the tenant moves, have to be counted.
 select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current, coalesce(v.passages, 0) as passages,
        coalesce(v.index_state, 'none') as index_state, p.waiting, p.refused,
-       (select count(*) from embeddings k
-         where k.tenant_id = :tenant_id and k.model_id = m.id and k.passage = 0) as entries
+       case when m.id = t.model_id
+         then (select coalesce(sum(c.entries), 0)::bigint from corpus_statistics c where c.tenant_id = :tenant_id)
+              - p.waiting - p.refused
+         else (select count(*) from embeddings k
+                where k.tenant_id = :tenant_id and k.model_id = m.id and k.passage = 0) end as entries
   from tenants t
  cross join embedding_models m
   left join vector_statistics v on v.tenant_id = :tenant_id and v.model_id = m.id

@@ -1,0 +1,152 @@
+"""Connections of a pool: beginning on one, giving it back, and what their ends and answers say about the database."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+import asyncpg
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.db.outage import AWAY, Outage
+from app.turns import PLATFORM, Turns
+
+
+class Connections:
+    """The connections of an engine to one database, of which callers with a turn may each take one.
+
+    Attributes:
+        outage: whether the database can be reached.
+        in_use: the connections of the transactions under way.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        turns: Turns,
+        *,
+        size: int,
+        timeout: float,
+        lent: bool,
+        make_apart: Callable[[], AsyncEngine],
+    ) -> None:
+        """`timeout` is in seconds, for making a connection and beginning a transaction on it.
+
+        `lent` says that others use the engine too; `make_apart` makes one whose connections are no part of the pool.
+        """
+        self._engine = engine
+        self._turns = turns
+        self._size = size
+        self._timeout = timeout
+        self._lent = lent
+        self._make_apart = make_apart
+        self._drivers: WeakSet[asyncpg.Connection[asyncpg.Record]] = WeakSet()
+        self.in_use: set[asyncpg.Connection[asyncpg.Record]] = set()
+        self.outage = Outage(self._ask, self._cut)
+
+    async def begin(self, statement: str) -> tuple[AsyncConnection, asyncpg.Connection[asyncpg.Record]]:
+        """Run the statement that opens a transaction. A pooled connection that died while it was idle costs the caller
+        nothing.
+
+        Raises DatabaseUnavailable, whatever keeps the connection from being made: callers cannot mend it.
+        """
+        deadline = asyncio.get_running_loop().time() + self._timeout
+        for left in range(self._size, -1, -1):
+            await self.outage.settle()
+            try:
+                async with self.outage.limit(deadline):
+                    pooled = await self._engine.connect()
+            except (*AWAY, asyncpg.PostgresError) as error:
+                raise self.outage.refuse(error) from error
+            driver = None
+            try:
+                async with self.outage.limit(deadline):
+                    driver = await _driver_connection(pooled)
+                    self._watch(driver)
+                    asked = time.monotonic()
+                    await driver.execute(statement)
+            except BaseException as error:
+                died = driver is not None and driver.is_closed()
+                if isinstance(error, TimeoutError) and driver is not None:
+                    self.end(driver)
+                await self.abandon(pooled, driver, reusable=isinstance(error, Exception) and not died)
+                if not isinstance(error, AWAY) or isinstance(error, ValueError):
+                    raise
+                if not died or not left:
+                    raise self.outage.refuse(error) from error
+            else:
+                self.outage.hear(asked)
+                return pooled, driver
+        raise AssertionError("the last try returns or raises")
+
+    async def _ask(self) -> None:
+        """Have the database say something, on a connection of the pool or, when all are in use, on one beside it."""
+        if self._turns.taken < self._size:
+            async with self._turns.turn(PLATFORM):
+                opened, _ = await self.begin("select 1")
+                await opened.close()
+            return
+        asked = time.monotonic()
+        engine = self._make_apart()
+        try:
+            async with asyncio.timeout(self._timeout), engine.connect():
+                self.outage.hear(asked)
+        except (*AWAY, asyncpg.PostgresError) as error:
+            raise self.outage.refuse(error) from error
+        finally:
+            await engine.dispose()
+
+    def _watch(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
+        """Doubt the database when it ends this connection."""
+        if driver not in self._drivers and not driver.is_closed():
+            self._drivers.add(driver)
+            driver.add_termination_listener(self._note_end)
+
+    def _note_end(self, driver: Any) -> None:
+        if driver in self._drivers:
+            self._drivers.discard(driver)
+            self.outage.doubt()
+
+    def end(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
+        """End a connection at once, which says nothing about the database."""
+        self._drivers.discard(driver)
+        driver.terminate()
+
+    def _cut(self) -> None:
+        """End all connections; of an engine that was lent, those in use here."""
+        for driver in list(self.in_use if self._lent else self._drivers):
+            self.end(driver)
+
+    async def abandon(
+        self,
+        pooled: AsyncConnection,
+        driver: asyncpg.Connection[asyncpg.Record] | None,
+        *,
+        reusable: bool,
+    ) -> None:
+        """Roll back and give the connection back, or throw it away when its state is not certain."""
+        if driver is not None and not reusable:
+            self._drivers.discard(driver)
+        await asyncio.shield(_abandon(pooled, reusable=reusable))
+
+
+async def _driver_connection(pooled: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:
+    raw = await pooled.get_raw_connection()
+    driver: Any = raw.driver_connection
+    return driver  # type: ignore[no-any-return]  # SQLAlchemy does not know the driver's type
+
+
+async def _abandon(pooled: AsyncConnection, *, reusable: bool) -> None:
+    """Roll back and give the connection back, or throw it away when its state is not certain."""
+    if reusable:
+        try:
+            driver = await _driver_connection(pooled)
+            await asyncio.wait_for(driver.execute("rollback"), 2)
+        except Exception:  # whatever it is, this connection is not used again
+            reusable = False
+    if not reusable:
+        await pooled.invalidate()
+    await pooled.close()
