@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
+from app.documents.estimate import TokenCounter, build_estimate
 from app.documents.parsed import HeadingSpan, ParsedDocument, PartSpan
-
-TokenCounter = Callable[[str], int]
 
 _MAX_HEADING_PATH = 300
 # The splitter's work on one piece of text grows with the square of its length in the worst case, so it gets
 # windows: each some 20 chunks, so that the cuts between them hardly matter.
 _WINDOW = 16_000
 _WINDOW_CUTS = ("\n\n\n", "\n\n", "\n", ". ", " ")
-# Words with the space before them; a longer run of signs counts as several.
-_PIECE = re.compile(r"\s*\S{1,32}")
-_CACHED_PIECES = 50_000
-# A beginning that is too long says enough of the rest. Characters a token: as most texts have, and as hardly any has.
-_CHARACTERS_A_TOKEN = (7, 12)
 # A line's end inside a sentence, as in mails and PDF files: long line, no stop, and a word follows.
 _WRAPPED = re.compile(r"^(?![#|>])(\S.{38,}[^\s.!?:|])\n(?=[^\W\d_]|[(\"'„“»])", re.M)
 # Formats whose lines are meant as they are.
@@ -33,6 +26,13 @@ _LINE_FORMATS = frozenset({"code", "csv", "json", "jsonl", "xlsx"})
 # Characters below which a page shares a chunk with the next one: a title, a full-page picture's caption.
 _MIN_PAGE = 200
 _SENTENCE_ENDS = ".!?:;…"
+_LINE = re.compile(r"\S.*")
+# A heading's underline, or a code block's first line.
+_OPENING = re.compile(r"=+|-+|(?:`{3,}|~{3,}).*")
+# What the splitter would cut at, hidden from it in what opens a section.
+_STOPS = str.maketrans("\n.!?…。！？", " ,,,,,,,")
+# What is left over of a cut is joined to the next chunk when it is smaller than this part of one.
+_SMALL = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +124,78 @@ def _split_spans(
 ) -> Iterator[_Span]:
     if max_tokens < 1 or not 0 <= overlap_tokens < max_tokens:
         raise ValueError("max_tokens must be positive and overlap_tokens smaller than it")
-    estimate = _build_estimate(count_tokens, max_tokens)
-    prose = TextSplitter.from_callback(estimate, max_tokens, overlap_tokens)
-    marked = MarkdownSplitter.from_callback(estimate, max_tokens, overlap_tokens)
+    cutter = _Cutter(text, starts, build_estimate(count_tokens, max_tokens), max_tokens, overlap_tokens)
     for section in sections:
-        quick = marked if section.format == "markdown" else prose
-        for window in _cut_windows(text, section, starts):
-            shown = text[window.start : window.end]
-            if section.format not in _LINE_FORMATS:
-                # Same length, so offsets hold; only the splitter sees it.
-                shown = _WRAPPED.sub(r"\1 ", shown)
-            pieces = quick.chunk_indices(shown)
-            spans = (_Span(window.start + at, window.start + at + len(piece)) for at, piece in pieces)
-            yield from _order(part for span in spans for part in _fit(text, span, count_tokens, max_tokens))
+        spans = cutter.cut(section)
+        yield from _order(part for span in spans for part in _fit(text, span, count_tokens, max_tokens))
+
+
+class _Cutter:
+    """Cuts the sections of one text into spans that fit by the estimate."""
+
+    def __init__(
+        self, text: str, starts: Sequence[int], estimate: TokenCounter, max_tokens: int, overlap_tokens: int
+    ) -> None:
+        self._text = text
+        self._starts = starts
+        self._estimate = estimate
+        self._small = max_tokens * _SMALL
+        self._prose = TextSplitter.from_callback(estimate, max_tokens, overlap_tokens)
+        self._marked = MarkdownSplitter.from_callback(estimate, max_tokens, overlap_tokens)
+
+    def cut(self, section: PartSpan) -> Iterator[_Span]:
+        """Spans in order; none is a heading or a code block's first line alone if there is more to the section.
+
+        The splitter leaves them alone where the paragraph below does not fit with them. They are cut anew with
+        the next span, and what is left over of that, if small, with the one after it.
+        """
+        waiting: _Span | None = None
+        for span in self._cut_first(section):
+            left_over = False
+            if waiting is not None and (self._opens(waiting) or not self._is_heading(span.start)):
+                *whole, span = self._cut_anew(waiting, span, section)
+                yield from whole
+                left_over = bool(whole) and self._is_small(span)
+            elif waiting is not None:
+                yield waiting
+            waiting = span if left_over or self._opens(span) else None
+            if waiting is None:
+                yield span
+        if waiting is not None:
+            yield waiting
+
+    def _cut_first(self, section: PartSpan) -> Iterator[_Span]:
+        splitter = self._marked if section.format == "markdown" else self._prose
+        for window in _cut_windows(self._text, section, self._starts):
+            yield from _split(splitter, window.start, self._show(window, section))
+
+    def _cut_anew(self, early: _Span, late: _Span, section: PartSpan) -> list[_Span]:
+        both = _Span(min(early.start, late.start), late.end)
+        shown = self._show(both, section)
+        if self._opens(early):
+            body = late.start - both.start
+            shown = shown[:body].translate(_STOPS) + shown[body:]
+        return _split(self._prose, both.start, shown)
+
+    def _show(self, span: _Span, section: PartSpan) -> str:
+        """What only the splitter sees; of the same length as the text, so that offsets hold."""
+        shown = self._text[span.start : span.end]
+        return shown if section.format in _LINE_FORMATS else _WRAPPED.sub(r"\1 ", shown)
+
+    def _opens(self, span: _Span) -> bool:
+        lines = _LINE.finditer(self._text, span.start, span.end)
+        return all(self._is_heading(line.start()) or _OPENING.fullmatch(line.group()) for line in lines)
+
+    def _is_heading(self, start: int) -> bool:
+        at = bisect_left(self._starts, start)
+        return at < len(self._starts) and self._starts[at] == start
+
+    def _is_small(self, span: _Span) -> bool:
+        return self._estimate(self._text[span.start : span.end]) < self._small
+
+
+def _split(splitter: TextSplitter | MarkdownSplitter, start: int, shown: str) -> list[_Span]:
+    return [_Span(start + at, start + at + len(piece)) for at, piece in splitter.chunk_indices(shown)]
 
 
 def _order(spans: Iterable[_Span]) -> Iterator[_Span]:
@@ -170,57 +229,6 @@ def _halve(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) 
     middle = next((gap for gap in gaps if gap > start + quarter), (start + end) // 2)
     yield from _halve(text, _Span(start, middle), count_tokens, max_tokens)
     yield from _halve(text, _Span(middle, end), count_tokens, max_tokens)
-
-
-@lru_cache(4)
-def _cache_pieces(count_tokens: TokenCounter) -> TokenCounter:
-    """Count words one by one, each once for all documents of a model: there are few, and counting one is dear."""
-    frame = count_tokens("")
-    return lru_cache(_CACHED_PIECES)(lambda piece: count_tokens(piece) - frame)
-
-
-class _PrefixCount:
-    """Sums up the tokens of a text's words. A text that the last one begins with, or that begins with it, is cheap:
-    the splitter measures from where it stands to one possible end after the other."""
-
-    def __init__(self, count_piece: TokenCounter) -> None:
-        self._count_piece = count_piece
-        self._text = ""
-        self._ends: list[int] = []
-        self._sums: list[int] = []
-
-    def count(self, text: str) -> int:
-        if not self._text.startswith(text):
-            self._read(text)
-        whole = bisect_right(self._ends, len(text))
-        end, total = (self._ends[whole - 1], self._sums[whole - 1]) if whole else (0, 0)
-        rest = text[end:]
-        return total + self._count_piece(rest) if rest and not rest.isspace() else total
-
-    def _read(self, text: str) -> None:
-        # The last word may go on where the text does.
-        known = max(0, len(self._ends) - 1) if text.startswith(self._text) else 0
-        del self._ends[known:], self._sums[known:]
-        pieces = _PIECE.findall(text, self._ends[-1] if known else 0)
-        self._ends += accumulate(map(len, pieces), initial=self._ends.pop() if known else 0)
-        self._sums += accumulate(map(self._count_piece, pieces), initial=self._sums.pop() if known else 0)
-        self._text = text
-
-
-def _build_estimate(count_tokens: TokenCounter, max_tokens: int) -> TokenCounter:
-    """Count by words: exact for tokenizers that never cross a space, and far cheaper."""
-    frame = count_tokens("")
-    words = _PrefixCount(_cache_pieces(count_tokens))
-
-    def estimate(text: str) -> int:
-        for characters in _CHARACTERS_A_TOKEN:
-            if len(text) > characters * max_tokens:
-                beginning = frame + words.count(text[: characters * max_tokens])
-                if beginning > max_tokens:
-                    return beginning
-        return frame + words.count(text)
-
-    return estimate
 
 
 def _cut_windows(text: str, section: PartSpan, starts: Sequence[int]) -> Iterator[_Span]:

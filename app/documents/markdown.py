@@ -21,7 +21,7 @@ _TITLE = re.compile(r"^title:[ \t]*(.+)$", re.M)
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read Markdown; the title is the front matter's, else the first topmost heading."""
+    """Read Markdown; the title is the front matter's, else the only topmost heading: one of several is a section."""
     builder = TextBuilder(limits)
     builder.add(decode_text(data))
     text = builder.finish("markdown").text
@@ -32,7 +32,8 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     stated = _TITLE.search(front.group(1)) if front else None
     title = stated.group(1).strip().strip("'\"") if stated else None
     if title is None:
-        title = next((heading.title for heading in headings if heading.level == 1), None)
+        topmost = [heading.title for heading in headings if heading.level == 1]
+        title = topmost[0] if len(topmost) == 1 else None
     return builder.finish("markdown", title=title)
 
 

@@ -29,6 +29,7 @@ from app.knowledge.drafts import (
 )
 from app.knowledge.embedding import EntryEmbedder
 from app.knowledge.entry import Entry, check_draft, new_entry_values
+from app.knowledge.ingestion import PLACE
 from app.knowledge.jobs import JobQueue
 from app.knowledge.paging import Page, page_of
 from app.knowledge.query import Source
@@ -170,8 +171,9 @@ class EntryService:
     ) -> Entry:
         """Change the given fields; a changed text is embedded anew.
 
+        Metadata are replaced, save for what says where in its asset a chunk lies: that stays, given or not.
         Raises EntryNotFound, InvalidInput, PreconditionFailed when the entry is no longer at `if_version`, and
-        Conflict when another entry has the same content or external_id, or the text belongs to an asset.
+        Conflict when another entry has the same content or external_id, or the text or place belongs to an asset.
         """
         given = check_draft(values)
         tenant = await self._tenants.context(tenant_id)
@@ -226,6 +228,8 @@ class EntryService:
         await check_references(session, Draft(0, given), entry_id)
         if row["asset_id"] is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
             raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
+        if row["asset_id"] is not None and "metadata" in given:
+            given = {**given, "metadata": _keep_place(row["metadata"], given["metadata"])}
         stored = fields_of(row)
         if room is not None and (over := room.take_bytes(growth(stored, given))) is not None:
             raise over
@@ -314,6 +318,17 @@ class EntryService:
             await vectors.drop_vectors(session, new_texts)
             await vectors.mark_pending(session, new_texts)
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
+
+
+def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A chunk's new metadata with its place in the asset. Raises Conflict when they state another one."""
+    place = {name: value for name, value in stored.items() if name in PLACE}
+    moved = sorted(name for name in given.keys() & PLACE if given[name] != place.get(name))
+    if moved:
+        raise Conflict(
+            f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed"
+        )
+    return {**given, **place}
 
 
 def _failed(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:

@@ -42,6 +42,9 @@ TITLE_ROOM = 48
 BEGUN, PARSED, EMBEDDED = 0.02, 0.1, 0.95
 """Progress where each stage ends. The parser does not tell, so the time it has had stands for what it has done."""
 
+PLACE = frozenset({"char_start", "char_end", "page", "page_end", "total_pages"})
+"""Metadata that say where in its document a chunk lies; only ingestion writes them."""
+
 STORED_AT_ONCE = 500
 """Rows in one statement: enough for the words that they share to be indexed once for all of them."""
 

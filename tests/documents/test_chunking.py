@@ -170,6 +170,81 @@ def test_markdown_is_cut_at_its_sections() -> None:
     ]
 
 
+WRITERS: dict[str, Callable[[str], str]] = {
+    "markdown": lambda title: f"## {title}",
+    "html": str,
+    "docx": str,
+    "pdf": str,
+}
+bodies = st.lists(
+    st.sampled_from(
+        [
+            "A long sentence about the harbour, " * 9 + "ends. ",
+            "A row of words without any stop " * 12,
+            "It is short. " * 40,
+            "- an item of a list\n- another item\n\n" * 12,
+            "```sh\nmake run\nmake stop\n" + "make test\n" * 40 + "```\n\n",
+            "| a | b |\n| - | - |\n" + "| one | two |\n" * 30 + "\n",
+            "Short.",
+        ]
+    ),
+    min_size=1,
+    max_size=3,
+).map("\n\n".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(WRITERS)),
+    sections=st.lists(
+        st.tuples(st.sampled_from(["Chapter 17", "Does it float? Yes.", "Über uns"]), bodies),
+        min_size=1,
+        max_size=5,
+    ),
+    empty=st.booleans(),
+    count=st.sampled_from([count_words, count_framed]),
+    most=st.integers(24, 90),
+    overlap=st.sampled_from([0, 0, 6]),
+)
+def test_chunks_hold_more_than_a_heading(
+    kind: str,
+    sections: list[tuple[str, str]],
+    empty: bool,
+    count: Callable[[str], int],
+    most: int,
+    overlap: int,
+) -> None:
+    builder = TextBuilder(ParseLimits())
+    for number, (title, body) in enumerate(sections, start=1):
+        heading = WRITERS[kind](title)
+        if kind == "pdf":
+            span = builder.add_page(number, f"{heading}\n\n{body}")
+            builder.mark_heading(span.start, title, 1)
+        else:
+            if empty:
+                builder.add_heading(heading, 1)
+            builder.add_heading(heading, 2)
+            builder.add(body)
+    document = builder.finish(kind)
+    chunks = split(document, count, most, overlap)
+    check(document, chunks, count, most)
+    openings = {"", "```sh", *(WRITERS[kind](title) for title, _ in sections)}
+    for chunk in chunks:
+        assert not openings.issuperset(chunk.text.split("\n")), chunk.text
+
+
+def test_long_section_keeps_its_heading_and_its_neighbours_their_chunks() -> None:
+    def cut(*titles: str) -> list[str]:
+        source = "\n\n".join(f"# {title}\n\n{f'This is on {title}. ' * 60}" for title in titles)
+        chunks = split(markdown.parse(source.encode(), ParseLimits()), count_words, 200)
+        return [chunk.text for chunk in chunks]
+
+    texts = cut("beacons", "moles", "quays")
+    assert [text.partition("\n")[0] for text in texts[::2]] == ["# beacons", "# moles", "# quays"]
+    assert [len(text.split()) for text in texts] == [198, 44] * 3
+    assert set(cut("beacons", "piers", "quays")) - set(texts) == set(cut("piers"))
+
+
 def test_overlap_repeats_the_end_of_the_chunk_before() -> None:
     text = " ".join(f"w{number}." for number in range(200))
     chunks = split(ParsedDocument("text", text), count_words, 20, overlap_tokens=5)

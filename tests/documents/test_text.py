@@ -97,7 +97,8 @@ def test_markdown_headings_are_found_outside_code() -> None:
         assert document.text[heading.start :].startswith(beginning)
 
 
-def test_markdown_title_is_the_front_matters_else_the_first_heading() -> None:
+def test_markdown_title_is_the_front_matters_else_the_only_topmost_heading() -> None:
     assert markdown.parse(MARKDOWN.encode(), LIMITS).title == "The Guide"
     assert markdown.parse(b"## Sub\n# Top\n", LIMITS).title == "Top"
+    assert markdown.parse(b"# Chapter 0\n\ntext\n\n# Chapter 17\n", LIMITS).title is None
     assert markdown.parse(b"text\n\n---\n\ntitle: no\n---\n", LIMITS).title is None

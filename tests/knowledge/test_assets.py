@@ -184,6 +184,26 @@ async def test_failed_new_version_keeps_the_chunks_of_the_old(
     assert (asset.status, asset.chunks) == ("failed", 1)
 
 
+async def test_chunk_keeps_its_place_when_its_metadata_change(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"Harbour.", metadata={"team": "red"}))
+    await run_jobs()
+    (chunk,) = await chunks_of(services, tenant, asset)
+    place = {"char_start": 0, "char_end": 8}
+    assert chunk.metadata == {"team": "red", **place}
+    changed = await services.entries.change(tenant.id, chunk.id, {"metadata": {"team": "x", "char_end": 8}})
+    assert changed.metadata == {"team": "x", **place}
+    for moved in ({"char_start": 3}, {"page": 2}, {"char_end": None}):
+        with pytest.raises(Conflict, match=f"{next(iter(moved))} of its metadata"):
+            await services.entries.change(tenant.id, chunk.id, {"metadata": moved})
+    assert (await services.entries.get(tenant.id, chunk.id)).metadata == {"team": "x", **place}
+    own, _ = await services.entries.create(tenant.id, {"content": "own", "metadata": {"page": 1}})
+    assert (await services.entries.change(tenant.id, own.id, {"metadata": {"page": 2}})).metadata == {
+        "page": 2
+    }
+
+
 async def test_deleted_asset_takes_its_chunks_along(
     services: Services, tenant: Tenant, run_jobs: RunJobs
 ) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice, product
+
+import pytest
+
 from app.composition import Services
+from app.db import statistics
 from app.knowledge.query import SearchQuery
 from app.knowledge.tenants import Tenant
+from tests.db.cluster import connected
 from tests.knowledge.writing import ids, write
 
 
@@ -66,6 +72,30 @@ async def test_wrongly_detected_entries_do_not_make_the_other_languages_words_mi
         assert result.debug_info is not None
         assert result.debug_info["legs"]["keyword"]["corrections"] == {}, query
         assert result[0].id == expected, query
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["small tenant", "words counted"])
+async def test_correctly_spelt_word_is_never_corrected(
+    services: Services, tenant: Tenant, superuser_dsn: str, counted: bool
+) -> None:
+    """Not even where the filter leaves its entry out, and more common words, or too many others, stand before it."""
+    await write(services, tenant, "the zazanulov is described here", tags=["one"], language="english")
+    await write(services, tenant, "the bazanulov", "another bazanulov", tags=["two"], language="english")
+    if counted:
+        async with connected(superuser_dsn) as superuser:
+            await superuser.execute(
+                "update corpus_statistics set entries = 1000 where tenant_id = $1", tenant.id
+            )
+        async with services.database.tenant_session(tenant.id) as session:
+            await statistics.refresh_lexemes(session)
+    else:
+        others = ["".join(letters) + "lov" for letters in islice(product(*["bdfgklmn", "ao"] * 3), 3_200)]
+        await write(services, tenant, " ".join(others), language="english")
+    for query, corrections in (("zazanulov", {}), ("bazanulow", {"bazanulow": "bazanulov"})):
+        wanted = SearchQuery(query=query, mode="keyword", tags=["two"], explain=True)
+        result = await services.search.search(tenant.id, wanted)
+        assert result.debug_info is not None
+        assert result.debug_info["legs"]["keyword"]["corrections"] == corrections
 
 
 async def test_identifiers_are_found_whole_else_by_their_parts(services: Services, tenant: Tenant) -> None:
