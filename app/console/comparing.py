@@ -14,10 +14,10 @@ from app.auth.principal import Role
 from app.console.hits import title_of
 from app.console.rank_chart import Place, RankChart, Ranking, draw_ranks
 from app.console.rendering import render
-from app.console.search_form import SearchForm, errors_by_field
-from app.console.searching import read_query
+from app.console.search_form import LONGEST_ADDRESS, SearchForm, errors_by_field
+from app.console.searching import lead_to_address, read_parameters, read_query
 from app.console.session import console_router
-from app.console.sides import SETTINGS, SHARED, SIDES, compare_with, comparison_address
+from app.console.sides import ADDRESS, SETTINGS, SHARED, SIDES, compare_with, comparison_address
 from app.errors import InvalidInput
 from app.knowledge.results import Hit, SearchResult
 
@@ -66,16 +66,19 @@ class Comparison:
         )
 
 
-@router.get("/compare")
+@router.api_route("/compare", methods=["GET", "POST"])
 async def show_comparison(
     request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
 ) -> Response:
     """One query and its filters with two settings, and where each hit moves."""
-    parameters = request.query_params
+    parameters = await read_parameters(request)
     shared = SearchForm.read(parameters, SHARED)
     sides = {side: SearchForm.read(parameters, SETTINGS, f"{side}.") for side in SIDES}
     if not any(side.values for side in sides.values()):
         sides = compare_with(SearchForm({}))
+    address = comparison_address(shared, sides)
+    if shared.text("query") and not shared.is_long and (led := lead_to_address(request, address)):
+        return led
     errors: dict[str, dict[str, str]] = {}
     results: list[SearchResult] = []
     if "query" in parameters:
@@ -97,9 +100,12 @@ async def show_comparison(
         shared_errors={n: m for found in errors.values() for n, m in found.items() if n in SHARED},
         comparison=comparison,
         maximum=settings.search.max_limit,
-        alone={side: SearchForm({**shared.values, **form.values}).address() for side, form in sides.items()},
+        alone={
+            side: shared.lead_to(SearchForm({**shared.values, **form.values})) for side, form in sides.items()
+        },
     )
-    response.headers["HX-Push-Url"] = comparison_address(shared, sides)
+    is_long = shared.is_long or len(address) > LONGEST_ADDRESS
+    response.headers["HX-Push-Url"] = ADDRESS if is_long else address
     return response
 
 

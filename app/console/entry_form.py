@@ -17,12 +17,16 @@ from app.api.models.entries import EntryPatch, NewEntry
 from app.api.problems import invalid_input
 from app.console.search_form import read_list, write_list
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entry import DEFAULTS, Entry
+from app.knowledge.entry import DEFAULTS, Entry, detect
 
 TEXTS = (
     *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
     *("superseded_by_id", "metadata", "language", "expires_at", "external_id"),
 )
+AREAS = frozenset({"content", "source_ids", "metadata"})
+"""Fields of several lines."""
+
+PLACE = frozenset({"page", "page_end", "total_pages", "char_start", "char_end"})
 OF_ASSETS = frozenset({"content", "title", "entry_type", "external_id"})
 """What an entry that is cut from an asset has from there."""
 
@@ -47,7 +51,7 @@ class EntryForm:
         texts = {name: _write(getattr(entry, name)) for name in TEXTS}
         texts["tags"] = write_list(entry.tags)
         texts["source_ids"] = "\n".join(map(str, entry.source_ids))
-        texts["metadata"] = _write_json(entry.metadata)
+        texts["metadata"] = _write_json({n: v for n, v in entry.metadata.items() if n not in _place(entry)})
         return cls(texts, entry.roles, entry.is_verified)
 
     @classmethod
@@ -69,14 +73,23 @@ class EntryForm:
             raise invalid_input(error) from None
 
     def changes(self, stored: Entry) -> dict[str, Any]:
-        """What to change in an entry. Raises InvalidInput.
+        """What to change in an entry: the fields that differ from what the form showed of it. Raises InvalidInput.
 
-        Its language is left out where it stays: a changed text then has it detected anew.
+        A changed text has its language detected anew, unless the stored one was set against what is detected.
         """
-        left_out = set(OF_ASSETS) if stored.asset_id is not None else set()
-        if self.texts["language"] == stored.language:
-            left_out.add("language")
-        given = {name: value for name, value in self._values().items() if name not in left_out}
+        shown = EntryForm.of_entry(stored)
+        changed = {n for n in TEXTS if _as_sent(n, self.texts[n]) != _as_sent(n, shown.texts[n])}
+        if stored.asset_id is not None:
+            changed -= OF_ASSETS
+        if changed & {"title", "content"} and stored.language != detect(stored.title, stored.content):
+            changed.add("language")
+        if set(self.roles) != set(shown.roles):
+            changed.add("roles")
+        if self.is_verified != shown.is_verified:
+            changed.add("is_verified")
+        given = {name: value for name, value in self._values().items() if name in changed}
+        if "metadata" in given:
+            given["metadata"] |= _place(stored)
         try:
             return EntryPatch.model_validate(given).given()
         except ValidationError as error:
@@ -136,11 +149,23 @@ def errors_at(errors: Sequence[FieldError]) -> dict[str, str]:
     return found
 
 
+def _place(entry: Entry) -> dict[str, Any]:
+    """Where in its document a chunk is: metadata that nobody writes."""
+    return {n: v for n, v in entry.metadata.items() if entry.asset_id is not None and n in PLACE}
+
+
 def _number(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
         return text
+
+
+def _as_sent(name: str, text: str) -> str:
+    """The text as a browser sends it back, which keeps new lines in large fields alone, and only one kind of them."""
+    if name in AREAS:
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\r", "").replace("\n", "")
 
 
 def _write(value: object) -> str:

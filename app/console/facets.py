@@ -61,7 +61,7 @@ def count_facets(form: SearchForm, hits: Sequence[Hit]) -> list[Facet]:
                     names.get(value, value),
                     counts[value],
                     value in chosen,
-                    form.toggle(parameter, value, several=several).address(),
+                    form.lead_to(form.toggle(parameter, value, several=several)),
                 )
                 for value in (*chosen, *frequent)
             ]

@@ -96,7 +96,7 @@ def show_answer(form: SearchForm, result: SearchResult) -> Answer:
         facets=count_facets(form, result.results),
         notices=[DEGRADED.get(reason, reason) for reason in metadata.degraded],
         corrections=((debug["legs"]["keyword"] or {}).get("corrections") or {}) if debug else {},
-        next_address=form.put("cursor", following).address() if following else None,
+        next_address=form.lead_to(form.put("cursor", following)) if following else None,
     )
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.exceptions import HTTPException
 
 from app.api.operations import DocsFiles
 from app.console import (
@@ -15,11 +20,12 @@ from app.console import (
     searching,
     signing_in,
 )
-from app.console.rendering import FOLDER
+from app.console.rendering import FOLDER, render_problem
+from app.console.session import HOME
 
 
 def install_console(app: FastAPI) -> None:
-    """The pages under /console, and the files that they use."""
+    """The pages under /console, and the files that they use; after the handlers of errors, which it builds on."""
     app.mount("/console/files", DocsFiles(directory=FOLDER / "static"), name="console-files")
     for router in (
         signing_in.router,
@@ -34,3 +40,17 @@ def install_console(app: FastAPI) -> None:
         platform.router,
     ):
         app.include_router(router)
+    _show_refusals_as_pages(app)
+
+
+def _show_refusals_as_pages(app: FastAPI) -> None:
+    """What is refused before or around a page, such as an unknown path or a form that breaks off, is a page too."""
+    respond = cast(Callable[[Request, Exception], Awaitable[Response]], app.exception_handlers[HTTPException])
+
+    @app.exception_handler(HTTPException)
+    async def show(request: Request, error: HTTPException) -> Response:
+        path = request.url.path
+        if (error.status_code, path) == (404, "/") and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(HOME, 303)
+        response = await respond(request, error)
+        return render_problem(request, response) if path.startswith(f"{HOME}/") or path == HOME else response

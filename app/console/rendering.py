@@ -19,6 +19,8 @@ POLICY = (
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store", "referrer-policy": "same-origin"}
+CARRIED = ("retry-after", "allow", "connection")
+"""Headers of a problem that its page has too."""
 
 
 def pretty_json(value: Any) -> str:
@@ -52,9 +54,11 @@ def render_problem(request: Request, response: Response) -> Response:
     problem = orjson.loads(response.body)
     part = "_problem.html" if request.headers.get("hx-request") else "problem.html"
     shown = render(request, part, status=response.status_code, problem=problem)
-    if "retry-after" in response.headers:
-        shown.headers["retry-after"] = response.headers["retry-after"]
-    if part == "_problem.html":
-        # Wherever the answer would have gone, what stands there is not replaced by a problem.
-        shown.headers.update({"HX-Retarget": "#problem", "HX-Reselect": ".problem", "HX-Reswap": "innerHTML"})
-    return shown
+    shown.headers.update({name: response.headers[name] for name in CARRIED if name in response.headers})
+    return place_beside(shown) if part == "_problem.html" else shown
+
+
+def place_beside(response: Response) -> Response:
+    """Let a part stand above the page: wherever it would have gone, what stands there is not replaced by a problem."""
+    response.headers.update({"HX-Retarget": "#problem", "HX-Reselect": ".problem", "HX-Reswap": "innerHTML"})
+    return response

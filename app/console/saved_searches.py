@@ -11,15 +11,15 @@ from fastapi import Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
-from app.api.dependencies import CurrentCaller, CurrentServices
+from app.api.dependencies import CurrentCaller, CurrentServices, CurrentSettings
 from app.api.models.saved_searches import NewSavedSearch
 from app.api.problems import invalid_input
 from app.auth.principal import Role
 from app.console.rendering import render
 from app.console.search_form import SearchForm
+from app.console.searching import render_search
 from app.console.session import console_router
 from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
-from app.knowledge.saved_searches import SavedSearch
 from app.knowledge.subscriptions import Subscription
 
 router = console_router(Role.READER)
@@ -78,11 +78,18 @@ async def save_search(
 
 @router.get("/saved-searches/{saved_search_id}/run")
 async def run_saved_search(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+    request: Request,
+    saved_search_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    settings: CurrentSettings,
 ) -> Response:
-    """To the search page, with what is saved filled in."""
+    """To the search page, with what is saved filled in; a search that is too long for an address is shown here."""
     saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
-    return RedirectResponse(_address_of(saved), 303)
+    form = SearchForm.of_request(saved.request)
+    if not form.is_long:
+        return RedirectResponse(form.address(), 303)
+    return await render_search(request, form, caller, services, settings)
 
 
 @router.get("/saved-searches/{saved_search_id}/delete")
@@ -132,7 +139,6 @@ async def _show_list(
         "saved_searches.html",
         status=status,
         page=page,
-        addresses={saved.id: _address_of(saved) for saved in page.items},
         subscriptions=subscriptions,
         first=LIST if cursor else None,
         following=f"{LIST}?cursor={page.next_cursor}" if page.next_cursor else None,
@@ -154,10 +160,6 @@ def _read(name: str, search: str) -> NewSavedSearch:
         return NewSavedSearch.model_validate({"name": name, "request": request})
     except ValidationError as error:
         raise invalid_input(error) from None
-
-
-def _address_of(saved: SavedSearch) -> str:
-    return SearchForm.of_request(saved.request).address()
 
 
 def _errors_at(errors: tuple[FieldError, ...]) -> dict[str, str]:

@@ -15,6 +15,8 @@ import orjson
 from app.errors import FieldError, InvalidInput
 
 ADDRESS = "/console"
+LONGEST_ADDRESS = 2_000
+"""Characters of an address that every browser, proxy and server takes; what is longer is sent as a form."""
 
 WORDS = ("query", "mode", "fusion", "role", "scope", "source", "tags_match", "cursor")
 WHOLE_NUMBERS = ("limit", "rrf_k", "ef_search")
@@ -105,6 +107,22 @@ class SearchForm:
         """The address of the page that shows this search."""
         pairs = self.pairs()
         return f"{path}?{urlencode(pairs)}" if pairs else path
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the search is too long for an address."""
+        return len(self.address()) > LONGEST_ADDRESS
+
+    def lead_to(self, other: SearchForm) -> str:
+        """The address that leads from here to another search; where this one is long, what changes on the way.
+
+        That is for a button of a form that holds this search: what the address names stands for the form's own.
+        """
+        if not self.is_long:
+            return other.address()
+        changed = [n for n in NAMES if tuple(self.values.get(n, ())) != tuple(other.values.get(n, ()))]
+        pairs = [(name, value) for name in changed for value in other.values.get(name, ("",))]
+        return f"{ADDRESS}?{urlencode(pairs)}"
 
     def request(self) -> dict[str, Any]:
         """The request of POST /knowledge/search. What cannot be read stays a text, for the API to refuse."""

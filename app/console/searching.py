@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Any
 from uuid import UUID
 
 from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
+from starlette.datastructures import FormData, ImmutableMultiDict
 
 from app.api.dependencies import Caller, CurrentCaller, CurrentServices, CurrentSettings
 from app.api.models.search import SearchRequest
 from app.api.problems import invalid_input
 from app.api.search import make_query, run_search
 from app.auth.principal import Role
+from app.composition import Services
+from app.console.entry_form import read_texts
 from app.console.hits import Answer, show_answer
 from app.console.rendering import render
-from app.console.search_form import SearchForm, errors_by_field
+from app.console.search_form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
 from app.console.session import HOME, console_router
 from app.console.sides import compare_with, comparison_address
 from app.errors import InvalidInput
@@ -45,15 +50,34 @@ STAGES = {
 """Where an entry can be lost, as people call it."""
 
 
-@router.get("")
+@router.api_route("", methods=["GET", "POST"])
 async def show_search(
     request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
 ) -> Response:
-    """The search form, filled in as the address says, and the hits; a search can be shared as this page's address."""
-    form = SearchForm.read(request.query_params)
+    """The search form, filled in as was asked, and the hits; a search can be shared as this page's address.
+
+    The form is sent, since a search may be too long for an address; where it is not, its address answers.
+    """
+    parameters = await read_parameters(request)
+    form = SearchForm.read(parameters)
+    if form.text("query") and (led := lead_to_address(request, form.address())):
+        return led
+    return await render_search(request, form, caller, services, settings, is_asked="query" in parameters)
+
+
+async def render_search(
+    request: Request,
+    form: SearchForm,
+    caller: Caller,
+    services: Services,
+    settings: Settings,
+    *,
+    is_asked: bool = True,
+) -> Response:
+    """The search page, with the answer if something `is_asked`."""
     answer: Answer | None = None
     errors: dict[str, str] = {}
-    if "query" in request.query_params:
+    if is_asked:
         try:
             query = read_query(form, caller, settings, explain=True)
             answer = show_answer(form, await run_search(query, caller, services))
@@ -70,28 +94,25 @@ async def show_search(
         compare_address=comparison_address(form, compare_with(form)),
     )
     # What is left empty in the form would only make the address longer.
-    response.headers["HX-Push-Url"] = form.address()
+    response.headers["HX-Push-Url"] = ADDRESS if form.is_long else form.address()
     return response
 
 
-@router.get("/why-not")
+@router.api_route("/why-not", methods=["GET", "POST"])
 async def show_why_not(
     request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
 ) -> Response:
-    """Which filter, leg, threshold or cut lost an entry, for the search that the address describes."""
-    form = SearchForm.read(request.query_params)
-    wanted = request.query_params.get("entry_id", "").strip()
+    """Which filter, leg, threshold or cut lost an entry, for the search that is sent with it."""
+    parameters = await read_parameters(request)
+    form = SearchForm.read(parameters)
+    wanted = str(parameters.get("entry_id", "")).strip()
     verdict, refusal = None, ""
     try:
-        entry_id = UUID(wanted)
-    except ValueError:
-        refusal = "must be the id of an entry, such as 0198c5a2-7d1e-7cc3-9f6a-2b1d4e5f6a7b"
-    else:
-        try:
-            query = read_query(form, caller, settings)
-            verdict = await services.search.why_not(caller.tenant.tenant_id, entry_id, query)
-        except InvalidInput as error:
-            refusal = str(error)
+        query = read_query(form, caller, settings)
+        entry_id = await _find_entry(services, caller, wanted)
+        verdict = await services.search.why_not(caller.tenant.tenant_id, entry_id, query)
+    except InvalidInput as error:
+        refusal = str(error)
     status = 422 if refusal else 200
     return render(
         request,
@@ -101,7 +122,6 @@ async def show_why_not(
         verdict=verdict,
         refusal=refusal,
         wanted=wanted,
-        back=form.address(),
         stages=STAGES,
     )
 
@@ -117,6 +137,35 @@ async def show_related(
         for relationship, items in groupby(found, key=lambda item: item.relationship)
     ]
     return render(request, "related.html", groups=groups, home=HOME)
+
+
+async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
+    """The entry with this id, or else with this external id. Raises InvalidInput where none can have it."""
+    try:
+        return UUID(wanted)
+    except ValueError:
+        if wanted and "\x00" not in wanted:
+            page = await services.entries.list_entries(caller.tenant.tenant_id, limit=1, external_id=wanted)
+            if page.items:
+                return page.items[0].id
+        raise InvalidInput.of("entry_id", "must be the id or the external id of an entry") from None
+
+
+async def read_parameters(request: Request) -> ImmutableMultiDict[str, Any]:
+    """What a search is asked with, in the address or in a form; what both name is as the address says."""
+    named = request.query_params
+    if request.method != "POST":
+        return named
+    sent = await read_texts(request)
+    kept = [(n, v) for n, v in sent.multi_items() if n not in named and isinstance(v, str)]
+    return FormData([*kept, *named.multi_items()])
+
+
+def lead_to_address(request: Request, address: str) -> Response | None:
+    """From a form that was sent to the address that asks for the same; None where that is long or no form was sent."""
+    if request.method != "POST" or request.headers.get("hx-request") or len(address) > LONGEST_ADDRESS:
+        return None
+    return RedirectResponse(address, 303)
 
 
 def read_query(form: SearchForm, caller: Caller, settings: Settings, *, explain: bool = False) -> SearchQuery:

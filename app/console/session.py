@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote, urlsplit
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
@@ -14,13 +15,20 @@ from fastapi.routing import APIRoute
 from app.api.dependencies import authenticate, authenticate_platform
 from app.api.problems import respond_to, respond_to_invalid
 from app.auth.principal import Role
-from app.console.rendering import render_problem
-from app.console.visitor import Visitor, visitor_of
+from app.console.rendering import place_beside, render, render_problem
+from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
 
 COOKIE = "kb_console"
 HOME = "/console"
 SIGN_IN = "/console/sign-in"
+PLATFORM = "/console/platform"
+"""Where a platform administrator begins, who sees no tenant's knowledge."""
+
+PAGE = re.compile(r"/console(/[A-Za-z0-9-]+)*(\?[!-~]*)?")
+"""The address of a page, as the console itself writes it: nothing in it that a browser would read otherwise."""
+
+FORM = "application/x-www-form-urlencoded"
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -28,8 +36,9 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 def console_router(role: Role | None) -> APIRouter:
     """A router whose every page needs `role`; None for the pages that anyone sees.
 
-    Whoever has no valid token is led to the sign-in page, and back afterwards. Refusals and failures are pages, or
-    parts of a page where only a part was asked for, with the same status and text as over the API.
+    Whoever has no valid token is led to the sign-in page, and back afterwards; what they sent is kept.
+    Refusals and failures are pages, or parts of a page where only a part was asked for, with the same status and text
+    as over the API.
     """
 
     class ConsoleRoute(APIRoute):
@@ -39,11 +48,14 @@ def console_router(role: Role | None) -> APIRouter:
             async def guarded(request: Request) -> Response:
                 try:
                     refuse_other_sites(request)
-                    await _admit(request, role)
+                    try:
+                        await _admit(request, role)
+                    except Unauthenticated:
+                        return await ask_to_sign_in(request)
                     return await handle(request)
-                except Unauthenticated:
-                    return lead_to_sign_in(request)
                 except KnowledgeError as error:
+                    if isinstance(error, Forbidden) and _begins_elsewhere(request):
+                        return RedirectResponse(PLATFORM, 303)
                     return render_problem(request, respond_to(error))
                 except RequestValidationError as error:
                     return render_problem(request, respond_to_invalid(error))
@@ -63,6 +75,12 @@ async def _admit(request: Request, role: Role | None) -> None:
         await authenticate(request, role, token)
 
 
+def _begins_elsewhere(request: Request) -> bool:
+    visitor = visitor_of(request)
+    is_start = request.method == "GET" and request.url.path == HOME and not request.url.query
+    return is_start and visitor is not None and visitor.is_platform
+
+
 def refuse_other_sites(request: Request) -> None:
     """Raise Forbidden for a change that a page of another site asks for.
 
@@ -71,40 +89,48 @@ def refuse_other_sites(request: Request) -> None:
     """
     if request.method in ("GET", "HEAD"):
         return
-    origin = request.headers.get("origin")
-    same = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    host = request.headers.get("host")
+    same = request.headers.get("origin") in (f"http://{host}", f"https://{host}")
     if request.headers.get("sec-fetch-site", "same-origin" if same else "") != "same-origin":
         raise Forbidden("this can only be asked for by a page of the console")
 
 
-def lead_to_sign_in(request: Request) -> Response:
-    """To the sign-in page, which leads back here."""
-    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    if request.headers.get("hx-request"):
-        current = urlsplit(request.headers.get("hx-current-url", ""))
-        wanted = current.path + (f"?{current.query}" if current.query else "")
-    elif request.method != "GET":
-        wanted = HOME
+async def ask_to_sign_in(request: Request) -> Response:
+    """To the sign-in page, which leads back here; where something was sent, a page that says that nothing was done."""
+    is_part = bool(request.headers.get("hx-request"))
+    if request.method not in ("GET", "HEAD"):
+        return await _keep_what_was_sent(request, is_part)
+    wanted = _address_of(request)
+    if is_part:
+        wanted = _page_around(request) or HOME
     address = f"{SIGN_IN}?next={quote(wanted, safe='')}"
-    if request.headers.get("hx-request"):
+    if is_part:
         return Response(status_code=200, headers={"HX-Redirect": address})
     return RedirectResponse(address, 303)
 
 
 def local_page(address: str) -> str:
     """The address, if it is a page of the console; else the first page."""
-    parts = urlsplit(address)
-    inside = parts.path == HOME or parts.path.startswith(f"{HOME}/")
-    if parts.scheme or parts.netloc or not inside or "\\" in address or ".." in parts.path:
-        return HOME
-    return address
+    return address if PAGE.fullmatch(address) else HOME
 
 
-async def _visitor(request: Request) -> Visitor:
-    visitor = visitor_of(request)
-    if visitor is None:
-        raise Unauthenticated("sign in first")
-    return visitor
+async def _keep_what_was_sent(request: Request, is_part: bool) -> Response:
+    if is_part:
+        return place_beside(render(request, "_signed_out.html", status=401))
+    # Files are not sent back and forth: they can be chosen again.
+    is_form = request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
+    fields = (await request.form()).multi_items() if is_form else None
+    return render(request, "signed_out.html", status=401, address=_address_of(request), fields=fields)
 
 
-CurrentVisitor = Annotated[Visitor, Depends(_visitor)]
+def _address_of(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _page_around(request: Request) -> str | None:
+    """The address of the page that asks for a part of itself; None where the header holds none."""
+    try:
+        current = urlsplit(request.headers.get("hx-current-url", ""))
+    except ValueError:
+        return None
+    return current.path + (f"?{current.query}" if current.query else "")

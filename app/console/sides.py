@@ -27,8 +27,9 @@ def compare_with(form: SearchForm) -> dict[str, SearchForm]:
 
 
 def comparison_address(shared: SearchForm, sides: Mapping[str, SearchForm]) -> str:
-    """The address of the comparison."""
-    pairs = [(name, value) for name, value in shared.pairs() if name in SHARED]
+    """The address of the comparison; without what is shared where that is long and stands in a form."""
+    own = () if shared.is_long else shared.pairs()
+    pairs = [(name, value) for name, value in own if name in SHARED]
     for side, form in sides.items():
         pairs += form.pairs(prefix=f"{side}.")
     return f"{ADDRESS}?{urlencode(pairs)}"

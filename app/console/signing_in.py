@@ -10,13 +10,13 @@ from fastapi.responses import RedirectResponse
 from app.api.dependencies import Parts, authenticate
 from app.auth.principal import Role
 from app.console.rendering import render
-from app.console.session import COOKIE, HOME, SIGN_IN, console_router, local_page
+from app.console.session import COOKIE, HOME, PLATFORM, SIGN_IN, console_router, local_page
 from app.errors import Forbidden, Unauthenticated
 
 router = console_router(None)
 
-PLATFORM = "/console/platform"
-"""Where a platform administrator begins, who sees no tenant's knowledge."""
+LONGEST = 3_900
+"""Characters of a token: browsers throw a cookie away whose name and value are longer than 4,096."""
 
 
 @router.get("/sign-in")
@@ -32,14 +32,20 @@ async def sign_in(
     """Keep the token in a cookie for as long as the browser is open, if it is valid."""
     token = "".join(token.split()).removeprefix("Bearer")
     parts: Parts = request.app.state.parts
+    page, refusal = PLATFORM, None
     try:
         principal = await parts.verifier.verify(token)
-        page = PLATFORM
         if not principal.has(Role.PLATFORM_ADMIN):
             await authenticate(request, Role.READER, token)
             page = local_page(next)
+        if len(token) > LONGEST:
+            raise Forbidden(f"the token is longer than the {LONGEST:,} characters that a browser keeps")
     except (Unauthenticated, Forbidden) as error:
-        return render(request, "sign_in.html", status=401, next=local_page(next), refusal=str(error))
+        refusal = str(error)
+    finally:
+        request.state.principal = None  # who has no cookie yet is no visitor, whatever the token says
+    if refusal is not None:
+        return render(request, "sign_in.html", status=401, next=local_page(next), refusal=refusal)
     response = RedirectResponse(page, 303)
     response.set_cookie(
         COOKIE,
@@ -47,7 +53,8 @@ async def sign_in(
         path=HOME,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        # A proxy that takes TLS off is not seen from here; the browser says where its page is from.
+        secure="https" in (request.url.scheme, request.headers.get("origin", "").partition("://")[0]),
     )
     return response
 

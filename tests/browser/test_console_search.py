@@ -77,6 +77,24 @@ async def test_search_is_explained_and_its_address_can_be_shared(visits: Visits,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_search_too_long_for_an_address_goes_on_as_a_form(
+    visits: Visits, admin_token: str, scripts: bool
+) -> None:
+    visit = await visits.begin(admin_token)
+    if not scripts:
+        await visit.page.route("**/*.js*", lambda route: route.fulfill(body=""))
+    await visit.open("/console?limit=2")
+    await search(visit, f"{QUERY} {'鐘' * 9_000}")
+    assert urlsplit(visit.page.url).query == ""
+    await visit.page.get_by_role("button", name="Next page").click()
+    await visit.expect(visit.page.locator(".hit .number").first).to_have_text("3")
+    await visit.take_picture("long-search")
+    await visit.page.get_by_role("button", name="First page").click()
+    await visit.expect(visit.page.locator(".hit .number").first).to_have_text("1")
+
+
+@pytest.mark.slow
 async def test_facet_narrows_the_search_and_widens_it_again(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin(admin_token)
     await visit.open("/console")

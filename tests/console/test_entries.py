@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import uuid4
 
@@ -170,6 +171,35 @@ async def test_a_changed_text_has_its_language_detected_anew(browser: Browser, a
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json()["language"] == "german"
 
 
+async def test_a_form_changes_no_field_that_nobody_touched(browser: Browser, admin: Caller) -> None:
+    entry = await admin.add(
+        "line one\r\nline two\rline three",
+        external_id=" padded ",
+        language="german",
+        tags=["  sp", "new\nline"],
+        title="a\nb",
+        roles=["qa", "dev"],
+    )
+    path = f"/knowledge/entries/{entry['id']}"
+    form = await browser.get(f"{LIST}/{entry['id']}/edit")
+    # A browser sends each new line as two characters, and none from fields of one line.
+    areas = {area.get("name") for area in form.all("main textarea")}
+    sent: dict[str, Any] = {
+        n: re.sub(r"\r\n|\r|\n", "\r\n", v) if n in areas else re.sub(r"[\r\n]", "", v)
+        for n, v in fields(form).items()
+        if n != "roles"
+    }
+    sent["roles"] = ["dev", "qa"]
+    assert entry_id(await browser.post(f"{LIST}/{entry['id']}/edit", sent)) == entry["id"]
+    assert (await admin.get(path)).json() == entry
+    await browser.post(f"{LIST}/{entry['id']}/edit", {**sent, "content": "The harbour closes at dusk"})
+    now = (await admin.get(path)).json()
+    assert (now["content"], now["version"]) == ("The harbour closes at dusk", 2)
+    assert {n: now[n] for n in ("external_id", "language", "tags", "title", "roles")} == {
+        n: entry[n] for n in ("external_id", "language", "tags", "title", "roles")
+    }
+
+
 async def test_a_stale_edit_is_refused_and_loses_nothing(browser: Browser, admin: Caller) -> None:
     entry = await admin.add("The first text", title="Mine")
     path = f"{LIST}/{entry['id']}"
@@ -238,7 +268,11 @@ async def test_a_chunk_keeps_the_text_of_its_document(browser: Browser, admin: C
     chunk = (await browser.get(LIST)).one("tbody th > a").get("href")
     page = await browser.get(f"{chunk}/edit")
     assert not page.all("[name=content], [name=title], [name=entry_type], [name=external_id]")
-    assert (await browser.post(f"{chunk}/edit", {**fields(page), "tags": "sea"})).status == 303
+    sent = {**fields(page), "tags": "sea"}
+    assert sent["metadata"] == "", "its place in the document is not the writer's"
+    assert (await browser.post(f"{chunk}/edit", {**sent, "metadata": '{"a": 1}'})).status == 303
+    metadata = (await admin.get(chunk.replace("/console", "/knowledge"))).json()["metadata"]
+    assert metadata == {"a": 1, "char_start": 0, "char_end": 26}
     shown = await browser.get(chunk)
     assert shown.texts("main a.tag") == ["sea"]
     assert "chunk 1" in shown.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 import orjson
@@ -23,8 +22,8 @@ async def test_a_search_is_saved_run_replaced_and_forgotten(browser: Browser, ad
     assert (saved.status, saved.answer.headers["location"]) == (303, f"{LIST}?done=saved")
     page = await browser.get(LIST)
     run = page.one("tbody th a").get("href")
-    assert parse_qs(urlsplit(run).query)["query"] == ["harbour"]
-    assert "The harbour closes at dusk" in (await browser.get(run)).text
+    found = (await browser.get(run)).answer.headers["location"]
+    assert "The harbour closes at dusk" in (await browser.get(found)).text
     replaced = await browser.post(LIST, {**form, "request": '{"query": "bell"}'})
     assert replaced.answer.headers["location"] == f"{LIST}?done=replaced"
     page = await browser.get(LIST)
@@ -35,6 +34,17 @@ async def test_a_search_is_saved_run_replaced_and_forgotten(browser: Browser, ad
     assert "bell" in (await browser.get(forget)).text
     assert (await browser.post(forget)).status == 303
     assert (await browser.get(LIST)).all(".empty")
+
+
+async def test_a_search_too_long_for_an_address_is_run_by_its_id(browser: Browser, admin: Caller) -> None:
+    await admin.add("The harbour closes at dusk")
+    request = {"query": "harbour " + "港" * 9_000, "mode": "keyword"}
+    saved = await admin.post("/knowledge/saved-searches", {"name": "Long", "request": request})
+    assert saved.status_code == 201
+    page = await browser.get((await browser.get(LIST)).one("tbody th a").get("href"))
+    assert page.status == 200
+    assert page.one("#query").get("value") == request["query"]
+    assert page.texts(".hit .snippet") == ["The harbour closes at dusk"]
 
 
 async def test_a_subscription_is_shown(browser: Browser, admin: Caller) -> None:

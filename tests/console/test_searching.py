@@ -108,7 +108,7 @@ async def test_the_form_shows_what_was_asked(browser: Browser) -> None:
         ("mode", "magic", "'hybrid', 'semantic' or 'keyword'"),
         ("entry_type", "song", "'fact'"),
         ("asset_id", "no-id", "valid UUID"),
-        ("metadata", "[1]", "valid dictionary"),
+        ("metadata", "[1]", "must be a JSON object"),
         ("weights.semantic", "2", "less than or equal to 1"),
         ("query_embedding", "[1, 2]", "must have 16 numbers"),
         ("query", "", "is required"),
@@ -245,6 +245,7 @@ async def test_nothing_found_offers_what_there_is(browser: Browser, admin: Calle
     page = await browser.search("harbour", mode="keyword", tags="nowhere")
     assert page.one("[data-announce]").text_content() == "Nothing found."
     assert not page.all("svg.ranks")
+    assert page.texts("#facets-heading") == ["Filters"]
     for link in page.all("#answer > p a"):
         assert (await browser.get(link.get("href"))).status == 200
 
@@ -265,6 +266,51 @@ async def test_a_problem_does_not_take_the_place_of_the_page(browser: Browser, a
     assert page.status == 410
     assert page.answer.headers["hx-retarget"] == "#problem"
     assert not page.all("main")
+
+
+def all_fields(form: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in form.form_values():
+        found.setdefault(name, []).append(value)
+    return found
+
+
+async def test_the_form_leads_to_the_address_of_its_search(browser: Browser) -> None:
+    form = (await browser.get("/console")).one("form#search")
+    assert (form.get("method"), form.get("action")) == ("post", "/console")
+    sent = await browser.post("/console", {**all_fields(form), "query": "bell", "limit": "5"})
+    assert (sent.status, sent.answer.headers["location"]) == (303, "/console?query=bell&limit=5")
+
+
+async def test_a_search_too_long_for_an_address_goes_on_as_a_form(browser: Browser, admin: Caller) -> None:
+    for number in range(3):
+        await admin.add(f"Bell number {number}", tags=["sea", f"n{number}"])
+    asked = {"query": "bell " + "鐘" * 9_000, "mode": "keyword", "limit": "2"}
+    page = await browser.post("/console", asked)
+    assert page.status == 200
+    assert page.texts(".hit .number[aria-hidden]") == ["1", "2"]
+    assert not [a for a in page.all("a[href], [hx-get]") if len(a.get("href") or a.get("hx-get")) > 2_000]
+
+    async def press(page: Page, says: str, within: str = "main") -> Page:
+        buttons = page.all(f"{within} button[form=again]")
+        button = next(b for b in buttons if b.text_content().strip().startswith(says))
+        return await browser.post(button.get("formaction"), all_fields(page.one("form#again")))
+
+    following = await press(page, "Next")
+    assert following.texts(".hit .number[aria-hidden]") == ["3"]
+    assert (await press(following, "First")).texts(".hit .number[aria-hidden]") == ["1", "2"]
+    narrowed = await press(await press(page, "sea", ".facets"), "Next")
+    assert narrowed.texts(".hit .number[aria-hidden]") == ["3"]
+    assert narrowed.texts(".facets .active") == ["sea ×"]
+    compared = await press(page, "Compare")
+    assert "hits on both sides" in compared.text
+    assert (await press(compared, "setting")).status == 200
+    why = page.one("form[action='/console/why-not']")
+    assert why.get("method") == "post"
+    answer = await browser.post("/console/why-not", {**all_fields(why), "entry_id": str(uuid4())})
+    assert "there is no entry with this id" in answer.text
+    part = await browser.post("/console", asked, headers={"HX-Request": "true"})
+    assert part.answer.headers["hx-push-url"] == "/console"
 
 
 def search_id(page: Page) -> str:

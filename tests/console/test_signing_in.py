@@ -16,7 +16,7 @@ from app.console.rendering import FOLDER
 from app.console.session import COOKIE, local_page
 from tests.api.callers import SECRET, Caller, make_token
 from tests.auth.forgery import forge
-from tests.console.browser import ADDRESS, OWN, Browser, open_browser
+from tests.console.browser import ADDRESS, OWN, Browser, open_browser, read_page
 from tests.console.conftest import SignIn
 
 
@@ -47,6 +47,9 @@ async def test_the_cookie_is_kept_from_scripts_and_other_sites(signed_out: Brows
     origin = {"Origin": "https://console.test"}
     secure = await signed_out.http.post("https://console.test/console/sign-in", data=form, headers=origin)
     assert "secure" in secure.headers["set-cookie"].lower()
+    # Behind a proxy that takes TLS off, the browser's page is still one of https.
+    behind = await signed_out.http.post("/console/sign-in", data=form, headers=origin)
+    assert "secure" in behind.headers["set-cookie"].lower()
 
 
 async def test_the_cookie_is_no_token_of_the_api(browser: Browser) -> None:
@@ -69,6 +72,79 @@ async def test_a_token_without_a_role_is_refused(signed_out: Browser, admin: Cal
     page = await signed_out.post("/console/sign-in", {"token": forge(claims, key=SECRET.encode())})
     assert page.status == 401
     assert "set-cookie" not in page.answer.headers
+    assert not page.all("nav, .who"), "nobody is signed in"
+
+
+async def test_a_token_that_browsers_would_not_keep_is_refused(signed_out: Browser, admin: Caller) -> None:
+    claims = {
+        "sub": "ada", "tenant_id": str(admin.tenant_id), "roles": ["reader"], "exp": time.time() + 60,
+        "groups": "x" * 4_000,
+    }  # fmt: skip
+    page = await signed_out.post("/console/sign-in", {"token": forge(claims, key=SECRET.encode())})
+    assert (page.status, page.one("#refusal").text_content()) == (
+        401,
+        "the token is longer than the 3,900 characters that a browser keeps",
+    )
+    assert "set-cookie" not in page.answer.headers
+
+
+async def test_what_is_sent_after_the_token_ran_out_is_kept(signed_out: Browser, admin: Caller) -> None:
+    written = {"content": "Line one\nline <two>", "tags": "sea", "roles": ["dev", "qa"]}
+    page = await signed_out.post("/console/entries", written)
+    assert page.status == 401
+    assert "Nothing was saved" in page.text
+    form = page.one("main form")
+    assert form.get("action") == "/console/entries"
+    again: dict[str, list[str]] = {}
+    for name, value in form.form_values():
+        again.setdefault(name, []).append(value)
+    assert (again["content"], again["roles"]) == ([written["content"]], written["roles"])
+    await signed_out.post("/console/sign-in", {"token": admin.token})
+    stored = await signed_out.post("/console/entries", again)
+    entry = await signed_out.get(stored.answer.headers["location"])
+    assert entry.one("pre.text").text_content() == written["content"]
+    await signed_out.post("/console/sign-out")
+    part = await signed_out.post("/console/assets", headers={"HX-Request": "true"})
+    assert (part.status, part.answer.headers["hx-retarget"]) == (401, "#problem")
+    assert "nothing was saved" in part.text
+    upload = await signed_out.post("/console/assets", files={"file": ("a.txt", b"a")})
+    assert "choose the file once more" in upload.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "headers"),
+    [
+        ("GET", "/console/nothing", 404, {}),
+        ("GET", "/console/", 404, {}),
+        ("PUT", "/console/entries", 405, {}),
+        ("POST", "/console/assets", 400, {"Content-Type": "multipart/form-data; boundary=x"}),
+        ("POST", "/console/saved-searches", 413, {"Content-Length": str(3 << 20)}),
+    ],
+)
+async def test_what_is_refused_around_a_page_is_a_page(
+    browser: Browser, method: str, path: str, status: int, headers: dict[str, str]
+) -> None:
+    for part in ({}, {"HX-Request": "true"}):
+        sent = {**OWN, "Content-Type": "application/x-www-form-urlencoded", **headers, **part}
+        page = read_page(await browser.http.request(method, path, content=b"garbage", headers=sent))
+        assert page.status == status
+        assert page.all("[role=alert]")
+        assert bool(page.all("main")) == (not part)
+        assert ("allow" in page.answer.headers) == (status == 405)
+
+
+async def test_the_service_itself_leads_a_person_to_the_console(signed_out: Browser) -> None:
+    page = await signed_out.get("/", headers={"Accept": "text/html,*/*"})
+    assert (page.status, page.answer.headers["location"]) == (303, "/console")
+
+
+async def test_an_address_that_is_none_is_no_failure(signed_out: Browser) -> None:
+    assert (await signed_out.get("/console/sign-in", {"next": "http://["})).status == 200
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://[x"}
+    led = (await signed_out.get("/console/entries", headers=headers)).answer.headers["hx-redirect"]
+    assert led == "/console/sign-in?next=%2Fconsole"
+    refused = await signed_out.http.post("/console/sign-out", headers={"Origin": "http://["})
+    assert refused.status_code == 403
 
 
 async def test_an_expired_token_leads_to_the_sign_in(app: FastAPI, admin: Caller) -> None:
@@ -124,9 +200,11 @@ async def test_a_platform_administrator_is_led_to_the_tenants_alone(
 ) -> None:
     answer = (await signed_out.post("/console/sign-in", {"token": platform.token})).answer
     assert answer.headers["location"] == "/console/platform"
-    page = await sign_in(platform).get("/console", {"query": "word"})
+    browser = sign_in(platform)
+    page = await browser.get("/console", {"query": "word"})
     assert page.status == 403
     assert page.all("[role=alert]")
+    assert (await browser.get("/console")).answer.headers["location"] == "/console/platform"
 
 
 async def test_a_deleted_tenants_visitor_is_led_to_the_sign_in(
@@ -141,6 +219,7 @@ async def test_a_deleted_tenants_visitor_is_led_to_the_sign_in(
     [
         "https://elsewhere.test/console", "//elsewhere.test/console", "/knowledge/entries", "/consoles", "console",
         "/console/../docs", "/console\\..\\docs", "javascript:alert(1)", "", "\\\\elsewhere.test",
+        "/console/%2e%2e//elsewhere.test", "\t/console", "/con\tsole", "http://[", "/console//elsewhere.test",
     ],
 )  # fmt: skip
 def test_the_sign_in_leads_nowhere_but_into_the_console(address: str) -> None:

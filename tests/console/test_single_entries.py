@@ -10,7 +10,7 @@ from tests.console.browser import Browser
 
 
 async def test_why_not_names_what_lost_an_entry(browser: Browser, admin: Caller) -> None:
-    entry = await admin.add("The boat", tags=["sea"])
+    entry = await admin.add("The boat", tags=["sea"], external_id="BOAT-1")
     await admin.add("The bell")
     asked = {"query": "bell", "mode": "keyword"}
     reasons = await browser.get("/console/why-not", {**asked, "entry_id": entry["id"]})
@@ -21,9 +21,11 @@ async def test_why_not_names_what_lost_an_entry(browser: Browser, admin: Caller)
         "/console/why-not", {"query": "boat", "mode": "keyword", "entry_id": entry["id"]}
     )
     assert "at rank 1" in there.one("#why-not-answer").text_content()
+    by_name = await browser.get("/console/why-not", {**asked, "entry_id": "BOAT-1"})
+    assert "shares no word with the query" in by_name.one("#why-not-answer").text_content()
     none = await browser.get("/console/why-not", {**asked, "entry_id": str(uuid4())})
     assert "there is no entry with this id" in none.one("#why-not-answer").text_content()
-    for wrong in ({"entry_id": "x"}, {"entry_id": str(uuid4()), "limit": "99"}, {}):
+    for wrong in ({"entry_id": "x"}, {"entry_id": "a\x00"}, {"entry_id": str(uuid4()), "limit": "99"}, {}):
         assert (await browser.get("/console/why-not", {**asked, **wrong})).status == 422
 
 
@@ -45,7 +47,7 @@ async def test_related_entries_are_shown_by_relationship(browser: Browser, admin
     entry = await admin.add("The bell", parent_id=parent["id"], tags=["a", "b"])
     await admin.add("The boat", tags=["a", "b"])
     page = await browser.get(f"/console/related/{entry['id']}")
-    assert page.texts("#related h4") == ["Parent", "Sharing tags"]
+    assert page.texts("#related h2") == ["Parent", "Sharing tags"]
     assert page.texts("#related li a") == ["Harbour", "The boat"]
     assert "2 shared tags" in page.text
     assert (await browser.get("/console/related/no-id")).status == 422

@@ -12,9 +12,10 @@ document.addEventListener("keydown", (event) => {
   field.select();
 });
 
-// What a new part of the page says is also told to screen readers, and a refusal of earlier goes away.
+// What a new part of the page says is also told to screen readers, and what was said earlier goes away.
 document.addEventListener("htmx:beforeRequest", (event) => {
   const element = event.target;
+  if (element.matches("form[data-upload]")) document.getElementById("upload-answer").replaceChildren();
   if (!element.matches("[hx-trigger*='every'], [hx-trigger*='load']")) document.getElementById("problem").replaceChildren();
 });
 
