@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.api.problems import problem_response
+from app.api.problems import problem_response, title_of
 from app.logs import request_id
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -126,7 +125,7 @@ class BoundedConnection(HttpToolsProtocol):
         finally:
             request_id.reset(token)
         response.headers["connection"] = "close"
-        lines = [f"HTTP/1.1 {response.status_code} {HTTPStatus(response.status_code).phrase}".encode()]
+        lines = [f"HTTP/1.1 {response.status_code} {title_of(response.status_code)}".encode()]
         lines += [name + b": " + value for name, value in response.raw_headers]
         self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(response.body))
         self.transport.close()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
 
 from app.api.examples import REQUEST_ID, ExampleMaker
-from app.api.problems import MEDIA_TYPE, problems
+from app.api.problems import MEDIA_TYPE, problems, title_of
 
 ANYWHERE = (400, 408, 431, 500)
 """Statuses that any request may be answered with, before or around its handler."""
@@ -101,10 +100,10 @@ def _exemplify(content: dict[str, Any], make: ExampleMaker, *, complete: bool) -
 
 def make_problem(status: int) -> dict[str, Any]:
     """A problem with this status as a caller would see it."""
-    detail = _DETAILS.get(status, HTTPStatus(status).phrase)
+    detail = _DETAILS.get(status, title_of(status))
     problem: dict[str, Any] = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": title_of(status),
         "status": status,
         "detail": detail,
         "request_id": REQUEST_ID,

@@ -30,6 +30,9 @@ router = APIRouter(tags=["operations"])
 READINESS_SECONDS = 2.0
 """After this the answer is no: whoever asks decides now where the next requests go."""
 
+FORWARDED = ("forwarded", "via", "x-real-ip", "x-forwarded-")
+"""How the headers begin by which a proxy tells that the request is not its own."""
+
 DOCS_FILES = Path(fastapi_offline.__file__).parent / "static"
 DOCS_SOURCES = (
     "default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
@@ -95,7 +98,7 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Prometheus metrics, on this port for loopback callers only."""
     parts: Parts = request.app.state.parts
-    if parts.settings.server.metrics_port is not None or not _is_loopback(request):
+    if parts.settings.server.metrics_port is not None or not _is_local(request):
         return problem_response(404, "there is nothing at this path")
     observation: Observation = request.app.state.observation
     return Response(await observation.render(), media_type=CONTENT_TYPE_LATEST)
@@ -144,12 +147,13 @@ def _page_policy(html: str) -> str:
     return f"{DOCS_SOURCES}; script-src {allowed}; {DOCS_LIMITS}"
 
 
-def _is_loopback(request: Request) -> bool:
+def _is_local(request: Request) -> bool:
+    # Behind a proxy on the same machine every caller comes from there.
+    if any(name.startswith(FORWARDED) for name in request.headers):
+        return False
     if request.client is None:
         return True
     try:
-        address = ipaddress.ip_address(request.client.host)
+        return ipaddress.ip_address(request.client.host).is_loopback
     except ValueError:
         return False
-    # Behind a proxy on the same machine every caller looks local.
-    return address.is_loopback and "x-forwarded-for" not in request.headers

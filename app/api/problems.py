@@ -73,7 +73,7 @@ def problem_response(
     """The answer for one problem."""
     body: dict[str, Any] = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": title_of(status),
         "status": status,
         "detail": detail,
         "request_id": request_id.get(),
@@ -90,6 +90,11 @@ def problem_response(
         body["errors"] = []
         content = orjson.dumps(body)
     return Response(content, status, dict(headers or {}), MEDIA_TYPE)
+
+
+def title_of(status: int) -> str:
+    """The name of a status in RFC 9110; Python before 3.13 has older ones for two of them."""
+    return {413: "Content Too Large", 422: "Unprocessable Content"}.get(status) or HTTPStatus(status).phrase
 
 
 def respond_to(error: errors.KnowledgeError) -> Response:
@@ -142,7 +147,7 @@ def install_handlers(app: FastAPI) -> None:
             404: "there is nothing at this path",
             405: METHOD_NOT_ALLOWED,
             400: "the request body could not be read",
-        }.get(error.status_code, HTTPStatus(error.status_code).phrase)
+        }.get(error.status_code, title_of(error.status_code))
         return problem_response(error.status_code, detail, headers=headers)
 
 
@@ -169,6 +174,7 @@ def _field_error(error: Mapping[str, Any]) -> errors.FieldError:
         "missing": "is required",
         "string_unicode": "must not contain lone surrogates",
         "model_attributes_type": "must be a JSON object",
+        "dict_type": "must be a JSON object",
         "too_short": f"must have at least {context.get('min_length')} items",
         "too_long": f"must have at most {context.get('max_length')} items",
     }.get(str(kind), str(error.get("msg", "is not valid")).removeprefix("Value error, "))

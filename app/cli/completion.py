@@ -1,9 +1,14 @@
-"""Tenants' slugs for the shell's completion: quick, silent, and without starting or changing anything."""
+"""Tenants' slugs for the shell's completion: quick, silent, and without starting or changing anything.
+
+Whoever presses the tab key has not asked for anything to be connected to: a `.env` that lies in the current folder is
+not read, since it could name any host, and the embedded database is spoken to by its socket alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -19,33 +24,42 @@ def find_slugs(incomplete: str) -> list[str]:
     from app.settings import load_settings
 
     try:
-        address = _running_database(load_settings(identity_required=False))
-        slugs = asyncio.run(_fetch(address)) if address is not None else []
+        database = _running_database(load_settings(env_file=None, identity_required=False))
+        slugs = asyncio.run(_fetch(database)) if database is not None else []
     except Exception:  # nothing may be printed into a line that somebody is typing
         return []
     return sorted(slug for slug in slugs if slug.startswith(incomplete))
 
 
-def _running_database(settings: Settings) -> str | None:
+def _running_database(settings: Settings) -> Mapping[str, Any] | None:
+    """What to connect with, for asyncpg."""
     if settings.database.url is not None:
-        return settings.database.url.get_secret_value()
-    from app.embedded import DATABASE, EmbeddedAddress
+        return {"dsn": settings.database.url.get_secret_value()}
+    from app.embedded import DATABASE
+    from app.embedded.address import PORT
     from app.embedded.data_folder import DataFolder
     from app.embedded.state import read_state
 
     data_dir = settings.database.data_dir.expanduser().resolve()
     state = read_state(DataFolder(data_dir))
-    if state is None or state.phase != "ready":
+    if state is None or state.phase != "ready" or not state.socket_dir.startswith("/"):
         return None
+    # Given apart, even an empty password is the one that is sent, and never that of PGPASSWORD.
     password = (data_dir / f"{SERVICE}-password").read_text().strip()
-    return EmbeddedAddress(state.socket_dir, password).dsn(SERVICE, DATABASE, password)
+    return {
+        "host": [state.socket_dir],
+        "port": PORT,
+        "user": SERVICE,
+        "password": password,
+        "database": DATABASE,
+    }
 
 
-async def _fetch(address: str) -> list[str]:
+async def _fetch(database: Mapping[str, Any]) -> list[str]:
     import asyncpg
 
     async with asyncio.timeout(SECONDS):
-        connection = await asyncpg.connect(address)
+        connection = await asyncpg.connect(**database)
         try:
             return [row["slug"] for row in await connection.fetch("select slug from tenancy.list_tenants()")]
         finally:

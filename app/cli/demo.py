@@ -52,7 +52,7 @@ async def load_demo(services: Services) -> Tenant:
 
 def welcome(settings: Settings, tenant: Tenant, address: str) -> str:
     """What to try first: a token, a search that can be pasted, and where the API is described."""
-    docs = f"The API, to try out in a browser: {address}/docs"
+    docs = f"In a browser: {address}/console to search, {address}/docs to try out the API."
     try:
         token = make_token(settings, tenant.id, [Role.TENANT_ADMIN], "demo-user", TOKEN_DAYS * DAY)
     except ConfigurationError as error:

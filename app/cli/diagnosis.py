@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import read_settings, run_async
+from app.cli.execution import is_database_absent, read_settings, run_async
 from app.cli.options import examples, json_option
 from app.cli.terminal import make_console, make_text, print_json
 from app.errors import KnowledgeError
@@ -111,7 +111,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
     from app.cli.doctor.finding import Finding
     from app.db import catalog
 
-    if checks.is_absent(settings):
+    if is_database_absent(settings):
         yield Finding(
             "database", "warning", f"no database in {settings.database.data_dir} yet", "run: knowledge serve"
         )

@@ -105,11 +105,27 @@ def on_signals(stop: Callable[[], object]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+def is_database_absent(settings: Settings) -> bool:
+    """Whether the embedded database has never been made."""
+    return settings.database.embedded and not (settings.database.data_dir / "postgres").exists()
+
+
+def require_database(settings: Settings) -> None:
+    """Raise ConfigurationError rather than let a command that needs a tenant make an empty database for it."""
+    from app.errors import ConfigurationError
+
+    if is_database_absent(settings):
+        raise ConfigurationError(
+            f"KB_DATA_DIR: no database in {settings.database.data_dir} yet; run knowledge serve, or name another folder"
+        )
+
+
 @contextlib.asynccontextmanager
 async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Services, Tenant]]:
     """The services and one tenant. Raises ConfigurationError, TenantNotFound."""
     from app.composition import open_services
 
+    require_database(settings)
     async with open_services(settings) as services:
         yield services, await services.tenants.find(slug)
 
@@ -125,6 +141,8 @@ async def open_directory(
     from app.knowledge.limits import Limits
     from app.knowledge.tenants import TenantDirectory
 
+    if not for_creation:
+        require_database(settings)
     async with open_database(settings) as addresses:
         await check_database(addresses.service)
         database = Database(

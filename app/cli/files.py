@@ -59,14 +59,15 @@ class Outcome:
 
 def ingest(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or patterns like 'docs/**/*.md'.")
+        list[str], typer.Argument(metavar="PATH", help="Files, folders, or patterns like 'docs/**/*.md'.")
     ],
     tenant: TenantOption,
     tags: Annotated[
-        list[str] | None, typer.Option("--tag", help="Tag of every chunk; may be repeated.")
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Tag of every chunk; may be repeated.")
     ] = None,
     roles: Annotated[
-        list[str] | None, typer.Option("--role", help="Whom it is meant for: pm, dev, qa or all.")
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE", help="Whom it is meant for: pm, dev, qa or all."),
     ] = None,
     as_json: Annotated[
         bool,
@@ -96,7 +97,8 @@ def ingest(
         )
     else:
         typer.echo(
-            f"{outcome.files} files: {outcome.new} indexed, {outcome.unchanged} unchanged,"
+            f"{outcome.files} {'file' if outcome.files == 1 else 'files'}: {outcome.new} indexed,"
+            f" {outcome.unchanged} unchanged,"
             f" {len(outcome.skipped)} skipped, {len(outcome.failed)} failed"
         )
         _list_reasons("skipped", outcome.skipped)

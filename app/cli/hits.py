@@ -20,6 +20,9 @@ LEGS = {"semantic": "meaning", "keyword": "words"}
 
 def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -> None:
     """Print a page of hits, numbered from `first`; `explain` adds what each score is made of."""
+    from rich.padding import Padding
+    from rich.text import Text
+
     console = make_console()
     metadata, debug = result.metadata, result.debug_info
     for warning in _warn(result):
@@ -37,7 +40,10 @@ def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -
         console.print(make_text((f"{INDENT}score {hit.score:.4f}", "cyan"), (f": {_why(hit, ranks)}", "")))
         if explain and hit.id in ranks:
             console.print(make_text((INDENT + describe_score(ranks[hit.id]), "dim")))
-        console.print(_highlight(hit), "", sep="\n")
+        snippet = _highlight(hit)
+        # On a terminal, what it is too narrow for goes on below its own beginning.
+        indented = Padding.indent(snippet, len(INDENT)) if console.is_terminal else Text(INDENT) + snippet
+        console.print(indented, "", sep="\n")
     if not result.results:
         console.print("nothing found")
     if metadata.suggestions:
@@ -134,8 +140,8 @@ def _highlight(hit: Hit) -> Text:
     stemmers = [Stemmer("english"), Stemmer("german")]
     terms = {stemmer.stemWord(term.lower()) for term in hit.matched_terms for stemmer in stemmers}
     snippet = flatten(hit.snippet)
-    text = make_text((INDENT + snippet, ""))
+    text = make_text((snippet, ""))
     for match in WORD.finditer(snippet):
         if any(stemmer.stemWord(match[0].lower()) in terms for stemmer in stemmers):
-            text.stylize("bold green", match.start() + len(INDENT), match.end() + len(INDENT))
+            text.stylize("bold green", match.start(), match.end())
     return text

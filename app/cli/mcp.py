@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from app.auth.principal import Role
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
 from app.cli.options import TenantOption, examples
-from app.errors import InvalidInput
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -31,17 +30,15 @@ def register(app: typer.Typer) -> None:
 def serve(
     tenant: TenantOption,
     role: Annotated[
-        Role, typer.Option(help="What the client may do: reader, creator or tenant_admin.")
-    ] = Role.READER,
+        Literal["reader", "creator", "tenant_admin"], typer.Option(help="What the client may do.")
+    ] = "reader",
     subject: Annotated[str, typer.Option(metavar="S", help="Who it is, in the audit trail.")] = ACTOR,
 ) -> None:
     """Offer a tenant's knowledge as tools of the Model Context Protocol over standard input and output.
 
     Over HTTP the running service offers the same at /mcp.
     """
-    if role is Role.PLATFORM_ADMIN:
-        raise InvalidInput.of("--role", "platform_admin reads no tenant's knowledge")
-    run_async(_serve(read_settings(), tenant, role, subject))
+    run_async(_serve(read_settings(), tenant, Role(role), subject))
 
 
 async def _serve(settings: Settings, slug: str, role: Role, subject: str) -> None:

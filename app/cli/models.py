@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import read_settings, run_async
+from app.cli.execution import read_settings, require_database, run_async
 from app.cli.options import examples, json_option
 from app.cli.tables import print_table
 from app.cli.terminal import print_json
@@ -120,6 +120,7 @@ async def _list(settings: Settings) -> list[dict[str, Any]]:
     from app.db.session import Database
     from app.db.tenants import list_models
 
+    require_database(settings)
     async with open_database(settings) as addresses:
         await check_database(addresses.service)
         database = Database(addresses.service, pool_size=1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import read_settings, run_async
+from app.cli.execution import is_database_absent, read_settings, run_async
 from app.cli.options import examples, json_option
 from app.cli.terminal import print_json
 from app.errors import ConfigurationError
@@ -68,7 +68,7 @@ async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
     url = database.admin_url or database.url
     if url is not None:
         revision = await _revision(url.get_secret_value())
-    elif not (database.data_dir / "postgres").exists():
+    elif is_database_absent(settings):
         revision = None
     else:
         async with embedded_database(database.data_dir) as addresses:

@@ -44,7 +44,7 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What is asked.")],
     tenant: TenantOption,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", help="Hits, 1 to 100.", show_default=False)
+        int | None, typer.Option("--limit", "-n", metavar="N", help="Hits, 1 to 100.", show_default=False)
     ] = None,
     mode: Annotated[
         Literal["hybrid", "semantic", "keyword"], typer.Option(help="Which legs run.")
@@ -53,17 +53,23 @@ def search(
     role: Annotated[
         Literal["pm", "dev", "qa", "all"] | None, typer.Option(help="Whom it is meant for.")
     ] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="A tag it has; may be repeated.")] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag it has; may be repeated.")
+    ] = None,
     all_tags: Annotated[bool, typer.Option("--all-tags", help="It must have all of the tags.")] = False,
     entry_types: Annotated[
-        list[str] | None, typer.Option("--type", help="Entry type; may be repeated.")
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Entry type; may be repeated.")
     ] = None,
     source: Annotated[
         Literal["entry", "asset"] | None, typer.Option(help="Written entries, or files.")
     ] = None,
     scope: Annotated[Literal["global", "project"] | None, typer.Option(help="Its scope.")] = None,
-    min_confidence: Annotated[float | None, typer.Option(help="Least confidence, 0 to 1.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Least similarity of meaning, 0 to 1.")] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(metavar="X", help="Least confidence, 0 to 1.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="X", help="Least similarity of meaning, 0 to 1.")
+    ] = None,
     superseded: Annotated[
         bool, typer.Option("--include-superseded", help="Also what was superseded.")
     ] = False,
@@ -116,12 +122,14 @@ def search(
 def related(
     entry_id: Annotated[UUID, typer.Argument(metavar="ID", help="Id of an entry.")],
     tenant: TenantOption,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="Entries, 1 to 20.")] = 5,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Entries, 1 to 20.")] = 5,
     as_json: Annotated[
         bool, json_option("what GET /knowledge/entries/{id}/related answers, {results, metadata}")
     ] = False,
 ) -> None:
-    """Show the entries around an entry: its parent, its siblings, and those that share two or more tags."""
+    """Show the entries around an entry: its parent and siblings, what it was made from and what was made
+    of it, and those that share two or more tags.
+    """
     found = run_async(_related(read_settings(), tenant, entry_id, limit), doing="looking around")
     if as_json:
         print_json(describe_related(found))

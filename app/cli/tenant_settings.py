@@ -58,7 +58,7 @@ def set_settings(
     changes: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME=VALUE...", help="Numbers, words, on or off, or JSON; `default` takes one back."
+            metavar="NAME=VALUE", help="Numbers, words, on or off, or JSON; `default` takes one back."
         ),
     ],
     tenant: TenantOption,

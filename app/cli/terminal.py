@@ -27,15 +27,20 @@ PATIENCE_SECONDS = 1.0
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 _PICTURES |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
 # Nor may it turn the order of the signs that follow it on the line.
-_PICTURES |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
+_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_PICTURES |= dict.fromkeys(_TURNING, 0xFFFD)
+# Of the same signs, those that JSON leaves as they are: they stand in strings alone, where an escape says the same.
+_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_TURNING)}
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, indented on a terminal."""
+    """One JSON document; on a terminal indented, and with nothing in it that commands the terminal."""
     import orjson
 
-    option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
-    typer.echo(orjson.dumps(value, option=option).decode())
+    if sys.stdout.isatty():
+        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode().translate(_ESCAPES))
+    else:
+        typer.echo(orjson.dumps(value).decode())
 
 
 def remark(text: str) -> None:

@@ -13,7 +13,7 @@ INTRODUCTION = """\
 # Errors
 
 Refusals and failures are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problems of type
-`application/problem+json`. `request_id` is also in the log of the service; 422 names every field that broke a rule, 429
+`application/problem+json`. `request_id` is also in the log of the service; 422 names fields that broke a rule, 429
 and 503 come with `Retry-After`, 429 with the name of the limit.
 
 <!-- schema: Problem -->

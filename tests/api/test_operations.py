@@ -31,7 +31,8 @@ async def test_metrics_are_for_callers_on_this_machine_only(app: FastAPI, admin:
             else:
                 expect_problem(answer, 404)
     async with open_client(app) as client:
-        expect_problem(await client.get("/metrics", headers={"X-Forwarded-For": "10.0.0.7"}), 404)
+        for header in ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via"):
+            expect_problem(await client.get("/metrics", headers={header: "10.0.0.7"}), 404)
 
 
 async def test_metrics_count_requests_by_route_without_ids(admin: Caller) -> None:

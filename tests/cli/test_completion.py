@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +62,26 @@ def test_completion_is_silent_where_no_database_answers(
     monkeypatch.setenv("KB_DATA_DIR", "nothing")
     assert complete(knowledge, monkeypatch, "knowledge search x -t a") == []
     assert knowledge.printed().err == ""
+
+
+def test_completion_connects_to_nothing_that_the_current_folder_names(
+    offline: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "of-somebody")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        host, port = listener.getsockname()
+        Path(".env").write_text(
+            f"DATABASE_URL=postgresql://kb_service@{host}:{port}/knowledge?sslmode=disable\n"
+        )
+        state = Path(".data/run/state.json")
+        state.parent.mkdir(parents=True)
+        state.write_text(json.dumps({"phase": "ready", "socket_dir": host}))
+        Path(".data/kb_service-password").touch()
+        monkeypatch.setattr("app.embedded.address.PORT", port)
+        assert complete(offline, monkeypatch, "knowledge search x -t a") == []
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ def test_what_cannot_be_served_is_told_in_one_line(knowledge: CommandLine, tenan
     assert (unknown.status, unknown.out) == (1, "")
     assert unknown.err.startswith("error: ")
     refused = knowledge("mcp", "--tenant", tenant, "--role", "platform_admin")
-    assert refused.status == 1
+    assert refused.status == 2
     assert "platform_admin" in refused.err
 
 
@@ -121,7 +121,9 @@ def test_ten_programs_at_once_answer_their_clients(
             async with Client(stdio_client(server, errlog=errors)) as client:
                 await succeed(client, "kb_add", content=f"The harbour of client {number}")
                 found, _ = await succeed(client, "kb_search", query=f"harbour of client {number}")
-                assert found["results"][0]["content"] == f"The harbour of client {number}"
+                # Not always the first: the others' vectors, without meaning here, may come before its own.
+                contents = [hit["content"] for hit in found["results"]]
+                assert f"The harbour of client {number}" in contents
 
     async def ask_all() -> None:
         async with asyncio.TaskGroup() as group:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -28,6 +29,17 @@ def test_tenant_is_created_listed_and_deleted(knowledge: CommandLine) -> None:
 
     assert knowledge.succeed("tenant", "delete", "acme", "--yes").out == "deleted tenant acme\n"
     assert "acme" not in knowledge.succeed("tenant", "list").out
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["tenant list", "tenant limits acme", "search --tenant acme x", "export --tenant acme", "model list"],
+)
+def test_command_that_only_reads_makes_no_database(offline: CommandLine, line: str) -> None:
+    result = offline(*line.split())
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith("error: KB_DATA_DIR: no database in .data yet; run knowledge serve")
+    assert not Path(".data").exists()
 
 
 def test_token_carries_what_was_asked_for(

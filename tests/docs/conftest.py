@@ -79,7 +79,7 @@ def document(made_pages: Mapping[str, str]) -> dict[str, Any]:
 
 @pytest.fixture
 def reader(guide: Guide, document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
-    """A reader with an empty folder, but for a handbook and the examples of the repository."""
+    """A reader with an empty folder, but for a handbook, and the examples and pages of the repository."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     (tmp_path / "handbook.md").write_text(HANDBOOK)
@@ -87,6 +87,8 @@ def reader(guide: Guide, document: dict[str, Any], tmp_path: Path, monkeypatch: 
     (tmp_path / "handbook" / "rolling-back.md").write_text(HANDBOOK)
     shutil.copy(ROOT / "app/samples/documents/incident-handbook.pdf", tmp_path / "handbook.pdf")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / "README.md").symlink_to(ROOT / "README.md")
     url = guide.service.url
     variables = {**guide.settings, "TOKEN": guide.token, "KNOWLEDGE_URL": url, "KNOWLEDGE_TOKEN": guide.token}
     for name, value in variables.items():

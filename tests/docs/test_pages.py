@@ -18,6 +18,10 @@ MOST_NOT_RUN = 20
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?)(?: +\{#([\w-]+)\})?$", re.MULTILINE)
 FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
+REQUEST = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) ([^`\s?]+)[^`]*`")
+UNDESCRIBED = {"GET /metrics"}
+"""Requests that the OpenAPI document leaves out."""
+
 INCLUDED = re.compile(r'^--8<-- "([^":]+)(?::(\w+))?"$', re.MULTILINE)
 
 
@@ -91,6 +95,23 @@ def test_readme_links_lead_to_files_that_exist() -> None:
         for target in LINK.findall(without_code((ROOT / page).read_text("utf-8"))):
             if not re.match(r"[a-z]+:|#", target):
                 assert (ROOT / target.partition("#")[0]).exists(), f"{page}: {target}"
+
+
+def test_requests_named_in_the_text_exist(texts: dict[str, str], document: dict[str, Any]) -> None:
+    def name(method: str, path: str) -> str:
+        return f"{method} {re.sub(r'{[^}]*}', '{}', path)}"
+
+    known = {
+        name(method.upper(), path) for path, item in document["paths"].items() for method in item
+    } | UNDESCRIBED
+    named = [
+        (page, name(*found.groups()))
+        for page, text in {**texts, "README.md": (ROOT / "README.md").read_text("utf-8")}.items()
+        if page.endswith(".md")
+        for found in REQUEST.finditer(without_code(text))
+    ]
+    assert len(named) > 20
+    assert [(page, request) for page, request in named if request not in known] == []
 
 
 def test_navigation_has_every_page_once(texts: dict[str, str]) -> None:

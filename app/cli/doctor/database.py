@@ -19,11 +19,6 @@ NOTICED_SKEW, WRONG_SKEW = 2.0, 30.0
 """Seconds between two clocks from which tokens, leases and expiry of entries are a little, or badly, off."""
 
 
-def is_absent(settings: Settings) -> bool:
-    """Whether the embedded database has never been made."""
-    return settings.database.embedded and not (settings.database.data_dir / "postgres").exists()
-
-
 @asynccontextmanager
 async def reach(settings: Settings) -> AsyncIterator[str]:
     """The service's address; an embedded server is joined or started, and not migrated. Raises ConfigurationError."""
