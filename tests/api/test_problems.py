@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from asgi_lifespan import LifespanManager
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
@@ -134,11 +134,18 @@ async def lonely(
         yield Caller(client, own.id, make_token(own.id, Role.TENANT_ADMIN)), services.database
 
 
-async def test_a_database_that_is_away_is_503_until_it_is_back(lonely: tuple[Caller, Database]) -> None:
-    caller, database = lonely
+async def test_a_database_that_is_away_is_503_until_it_is_back(
+    lonely: tuple[Caller, Database], superuser_dsn: str
+) -> None:
+    caller, _ = lonely
     entry = await caller.add("The harbour opens at six")
-    reachable = database.engine
-    database.engine = create_async_engine("postgresql+asyncpg://kb:hunter2@127.0.0.1:1/kb")
+    name = urlsplit(superuser_dsn).path.lstrip("/")
+    elsewhere = superuser_dsn.replace(f"/{name}?", "/postgres?")
+    async with connected(elsewhere) as superuser:
+        await superuser.execute(f'alter database "{name}" allow_connections false')
+        await superuser.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1::text", name
+        )
     try:
         for answer in (
             await caller.post(SEARCH, {"query": "harbour"}),
@@ -150,12 +157,12 @@ async def test_a_database_that_is_away_is_503_until_it_is_back(lonely: tuple[Cal
             await caller.get("/readyz"),
         ):
             expect_problem(answer, 503)
-            assert not re.search("hunter2|127.0.0.1|asyncpg|Errno", answer.text)
+            assert not re.search(f"{name}|kb_service|asyncpg|accepting", answer.text)
         healthy = await caller.get("/healthz")
         assert (healthy.status_code, healthy.json()) == (200, {"status": "ok"})
     finally:
-        await database.engine.dispose()
-        database.engine = reachable
+        async with connected(elsewhere) as superuser:
+            await superuser.execute(f'alter database "{name}" allow_connections true')
     assert (await caller.get("/readyz")).status_code == 200
     assert await caller.find("harbour") == ["The harbour opens at six"]
 

@@ -48,7 +48,14 @@ def measure_child(data: bytes, name: str, limits: ParseLimits) -> Cost:
     return Cost(peak if sys.platform == "darwin" else peak * 1024, seconds)
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.title)
+# Every third by default, all of them in the slow suite.
+SAMPLED = [
+    pytest.param(attack, id=attack.title, marks=[] if place % 3 == 0 else pytest.mark.slow)
+    for place, attack in enumerate(ATTACKS)
+]
+
+
+@pytest.mark.parametrize("attack", SAMPLED)
 async def test_attack_ends_with_a_reason(attack: Attack) -> None:
     # On a busy machine any file takes long.
     limits = LIMITS if attack.reason == TOO_SLOW else replace(LIMITS, seconds=120)

@@ -36,7 +36,13 @@ def test_database_is_utf8_and_sorts_alike_everywhere(tmp_path: Path) -> None:
         assert fetch_value(dsn, "show timezone") == "UTC"
 
 
-@pytest.mark.parametrize("name", ["with  spaces, 'quotes' and \"%s", "x" * 150], ids=["spaces", "150"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("with  spaces, 'quotes' and \"%s", id="spaces"),
+        pytest.param("x" * 150, id="150", marks=pytest.mark.slow),
+    ],
+)
 def test_data_is_kept_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
     data_dir = tmp_path / name
     postgres = EmbeddedPostgres(data_dir, settings=FAST)

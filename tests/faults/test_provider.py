@@ -145,7 +145,7 @@ async def test_an_answer_that_is_no_embedding_leaves_the_words(
     assert not (await scene.search("harbour opens")).metadata.fallback_mode
 
 
-@pytest.mark.parametrize("fault", ["delay", "reset", "black hole"])
+@pytest.mark.parametrize("fault", [pytest.param("delay", marks=pytest.mark.slow), "reset", "black hole"])
 async def test_a_connection_that_fails_leaves_the_words(
     scene: Scene, provider_proxy: FaultProxy, fault: Fault
 ) -> None:

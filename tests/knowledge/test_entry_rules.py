@@ -121,6 +121,7 @@ LONG_TEXTS = {
 }
 
 
+@pytest.mark.slow
 async def test_extreme_content_is_stored_and_found(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:

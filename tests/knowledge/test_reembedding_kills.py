@@ -21,7 +21,8 @@ ENTRIES_A_KILL = 200
 
 
 # A process takes seconds to start.
-@pytest.mark.parametrize("kills", [1, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [1, 8])
 async def test_killed_workers_leave_the_vectors_of_an_undisturbed_change(
     database: Database, fresh_database: TestDatabase, kills: int
 ) -> None:
