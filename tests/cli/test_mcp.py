@@ -49,6 +49,7 @@ def program(environment: Mapping[str, str], tmp_path: Path, *arguments: str) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_client_starts_the_program_and_uses_its_tools(
     knowledge: CommandLine, tenant: str, environment: Mapping[str, str], tmp_path: Path
 ) -> None:

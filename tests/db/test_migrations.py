@@ -127,6 +127,7 @@ async def test_each_migration_goes_up_down_and_up_again(bare_cluster: EmbeddedAd
         assert await fingerprint(database) == states[-1]
 
 
+@pytest.mark.slow
 async def test_nothing_but_the_version_table_is_left_after_a_full_downgrade(
     bare_cluster: EmbeddedAddress,
 ) -> None:
@@ -171,6 +172,7 @@ async def test_preparing_again_changes_nothing(bare_cluster: EmbeddedAddress) ->
         assert await register_model(database.admin_dsn, MODEL) == (1, False)
 
 
+@pytest.mark.slow
 async def test_model_registration_that_was_interrupted_is_completed(bare_cluster: EmbeddedAddress) -> None:
     async with managed_database(bare_cluster, "interrupted") as database:
         await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)

@@ -179,6 +179,7 @@ async def assert_same_as_undisturbed(
     assert all("indexed" in asset for asset in stock["assets"])
 
 
+@pytest.mark.slow
 async def test_uploads_survive_a_killed_connection_and_a_killed_server(server: Server) -> None:
     assert await kill_during_uploads(server, kills=1, seed=11) > 0
 

@@ -66,6 +66,7 @@ def test_killed_user_and_supervisor_leave_no_postgres(data_dir: Path, user: User
     assert_starts_with_data(data_dir)
 
 
+@pytest.mark.slow
 def test_start_after_a_full_crash_recovers(data_dir: Path, user: UserProcess) -> None:
     crash(data_dir)
     user.kill()
@@ -153,6 +154,7 @@ def test_live_postmaster_without_a_supervisor_is_replaced(data_dir: Path, user: 
         stray.stop()
 
 
+@pytest.mark.slow
 def test_pid_file_naming_another_process_is_stale(data_dir: Path, user: UserProcess) -> None:
     socket_dir = Path(read_state(data_dir)["socket_dir"])
     owner = (data_dir / "postgres").stat().st_uid

@@ -22,6 +22,7 @@ def get_mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.mark.slow
 def test_wrong_or_missing_password_is_refused(prepared_dir: Path) -> None:
     with EmbeddedPostgres(prepared_dir, settings=FAST) as postgres:
         address = postgres.start()

@@ -60,6 +60,7 @@ def test_start_waits_through_a_recovery_of_more_than_ten_seconds(
     postgres.stop()
 
 
+@pytest.mark.slow
 def test_recovery_beyond_the_ceiling_is_given_up(
     prepared_dir: Path, start_recovery: Callable[..., EmbeddedPostgres]
 ) -> None:
@@ -69,6 +70,7 @@ def test_recovery_beyond_the_ceiling_is_given_up(
     wait_until(lambda: not find_processes(prepared_dir))
 
 
+@pytest.mark.slow
 def test_postgres_that_dies_is_reported_with_its_log(prepared_dir: Path) -> None:
     postgres = EmbeddedPostgres(
         prepared_dir, settings={**FAST, "shared_preload_libraries": "no_such_library"}

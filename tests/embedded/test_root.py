@@ -104,6 +104,7 @@ def test_postgres_runs_as_an_unprivileged_user(open_folder: Path) -> None:
         assert read_capabilities(data_dir) == 0
 
 
+@pytest.mark.slow
 def test_closed_data_directory_costs_one_capability_and_no_mode(closed_folder: Path) -> None:
     modes = {path: path.stat().st_mode for path in closed_folder.parents}
     with EmbeddedPostgres(closed_folder, settings=FAST) as postgres:
@@ -151,6 +152,7 @@ def test_data_that_cannot_be_reached_stops_the_start_and_names_the_folder(closed
     assert "\n" not in error
 
 
+@pytest.mark.slow
 def test_container_root_replaces_a_postmaster_without_supervisor(prepared_dir: Path) -> None:
     folder, binaries = DataFolder(prepared_dir), find_binaries()
     stray = Postmaster(folder, choose_account(folder, binaries), binaries, FAST, prepared_dir / "postgres")

@@ -116,6 +116,7 @@ def test_a_moved_data_directory_does_not_share_its_socket(prepared_dir: Path, tm
         assert new.start().socket_dir != before
 
 
+@pytest.mark.slow
 async def test_start_works_beside_a_running_event_loop(prepared_dir: Path) -> None:
     postgres = EmbeddedPostgres(prepared_dir, settings=FAST)
     address = await asyncio.to_thread(postgres.start)

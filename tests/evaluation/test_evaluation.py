@@ -132,6 +132,7 @@ async def test_a_refused_document_is_named(services: Services) -> None:
     assert await services.tenants.list_tenants() == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the shared judged collections are not here")
 async def test_cranfield_sample_ranks_well_with_the_local_model(local_services: Services) -> None:
     evaluation = await evaluate(local_services, _cut(read_collection(CRANFIELD)), hide_progress)

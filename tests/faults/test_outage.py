@@ -206,6 +206,7 @@ async def test_a_connection_that_cannot_be_made_turns_nobody_away_from_those_tha
         assert await asyncio.gather(*(enter(database) for _ in range(POOL - 1))) == ["done"] * (POOL - 1)
 
 
+@pytest.mark.slow
 async def test_a_server_that_falls_silent_under_statements_is_away_and_not_busy(
     database: Database, database_proxy: FaultProxy
 ) -> None:

@@ -35,6 +35,7 @@ def nest(depth: int, opening: bytes = b'{"a":', closing: bytes = b"}") -> bytes:
     return b'{"query": "word", "metadata": ' + opening * inner + b"1" + closing * inner + b"}"
 
 
+@pytest.mark.slow
 async def test_a_body_of_the_greatest_depth_is_read(admin: Caller) -> None:
     answer = await admin.post(SEARCH, content=nest(MAX_DEPTH), headers=JSON)
     assert answer.status_code == 200, answer.text

@@ -73,7 +73,7 @@ async def fill(services: Services, tenant: Tenant, run_jobs: RunJobs) -> list[En
     return list((await services.entries.list_entries(tenant.id, limit=200)).items)
 
 
-@pytest.mark.parametrize("exact_limit", [10_000, 5])
+@pytest.mark.parametrize("exact_limit", [pytest.param(10_000, marks=pytest.mark.slow), 5])
 async def test_filters_give_the_same_set_in_every_mode(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, exact_limit: int
 ) -> None:

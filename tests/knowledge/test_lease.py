@@ -99,6 +99,7 @@ async def test_lease_is_renewed_while_the_work_goes_on(
     assert (await services.administration.stats(tenant.id))["assets_by_status"] == {"indexed": 1}
 
 
+@pytest.mark.slow
 async def test_progress_moves_while_the_work_goes_on(bench: Bench) -> None:
     asset_id = await bench.upload(LONG_FILE)
     go_on = bench.provider.hold_next_call()
@@ -131,6 +132,7 @@ async def test_progress_moves_while_a_file_is_parsed(bench: Bench) -> None:
     assert (await bench.get(asset_id)).status == "indexed"
 
 
+@pytest.mark.slow
 async def test_deleting_an_asset_stops_its_parser(bench: Bench) -> None:
     asset_id = await bench.upload()
     working = asyncio.create_task(bench.make_worker().run_once())

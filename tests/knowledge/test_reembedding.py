@@ -113,6 +113,7 @@ async def test_tenant_can_go_back_with_what_was_written_after_the_switch(move: M
     assert (await move.services.reembedding.switch(move.tenant.id)).state == "switched"
 
 
+@pytest.mark.slow
 async def test_end_of_the_change_removes_the_vectors_of_the_model_not_in_use(move: Move) -> None:
     await move.add(5)
     await move.start()
@@ -167,6 +168,7 @@ async def test_rate_limits_the_entries_of_a_minute(move: Move) -> None:
     assert len(move.new.documents) == 30
 
 
+@pytest.mark.slow
 async def test_equal_texts_and_known_ones_are_embedded_once(move: Move) -> None:
     await move.add(4)
     await move.services.assets.upload(move.tenant.id, Upload("a.txt", b"The same text"))
@@ -178,6 +180,7 @@ async def test_equal_texts_and_known_ones_are_embedded_once(move: Move) -> None:
     assert await move.sql("select count(*) from embeddings where model_id = 2") == 6
 
 
+@pytest.mark.slow
 async def test_provider_that_is_away_makes_the_work_wait_and_nothing_else(move: Move) -> None:
     await move.add(3)
     move.new.down = True
@@ -221,6 +224,7 @@ async def test_overlap_below_the_wanted_one_leaves_the_switch_to_the_admin(move:
     assert change.comparison["semantic_overlap"] < 0.9
 
 
+@pytest.mark.slow
 async def test_models_are_compared_on_the_tenants_own_queries_where_it_keeps_them(move: Move) -> None:
     await move.services.tenants.change_settings(move.tenant.id, {"keep_query_text": True})
     await move.add(5)
@@ -288,6 +292,7 @@ async def test_switch_waits_for_entries_written_a_moment_ago(move: Move) -> None
     assert (await search(move, "written just now")).results[0].content == "written just now"
 
 
+@pytest.mark.slow
 async def test_switch_is_refused_while_its_provider_is_away(move: Move) -> None:
     await move.add(1)
     await move.start(switch_at_overlap=None)

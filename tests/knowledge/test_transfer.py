@@ -137,6 +137,7 @@ async def test_interrupted_restoration_goes_on_where_it_stopped(
     assert (await export(services, other_tenant))[1:] == lines[1:]
 
 
+@pytest.mark.slow
 async def test_restoration_undoes_what_was_changed_since(services: Services, full: Tenant) -> None:
     lines = await export(services, full)
     texts = (await services.entries.list_entries(full.id, entry_type="fact")).items
@@ -186,6 +187,7 @@ async def test_vectors_of_another_model_are_not_taken_over(
     )
 
 
+@pytest.mark.slow
 async def test_asset_that_was_still_waiting_is_read_after_the_restoration(
     services: Services, tenant: Tenant, other_tenant: Tenant, run_jobs: RunJobs
 ) -> None:
