@@ -10,7 +10,6 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 
 import asyncpg
 from prometheus_client import REGISTRY, CollectorRegistry, Metric, generate_latest, start_http_server
@@ -21,6 +20,7 @@ from app.db.jobs import QueueFigures, count_jobs
 from app.embeddings.cache import QueryCache
 from app.embeddings.resilient import ResilientProvider
 from app.errors import ConfigurationError, DatabaseUnavailable
+from app.knowledge.receipts import service_version
 from app.knowledge.worker import KINDS, OUTWARD_KINDS
 
 log = logging.getLogger("app.monitoring")
@@ -79,7 +79,7 @@ class Observation:
     def collect(self) -> Iterator[Metric]:
         """Every metric of this process, from what is known now."""
         yield from REGISTRY.collect()
-        built = {"version": version("knowledge-search"), "python": platform.python_version()}
+        built = {"version": service_version(), "python": platform.python_version()}
         yield InfoMetricFamily("knowledge_build", "What is running", built)
         yield from self._collect_load()
         yield from self._collect_providers()

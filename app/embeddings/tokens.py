@@ -10,7 +10,7 @@ from dataclasses import dataclass
 _PIECES = re.compile(r"[A-Za-z]+|[0-9]|\s+|[^\sA-Za-z0-9]")
 _LETTERS_PER_TOKEN = 3
 _SPECIAL_TOKENS = 2
-BYTES_PER_TOKEN = 4
+_BYTES_PER_TOKEN = 4
 
 
 def estimate_tokens(text: str) -> int:
@@ -24,7 +24,7 @@ def estimate_tokens(text: str) -> int:
 
 def approximate_tokens(texts: Iterable[str]) -> int:
     """Tokens by a rule of thumb, four bytes of UTF-8 each: the same for every model, and free of charge."""
-    return sum(-(-len(t if t.isascii() else t.encode("utf-8", "replace")) // BYTES_PER_TOKEN) for t in texts)
+    return sum(-(-len(t if t.isascii() else t.encode("utf-8", "replace")) // _BYTES_PER_TOKEN) for t in texts)
 
 
 def _estimate_piece(piece: str) -> int:

@@ -65,7 +65,7 @@ class AdministrationService:
             "entries_by_language": row["entries_by_language"],
             "assets_by_status": row["assets_by_status"],
             "pending_embeddings": row["pending_embeddings"],
-            "jobs": row["jobs"],
+            "jobs": sum(kind["queued"] + kind["running"] for kind in work),
             "model": {
                 "provider": tenant.model.provider,
                 "name": tenant.model.name,

@@ -17,9 +17,10 @@ from app.documents.chunking import split_text
 from app.embeddings.cache import asking_tenant
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingProvider
+from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable, KnowledgeError
 from app.knowledge.entry import embedding_text
-from app.knowledge.quotas import EmbeddingQuotaUsed, count_tokens, tokens_left
+from app.knowledge.quotas import EmbeddingQuotaUsed, tokens_left
 from app.knowledge.tenants import TenantContext, TenantDirectory
 
 log = logging.getLogger("app.knowledge.embedding")
@@ -144,7 +145,7 @@ class EntryEmbedder:
         distinct = list(dict.fromkeys(texts))
         made = dict(zip(distinct, await provider.embed_documents(distinct), strict=True))
         vectors = [PassageVector(*place, made[text]) for place, text in zip(places, texts, strict=True)]
-        return vectors, count_tokens(distinct)
+        return vectors, approximate_tokens(distinct)
 
 
 def _affordable(rows: Sequence[Row], left: int) -> list[Row]:
@@ -154,7 +155,7 @@ def _affordable(rows: Sequence[Row], left: int) -> list[Row]:
         if left <= 0:
             break
         affordable.append(row)
-        left -= count_tokens((embedding_text(row["title"], row["content"]),))
+        left -= approximate_tokens((embedding_text(row["title"], row["content"]),))
     return affordable
 
 

@@ -25,11 +25,12 @@ from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.parsing import parse_document
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.embedding import find_provider, make_passages
 from app.knowledge.entry import detect, embedding_text
 from app.knowledge.lease import ClaimLost, Lease
-from app.knowledge.quotas import count_tokens, find_room, require_within, tokens_left
+from app.knowledge.quotas import find_room, require_within, tokens_left
 from app.knowledge.tenants import TenantContext, TenantDirectory
 from app.telemetry.tracing import span
 
@@ -211,7 +212,7 @@ class Ingestion:
         made: dict[str, Any] = {}
         lease.progress = lambda: PARSED + (EMBEDDED - PARSED) * len(made) / max(1, len(distinct))
         for first in range(0, len(distinct), BATCH):
-            if left is not None and left <= count_tokens(made):
+            if left is not None and left <= approximate_tokens(made):
                 break
             batch = distinct[first : first + BATCH]
             made.update(zip(batch, await provider.embed_documents(batch), strict=True))
@@ -221,7 +222,7 @@ class Ingestion:
             for row, passage, text, start, end in wanted
             if row.id not in lacking
         ]
-        return passages + new, count_tokens(made), sorted(lacking)
+        return passages + new, approximate_tokens(made), sorted(lacking)
 
 
 def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -109,11 +108,6 @@ def refuse_bytes(most: int) -> RateLimited:
     )
 
 
-def count_tokens(texts: Iterable[str]) -> int:
-    """Tokens of texts by a rule of thumb, four bytes of UTF-8 each: the same for every model, and free of charge."""
-    return approximate_tokens(texts)
-
-
 class TokenMeter:
     """Tokens of queries, counted in memory until the journal writes them; those of documents go with their vectors."""
 
@@ -128,7 +122,7 @@ class TokenMeter:
 
     def count(self, tenant_id: UUID, query: str) -> None:
         """Note that a query was embedded."""
-        self._unwritten[tenant_id] += count_tokens((query,))
+        self._unwritten[tenant_id] += approximate_tokens((query,))
 
     def take(self, tenant_id: UUID) -> int:
         """What is to be written of one tenant; from now on it is somebody else's to keep."""

@@ -97,7 +97,7 @@ class TenantDirectory:
             self._known.pop(tenant_id, None)
             raise TenantNotFound("the tenant does not exist")
         settings = TenantSettings.from_mapping(row["settings"])
-        allowed = self._limits.replaced(row["limits"])
+        allowed = self.allow(row["limits"])
         context = TenantContext(
             tenant_id=tenant_id,
             slug=row["slug"],
@@ -205,7 +205,7 @@ class TenantDirectory:
             if isinstance(own := changes.get("limits"), dict):
                 # One limit at a time: null takes one back. What is imported may be above the platform's, and waits.
                 if actor is not None and not check_limits(own, least=1):
-                    require_lower(own, self._limits.replaced(row["limits"]))
+                    require_lower(own, self.allow(row["limits"]))
                 changes = {**changes, "limits": {**row["settings"].get("limits", {}), **own}}
                 changes["limits"] = {n: v for n, v in changes["limits"].items() if v is not None} or None
             merged = {**row["settings"], **changes}

@@ -92,11 +92,10 @@ def current_ids() -> tuple[str, str] | None:
 
 
 @contextlib.contextmanager
-def use_tracer(tracer: Tracer | None) -> Iterator[None]:
-    """Record the spans of this process with `tracer` while the block runs; None: with the one in use, if any."""
+def use_tracer(tracer: Tracer) -> Iterator[None]:
+    """Record the spans of this process with `tracer` while the block runs."""
     global _tracer
-    before = _tracer
-    _tracer = tracer or before
+    before, _tracer = _tracer, tracer
     try:
         yield
     finally:

@@ -23,8 +23,8 @@ from app.telemetry.export import is_wanted, open_tracing
 from app.telemetry.opentelemetry import OpenTelemetryTracer
 from app.telemetry.tracing import NO_SPAN, current_ids, span, use_tracer
 from tests.operation.service import Operated
+from tests.operation.traffic import CANARY
 
-CANARY = "Zypernkanarie"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 

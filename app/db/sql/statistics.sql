@@ -40,8 +40,7 @@ select (select coalesce(sum(entries), 0) from corpus_statistics where tenant_id 
           from (select status, count(*) as n from assets where tenant_id = :tenant_id group by status) t)
          as assets_by_status,
        (select count(*) from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
-         where p.tenant_id = :tenant_id) as pending_embeddings,
-       (select count(*) from jobs where tenant_id = :tenant_id) as jobs;
+         where p.tenant_id = :tenant_id) as pending_embeddings;
 
 -- name: searches_by_hour
 -- The last 24 hours in hours of UTC, the first and the last of them not whole; an hour without searches is absent.
@@ -88,14 +87,15 @@ select kind, count(*) filter (where state = 'queued') as queued, count(*) filter
 -- name: health
 -- Counts alone: this is what the platform's administrators see of a tenant.
 select (select coalesce(sum(entries), 0)::bigint from corpus_statistics where tenant_id = :tenant_id) as entries,
-       (select count(*) from assets where tenant_id = :tenant_id) as assets,
-       (select count(*) from assets where tenant_id = :tenant_id and status = 'failed') as failed_assets,
-       (select count(*) from assets where tenant_id = :tenant_id and status in ('pending', 'processing'))
-         as pending_assets,
-       p.pending_embeddings, p.refused_embeddings, s.searches, s.fallbacks, t.limits,
+       a.assets, a.failed_assets, a.pending_assets, p.pending_embeddings, p.refused_embeddings,
+       s.searches, s.fallbacks, t.limits,
        greatest((select max(at) from searches where tenant_id = :tenant_id),
                 (select max(at) from audit where tenant_id = :tenant_id)) as last_activity
   from tenants t
+ cross join lateral (
+   select count(*) as assets, count(*) filter (where f.status = 'failed') as failed_assets,
+          count(*) filter (where f.status in ('pending', 'processing')) as pending_assets
+     from assets f where f.tenant_id = :tenant_id) a
  cross join lateral (
    select count(*) filter (where q.attempts < 5) as pending_embeddings,
           count(*) filter (where q.attempts >= 5) as refused_embeddings
