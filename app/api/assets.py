@@ -60,7 +60,7 @@ async def upload_asset(
         external_id=external_id or None,
         tags=_listed("tags", tags),
         roles=_listed("roles", roles) or ("all",),
-        metadata=_object(metadata),
+        metadata=read_metadata(metadata),
     )
     asset, work = await services.assets.upload(caller.tenant.tenant_id, upload, actor=caller.subject)
     return json_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
@@ -123,7 +123,8 @@ def _listed(field: str, values: list[str] | None) -> list[str]:
     return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
 
 
-def _object(text: str | None) -> dict[str, Any]:
+def read_metadata(text: str | None) -> dict[str, Any]:
+    """A JSON object, empty where nothing is given. Raises InvalidInput."""
     if not text:
         return {}
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, get_args
-from typing import Literal as Options
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -12,9 +11,10 @@ from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.datastructures import FormData, UploadFile
 
+from app.api.assets import read_metadata
 from app.api.dependencies import CurrentCaller, CurrentServices
 from app.auth.principal import Role
-from app.console.entry_form import errors_at, read_object, read_tags
+from app.console.entry_form import errors_at, read_tags
 from app.console.rendering import render
 from app.console.session import console_router
 from app.console.text_marking import mark_chunks
@@ -31,7 +31,7 @@ PART = 20_000
 """Characters of a text on one page."""
 FOLLOWED = 50
 """Documents whose status one request brings up to date."""
-STATUSES = get_args(Options["pending", "processing", "indexed", "failed"])
+STATUSES = ("pending", "processing", "indexed", "failed")
 DONE = {
     "same": "This file is here already, so nothing had to be read again.",
     "deleted": "The document and its chunks are deleted.",
@@ -193,7 +193,7 @@ async def _read_upload(form: FormData, limit: int) -> Upload:
         external_id=texts["external_id"].strip() or None,
         tags=read_tags(texts["tags"]),
         roles=[role for role in form.getlist("roles") if isinstance(role, str)] or ("all",),
-        metadata=read_object("metadata", texts["metadata"]),
+        metadata=read_metadata(texts["metadata"].strip()),
     )
 
 

@@ -81,9 +81,9 @@ async def show_comparison(
         return led
     errors: dict[str, dict[str, str]] = {}
     results: list[SearchResult] = []
+    wholes = {side: SearchForm({**shared.values, **form.values}) for side, form in sides.items()}
     if "query" in parameters:
-        for side, form in sides.items():
-            whole = SearchForm({**shared.values, **form.values})
+        for side, whole in wholes.items():
             try:
                 query = read_query(whole, caller, settings)
                 results.append(await run_search(query, caller, services))
@@ -100,9 +100,7 @@ async def show_comparison(
         shared_errors={n: m for found in errors.values() for n, m in found.items() if n in SHARED},
         comparison=comparison,
         maximum=settings.search.max_limit,
-        alone={
-            side: shared.lead_to(SearchForm({**shared.values, **form.values})) for side, form in sides.items()
-        },
+        alone={side: shared.lead_to(whole) for side, whole in wholes.items()},
     )
     is_long = shared.is_long or len(address) > LONGEST_ADDRESS
     response.headers["HX-Push-Url"] = ADDRESS if is_long else address

@@ -15,7 +15,7 @@ from app.console.entry_form import EntryForm, errors_at, read_texts
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
-from app.knowledge.entry import WRITABLE_TYPES, Entry
+from app.knowledge.entry import WRITABLE_TYPES, Entry, embedding_text
 from app.knowledge.languages import LANGUAGES
 from app.knowledge.query import EntryType, Scope, Source
 from app.knowledge.query import Role as MeantFor
@@ -134,9 +134,7 @@ async def ask_before_deletion(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """The question whether the entry shall really go, and what goes with it."""
-    entry = await services.entries.get(caller.tenant.tenant_id, entry_id)
-    details = await services.inspection.entry(caller.tenant.tenant_id, entry_id)
-    return render(request, "entry_deletion.html", entry=entry, details=details, refusal=None)
+    return await _show_question(request, entry_id, caller, services)
 
 
 @writers.post("/entries/{entry_id}/delete")
@@ -145,16 +143,13 @@ async def delete_entry(
 ) -> Response:
     """Delete the entry, unless it has changed since the question was asked."""
     version = _version((await read_texts(request)).get("version"))
-    tenant_id = caller.tenant.tenant_id
     try:
-        await services.entries.delete(tenant_id, entry_id, if_version=version, actor=caller.subject)
-    except (PreconditionFailed, Conflict) as error:
-        entry = await services.entries.get(tenant_id, entry_id)
-        details = await services.inspection.entry(tenant_id, entry_id)
-        status = 412 if isinstance(error, PreconditionFailed) else 409
-        return render(
-            request, "entry_deletion.html", status=status, entry=entry, details=details, refusal=str(error)
+        await services.entries.delete(
+            caller.tenant.tenant_id, entry_id, if_version=version, actor=caller.subject
         )
+    except (PreconditionFailed, Conflict) as error:
+        status = 412 if isinstance(error, PreconditionFailed) else 409
+        return await _show_question(request, entry_id, caller, services, status=status, refusal=str(error))
     return RedirectResponse(f"{LIST}?done=deleted", 303)
 
 
@@ -171,7 +166,7 @@ async def show_entry(
         entry=entry,
         details=await services.inspection.entry(tenant_id, entry_id),
         related=await services.related.related(tenant_id, entry_id, 10),
-        embedded_text=f"{entry.title}\n\n{entry.content}" if entry.title else entry.content,
+        embedded_text=embedding_text(entry.title, entry.content),
         done=DONE.get(done),
     )
     response.headers["etag"] = f'"{entry.version}"'
@@ -203,6 +198,22 @@ def _show_form(
         languages=LANGUAGES,
         scopes=get_args(Scope),
         all_roles=get_args(MeantFor),
+    )
+
+
+async def _show_question(
+    request: Request,
+    entry_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    *,
+    status: int = 200,
+    refusal: str | None = None,
+) -> Response:
+    entry = await services.entries.get(caller.tenant.tenant_id, entry_id)
+    details = await services.inspection.entry(caller.tenant.tenant_id, entry_id)
+    return render(
+        request, "entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal
     )
 
 

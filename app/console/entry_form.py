@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from fastapi import Request
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
+from app.api.assets import read_metadata
 from app.api.models.entries import EntryPatch, NewEntry
 from app.api.problems import invalid_input
-from app.console.search_form import read_list, write_list
+from app.console.rendering import pretty_json
+from app.console.search_form import read_list, read_number, write_list
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entry import DEFAULTS, Entry, detect
+from app.knowledge.ingestion import PLACE
 
 TEXTS = (
     *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
@@ -26,7 +28,6 @@ TEXTS = (
 AREAS = frozenset({"content", "source_ids", "metadata"})
 """Fields of several lines."""
 
-PLACE = frozenset({"page", "page_end", "total_pages", "char_start", "char_end"})
 OF_ASSETS = frozenset({"content", "title", "entry_type", "external_id"})
 """What an entry that is cut from an asset has from there."""
 
@@ -51,7 +52,9 @@ class EntryForm:
         texts = {name: _write(getattr(entry, name)) for name in TEXTS}
         texts["tags"] = write_list(entry.tags)
         texts["source_ids"] = "\n".join(map(str, entry.source_ids))
-        texts["metadata"] = _write_json({n: v for n, v in entry.metadata.items() if n not in _place(entry)})
+        place = _place(entry)
+        own = {n: v for n, v in entry.metadata.items() if n not in place}
+        texts["metadata"] = pretty_json(own) if own else ""
         return cls(texts, entry.roles, entry.is_verified)
 
     @classmethod
@@ -105,9 +108,9 @@ class EntryForm:
             **{name: texts[name].strip() or None for name in empty_as_none},
             "tags": read_tags(texts["tags"]),
             "roles": list(self.roles),
-            "confidence": _number(texts["confidence"]),
+            "confidence": read_number(texts["confidence"], float),
             "source_ids": texts["source_ids"].replace(",", " ").split(),
-            "metadata": read_object("metadata", texts["metadata"]),
+            "metadata": read_metadata(texts["metadata"].strip()),
             "is_verified": self.is_verified,
         }
 
@@ -126,19 +129,6 @@ def read_tags(text: str) -> list[str]:
         raise InvalidInput.of("tags", "must be separated by commas") from None
 
 
-def read_object(field: str, text: str) -> dict[str, Any]:
-    """A JSON object, empty where nothing is given. Raises InvalidInput."""
-    if not text.strip():
-        return {}
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        raise InvalidInput.of(field, "must be a JSON object")
-    return value
-
-
 def errors_at(errors: Sequence[FieldError]) -> dict[str, str]:
     """What to say at each field of a form; an item of a list counts to its list."""
     found: dict[str, str] = {}
@@ -154,13 +144,6 @@ def _place(entry: Entry) -> dict[str, Any]:
     return {n: v for n, v in entry.metadata.items() if entry.asset_id is not None and n in PLACE}
 
 
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _as_sent(name: str, text: str) -> str:
     """The text as a browser sends it back, which keeps new lines in large fields alone, and only one kind of them."""
     if name in AREAS:
@@ -174,10 +157,6 @@ def _write(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
-def _write_json(value: Mapping[str, Any]) -> str:
-    return orjson.dumps(dict(value), option=orjson.OPT_INDENT_2).decode() if value else ""
 
 
 def _text(value: object) -> str:

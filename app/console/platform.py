@@ -12,12 +12,10 @@ from app.auth.principal import Principal, Role
 from app.composition import Services
 from app.console.entry_form import errors_at
 from app.console.rendering import render
-from app.console.session import console_router
+from app.console.session import PLATFORM, console_router
 from app.errors import Conflict, FieldError, InvalidInput
 
 router = console_router(Role.PLATFORM_ADMIN)
-
-LIST = "/console/platform"
 
 
 @router.get("/platform")
@@ -50,7 +48,7 @@ async def create_tenant(
         return await _show_page(
             request, principal, services, 1, texts=texts, errors=errors_at(errors), status=status
         )
-    return RedirectResponse(f"{LIST}?created={tenant.slug}", 303)
+    return RedirectResponse(f"{PLATFORM}?created={tenant.slug}", 303)
 
 
 async def _show_page(

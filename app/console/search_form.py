@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -38,7 +39,8 @@ class Parameters(Protocol):
         """All texts under the name."""
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: whether it is long is kept.
+@dataclass(frozen=True)
 class SearchForm:
     """A filled-in search form; `values` holds the texts under each name, without those that say nothing."""
 
@@ -108,9 +110,9 @@ class SearchForm:
         pairs = self.pairs()
         return f"{path}?{urlencode(pairs)}" if pairs else path
 
-    @property
+    @cached_property
     def is_long(self) -> bool:
-        """Whether the search is too long for an address."""
+        """Whether the search is too long for an address; each link of a page asks for it."""
         return len(self.address()) > LONGEST_ADDRESS
 
     def lead_to(self, other: SearchForm) -> str:
@@ -127,8 +129,8 @@ class SearchForm:
     def request(self) -> dict[str, Any]:
         """The request of POST /knowledge/search. What cannot be read stays a text, for the API to refuse."""
         request: dict[str, Any] = {name: self.text(name) for name in WORDS if name in self.values}
-        request |= {name: _number(self.text(name), int) for name in WHOLE_NUMBERS if name in self.values}
-        request |= {name: _number(self.text(name), float) for name in NUMBERS if name in self.values}
+        request |= {name: read_number(self.text(name), int) for name in WHOLE_NUMBERS if name in self.values}
+        request |= {name: read_number(self.text(name), float) for name in NUMBERS if name in self.values}
         request |= {name: True for name in FLAGS if name in self.values}
         request |= {name: list(self.values[name]) for name in CHOICES if name in self.values}
         request |= {name: _json(self.text(name)) for name in OBJECTS if name in self.values}
@@ -165,6 +167,14 @@ def write_list(items: Iterable[str]) -> str:
     return ", ".join(_quoted(item) if set(item) & set(',"\r\n') else item for item in items)
 
 
+def read_number(text: str, kind: type[int] | type[float]) -> int | float | str:
+    """The number in a text; the text itself where it is none, for whoever checks it to refuse."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
 def _quoted(item: str) -> str:
     return '"' + item.replace('"', '""') + '"'
 
@@ -175,13 +185,6 @@ def _tidy(values: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
         for name, given in values.items()
         if (kept := tuple(v for v in given if v.strip() and v.strip() != LEFT_OUT.get(name)))
     }
-
-
-def _number(text: str, kind: type[int] | type[float]) -> int | float | str:
-    try:
-        return kind(text)
-    except ValueError:
-        return text
 
 
 def _json(text: str) -> Any:

@@ -21,7 +21,7 @@ from app.console.entry_form import read_texts
 from app.console.hits import Answer, show_answer
 from app.console.rendering import render
 from app.console.search_form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
-from app.console.session import HOME, console_router
+from app.console.session import console_router
 from app.console.sides import compare_with, comparison_address
 from app.errors import InvalidInput
 from app.knowledge.query import SearchQuery
@@ -136,7 +136,7 @@ async def show_related(
         (RELATIONSHIPS[relationship], list(items))
         for relationship, items in groupby(found, key=lambda item: item.relationship)
     ]
-    return render(request, "related.html", groups=groups, home=HOME)
+    return render(request, "related.html", groups=groups)
 
 
 async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:

@@ -71,6 +71,14 @@ class Browser:
         return page
 
 
+def all_fields(form: Any) -> dict[str, list[str]]:
+    """What a browser would send of a form as it stands."""
+    found: dict[str, list[str]] = {}
+    for name, value in form.form_values():
+        found.setdefault(name, []).append(value)
+    return found
+
+
 def open_browser(app: FastAPI, token: str | None = None) -> Browser:
     """A browser, signed in with the token."""
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=ADDRESS)

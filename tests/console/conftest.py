@@ -51,12 +51,10 @@ SignIn = Callable[[Caller], Browser]
 async def sign_in(app: FastAPI) -> AsyncIterator[SignIn]:
     """Opens a browser in which a caller of the API is signed in."""
     async with AsyncExitStack() as stack:
-        browsers: list[Browser] = []
 
         def sign_in(caller: Caller) -> Browser:
             browser = open_browser(app, caller.token)
             stack.push_async_callback(browser.http.aclose)
-            browsers.append(browser)
             return browser
 
         yield sign_in

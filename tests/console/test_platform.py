@@ -22,12 +22,9 @@ CANARY = "canary7791"
 
 async def find_row(browser: Browser, slug: str) -> list[str]:
     """The cells of a tenant, on whichever page it is."""
-    page = await browser.get(PLATFORM)
-    while True:
-        for row in page.all("table.stacked > tbody > tr"):
-            if slug in row.text_content():
-                return [" ".join(cell.text_content().split()) for cell in row.cssselect("td")]
-        page = await browser.get(page.one("a[rel=next]").get("href"))
+    rows = [row for page in await every_page(browser) for row in page.all("table.stacked > tbody > tr")]
+    (row,) = (row for row in rows if slug in row.text_content())
+    return [" ".join(cell.text_content().split()) for cell in row.cssselect("td")]
 
 
 async def every_page(browser: Browser) -> list[Page]:

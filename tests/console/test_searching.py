@@ -13,7 +13,7 @@ from app.api.models.search import SearchRequest
 from app.composition import Services
 from app.console.search_form import NAMES, SearchForm, read_list, write_list
 from tests.api.callers import Caller
-from tests.console.browser import Browser, Page
+from tests.console.browser import Browser, Page, all_fields
 from tests.knowledge.provider import FailingProvider
 
 EVERYTHING: dict[str, Any] = {
@@ -89,10 +89,7 @@ async def test_every_parameter_reaches_the_service(
 async def test_the_form_shows_what_was_asked(browser: Browser) -> None:
     asked = {name: value for name, value in EVERYTHING.items() if name != "cursor"}
     page = await browser.get(SearchForm.of_request(asked).address())
-    found: dict[str, list[str]] = {}
-    for name, value in page.one("form#search").form_values():
-        if value:
-            found.setdefault(name, []).append(value)
+    found = {name: values for name, values in all_fields(page.one("form#search")).items() if any(values)}
     assert SearchForm(found).request() == asked
     # All but the query and the wish for an explanation.
     count = len({*found} - {"query", "explain"})
@@ -266,13 +263,6 @@ async def test_a_problem_does_not_take_the_place_of_the_page(browser: Browser, a
     assert page.status == 410
     assert page.answer.headers["hx-retarget"] == "#problem"
     assert not page.all("main")
-
-
-def all_fields(form: Any) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in form.form_values():
-        found.setdefault(name, []).append(value)
-    return found
 
 
 async def test_the_form_leads_to_the_address_of_its_search(browser: Browser) -> None:

@@ -16,7 +16,7 @@ from app.console.rendering import FOLDER
 from app.console.session import COOKIE, local_page
 from tests.api.callers import SECRET, Caller, make_token
 from tests.auth.forgery import forge
-from tests.console.browser import ADDRESS, OWN, Browser, open_browser, read_page
+from tests.console.browser import ADDRESS, OWN, Browser, all_fields, open_browser, read_page
 from tests.console.conftest import SignIn
 
 
@@ -95,9 +95,7 @@ async def test_what_is_sent_after_the_token_ran_out_is_kept(signed_out: Browser,
     assert "Nothing was saved" in page.text
     form = page.one("main form")
     assert form.get("action") == "/console/entries"
-    again: dict[str, list[str]] = {}
-    for name, value in form.form_values():
-        again.setdefault(name, []).append(value)
+    again = all_fields(form)
     assert (again["content"], again["roles"]) == ([written["content"]], written["roles"])
     await signed_out.post("/console/sign-in", {"token": admin.token})
     stored = await signed_out.post("/console/entries", again)
