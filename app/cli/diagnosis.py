@@ -135,7 +135,6 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
 async def _check_contents(settings: Settings, connection: Connection, address: str) -> AsyncIterator[Finding]:
     from app.cli.doctor import database as checks
     from app.cli.doctor import work
-    from app.db import diagnosis
     from app.db.session import Database
 
     extension = await checks.check_extension(connection)
@@ -154,9 +153,7 @@ async def _check_contents(settings: Settings, connection: Connection, address: s
             yield finding
         async for finding in work.check_indexes(connection):
             yield finding
-        models = await diagnosis.list_models(connection)
-        dimensions = {row["id"]: row["dimensions"] for row in models}
-        async for finding in work.check_work(settings, database, dimensions):
+        async for finding in work.check_work(settings, database):
             yield finding
     finally:
         await database.close()

@@ -16,8 +16,6 @@ from app.cli.terminal import print_json, remark, show_progress
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from app.evaluation.evaluation import Variant
     from app.evaluation.report import Report
     from app.evaluation.tuning import Tuning
@@ -169,15 +167,11 @@ def choose_variants(modes: str) -> list[Variant]:
 
 def print_report(report: Report) -> None:
     """Print the table, at its full width where the output is no terminal."""
-    from app.evaluation.table import make_table
-
-    _print_table(make_table(report))
-
-
-def _print_table(table: Table) -> None:
     from rich.console import Console
+
+    from app.evaluation.table import make_table
 
     console = Console()
     if not console.is_terminal:
         console = Console(width=PIPED_WIDTH)
-    console.print(table)
+    console.print(make_table(report))

@@ -141,7 +141,8 @@ def _judge(error: BaseException) -> tuple[int, str]:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(str(error))
         return DONE, ""
-    if isinstance(error, typer.BadParameter) or hasattr(error, "format_message"):
+    # typer's own usage errors have no public class that holds them all.
+    if hasattr(error, "format_message"):
         return MISUSED, _describe_misuse(error)
     log.debug("the command failed", exc_info=error)
     if isinstance(error, KnowledgeError):
@@ -156,12 +157,10 @@ def _judge(error: BaseException) -> tuple[int, str]:
 
 
 def _describe_misuse(error: Any) -> str:
-    # typer's own usage errors have no public class that holds them all.
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "knowledge"
-    message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
     # What typer says of a choice begins twice.
-    return f"{message.replace('Value error, ', '').rstrip('.')}; see: {command} --help"
+    return f"{error.format_message().replace('Value error, ', '').rstrip('.')}; see: {command} --help"
 
 
 def _tell(error: BaseException, reason: str, status: int, *, as_json: bool) -> None:

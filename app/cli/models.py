@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import read_settings, require_database, run_async
+from app.cli.execution import open_directory, read_settings, run_async
 from app.cli.options import examples, json_option
 from app.cli.tables import print_table
 from app.cli.terminal import print_json
@@ -115,17 +115,7 @@ async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
 
 
 async def _list(settings: Settings) -> list[dict[str, Any]]:
-    from app.bootstrap import open_database
-    from app.composition import check_database
-    from app.db.session import Database
     from app.db.tenants import list_models
 
-    require_database(settings)
-    async with open_database(settings) as addresses:
-        await check_database(addresses.service)
-        database = Database(addresses.service, pool_size=1)
-        try:
-            async with database.platform_session() as session:
-                return [dict(row) for row in await list_models(session)]
-        finally:
-            await database.close()
+    async with open_directory(settings) as (_, database), database.platform_session() as session:
+        return [dict(row) for row in await list_models(session)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 from uuid import UUID
 
@@ -66,11 +66,6 @@ async def list_search_indexes(connection: Connection) -> Sequence[Row]:
     return await connection.fetch(SQL["search_indexes"].sql)
 
 
-async def list_models(connection: Connection) -> Sequence[Row]:
-    """The registered models, and whether work for them is paused."""
-    return await connection.fetch(SQL["models"].sql)
-
-
 async def measure_backlog(database: Database, seconds: float) -> Backlog:
     """Look at one tenant after the other, for about as long as `seconds`. Raises DatabaseUnavailable."""
     deadline = time.monotonic() + seconds
@@ -107,5 +102,5 @@ async def explain_indexed(session: TenantSession, space: VectorSpace) -> str:
         "vector": [1.0] + [0.0] * (space.dimensions - 1),
         "filter": EntryFilter().as_row(),
     }
-    explained = type(statement)(statement.name, f"explain (costs off) {statement.sql}", statement.parameters)
+    explained = replace(statement, sql=f"explain (costs off) {statement.sql}")
     return "\n".join(row[0] for row in await session.fetch(explained, **known))

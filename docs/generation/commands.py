@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import typer
 from typer.testing import CliRunner
 
-from app.cli.main import app
+from app.cli.main import app, command
 
 INTRODUCTION = """\
 # Command line
@@ -26,11 +25,11 @@ def render_commands() -> str:
 
 def command_names() -> list[str]:
     """Every command, those of groups with the name of their group before them."""
-    return list(_walk(typer.main.get_command(app)))
+    return list(_walk(command()))
 
 
-def _walk(command: object, prefix: str = "") -> Iterator[str]:
-    for name, inner in getattr(command, "commands", {}).items():
+def _walk(group: object, prefix: str = "") -> Iterator[str]:
+    for name, inner in getattr(group, "commands", {}).items():
         if getattr(inner, "commands", None):
             yield from _walk(inner, f"{prefix}{name} ")
         elif not inner.hidden:

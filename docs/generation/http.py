@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from docs.generation.schemas import describe_default, describe_type
+from docs.generation.schemas import describe_default, describe_fields, describe_type
 from docs.generation.tables import render_table
 
 Document = Mapping[str, Any]
@@ -68,12 +68,7 @@ def _answers(responses: Document) -> Iterator[Sequence[str]]:
 
 
 def _schema(name: str, schema: Document) -> str:
-    required = set(schema.get("required", ()))
-    rows = [
-        (f"`{field}`", describe_type(value), "required" if field in required else describe_default(value),
-         value.get("description", ""))
-        for field, value in schema.get("properties", {}).items()
-    ]  # fmt: skip
+    rows = describe_fields(schema)
     return (
         f"### {name}\n\n{schema.get('description', '')}\n\n"
         f"{render_table(('field', 'type', 'default', ''), rows) if rows else ''}"

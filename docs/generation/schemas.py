@@ -35,6 +35,16 @@ def describe_default(schema: Schema) -> str:
     return _code(schema["default"]) if schema.get("default") not in (None, [], {}) else ""
 
 
+def describe_fields(schema: Schema) -> list[tuple[str, str, str, str]]:
+    """A row of a table for each property: name, type, default or that it is required, description."""
+    required = set(schema.get("required", ()))
+    return [
+        (f"`{name}`", describe_type(value), "required" if name in required else describe_default(value),
+         value.get("description", ""))
+        for name, value in schema.get("properties", {}).items()
+    ]  # fmt: skip
+
+
 def _bounds(schema: Schema, low: str, high: str, unit: str = "") -> str:
     least, most = _number(schema.get(low)), _number(schema.get(high))
     if least and most:

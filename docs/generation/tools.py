@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.mcp.tools import TOOLS, Tool
-from docs.generation.schemas import describe_default, describe_type
+from docs.generation.schemas import describe_fields
 from docs.generation.tables import render_table
 
 INTRODUCTION = """\
@@ -20,12 +20,7 @@ def render_tools() -> str:
 
 
 def _render(tool: Tool) -> str:
-    required = set(tool.input_schema.get("required", ()))
-    rows = [
-        (f"`{name}`", describe_type(schema), "required" if name in required else describe_default(schema),
-         schema.get("description", ""))
-        for name, schema in tool.input_schema.get("properties", {}).items()
-    ]  # fmt: skip
+    rows = describe_fields(tool.input_schema)
     return (
         f"## `{tool.name}`\n\n*{tool.title}; for {tool.role.value} and above.* {tool.description}\n\n"
         f"{render_table(('argument', 'type', 'default', ''), rows) if rows else 'Takes no arguments.'}\n"

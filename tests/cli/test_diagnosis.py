@@ -132,6 +132,11 @@ async def damaged(fresh_database: TestDatabase) -> str:
             " select current_tenant(), gen_random_uuid(), 'a.pdf', 'application/pdf', 1,"
             " sha256('x'), 'x', 'failed', 'broken'"
         )
+        await service.execute(
+            "insert into vector_statistics (tenant_id, model_id, passages, index_state)"
+            " values (current_tenant(), 1, 9000, 'ready')"
+            " on conflict (tenant_id, model_id) do update set passages = 9000, index_state = 'ready'"
+        )
     return fresh_database.service_dsn
 
 
@@ -150,6 +155,8 @@ def test_doctor_names_everything_that_is_wrong_with_a_database(
         "embeddings_hnsw_1 is missing, so every search of its leg reads whole tenants",
         "Postgres does not use assets_by_time: not valid",
     ]
+    plan = found["plans", "wrong"]["detail"]
+    assert plan == "a search among 9,000 passages does not use the index of their vectors"
     assert found["queue", "wrong"]["detail"].endswith(
         "1 due, 0 entries without vector; the oldest has waited 120 min"
     )

@@ -70,9 +70,7 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
     exempt |= {
         f"tenants.{name}" for name in ("create_tenant", "delete_tenant", "change_limits", "note_action")
     }
-    exempt |= {
-        f"diagnosis.{name}" for name in ("server", "extension", "broken_indexes", "search_indexes", "models")
-    }
+    exempt |= {f"diagnosis.{name}" for name in ("server", "extension", "broken_indexes", "search_indexes")}
     for name in (
         *("deliveries", "feedback", "saved_searches", "subscriptions"),
         *("assets", "embeddings", "entries", "jobs", "records", "reembedding", "search", "statistics"),

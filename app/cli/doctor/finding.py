@@ -7,6 +7,9 @@ from typing import Literal
 
 Status = Literal["ok", "warning", "wrong"]
 
+REMEDIES = {"; run: ": "run: ", "; remedy: ": "", "; set ": "set ", "; see ": "see ", "; ": ""}
+"""How a remedy begins in an error's text, the surest sign first, and what of that it keeps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -21,10 +24,9 @@ class Finding:
 def from_error(check: str, error: Exception) -> Finding:
     """A finding from an error whose one line ends with the remedy, after a semicolon or a colon before a command."""
     text = str(error)
-    for mark in ("; run: ", "; remedy: ", "; set ", "; see ", "; "):
+    for mark, verb in REMEDIES.items():
         detail, separator, remedy = text.partition(mark)
         if separator:
-            verb = {"; run: ": "run: ", "; set ": "set ", "; see ": "see "}.get(mark, "")
             return Finding(check, "wrong", detail, verb + remedy)
     return Finding(check, "wrong", text, _remedy(text))
 

@@ -71,27 +71,21 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
         yield Finding("indexes", "ok", f"valid: {'; '.join(parts)}")
 
 
-async def check_work(
-    settings: Settings, database: Database, models: Mapping[int, int]
-) -> AsyncIterator[Finding]:
-    """Backlog, failures, and whether a search of the largest indexed tenant uses its index.
-
-    `models` has the dimensions of the registered models by number.
-    """
+async def check_work(settings: Settings, database: Database) -> AsyncIterator[Finding]:
+    """Backlog, failures, and whether a search of the largest indexed tenant uses its index."""
     from app.db.diagnosis import measure_backlog
 
     backlog = await measure_backlog(database, COUNTING_SECONDS)
-    yield await _check_plan(settings, database, backlog, models)
+    yield await _check_plan(settings, database, backlog)
     yield describe_queue(backlog, own_worker=settings.ingestion.worker)
     for finding in describe_failures(backlog):
         yield finding
 
 
-async def _check_plan(
-    settings: Settings, database: Database, backlog: Backlog, models: Mapping[int, int]
-) -> Finding:
+async def _check_plan(settings: Settings, database: Database, backlog: Backlog) -> Finding:
     from app.db.diagnosis import explain_indexed
     from app.db.search import VectorSpace
+    from app.db.tenants import list_models
     from app.knowledge.semantic_leg import session_setup
 
     limit = settings.search.exact_limit
@@ -101,7 +95,8 @@ async def _check_plan(
         )
     tenant_id, model_id, passages = backlog.largest
     async with database.tenant_session(tenant_id, setup=session_setup(None, passages)) as session:
-        plan = await explain_indexed(session, VectorSpace(model_id, models[model_id]))
+        model = next(row for row in await list_models(session) if row["id"] == model_id)
+        plan = await explain_indexed(session, VectorSpace(model_id, model["dimensions"]))
     return describe_plan(plan, model_id, passages)
 
 

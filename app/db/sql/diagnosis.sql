@@ -36,9 +36,6 @@ select x.name, to_regclass('public.' || x.name) is not null as present,
  group by x.name, x.parent, x.model_id
  order by x.model_id;
 
--- name: models
-select id, provider, name, dimensions, paused_until > clock_timestamp() as paused from embedding_models order by id;
-
 -- name: backlog
 -- One tenant's work: queued and due jobs, those whose worker is gone, and what has been given up.
 select j.jobs, j.overdue, j.lost, j.oldest_seconds, a.failed as failed_assets, p.pending, p.refused,
