@@ -22,7 +22,7 @@ LAWFUL_REFUSALS = (
     r"must (be|have) \d+ .* characters, no NUL and no lone surrogates",
     r"must not contain (NUL|lone)",
     r"must be finite numbers, not all zero",
-    r"must have the .* dimension",
+    r"^must have \d+ numbers, as the tenant's model has$",
     r"semantic and keyword must sum to 1",
     r"is not registered; the operator runs: knowledge model add",
     r"this service serves no other model",
