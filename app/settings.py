@@ -77,12 +77,21 @@ def _long_secret(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _folder(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError("no such user's home") from error
+
+
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
 PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
+Folder = Annotated[Path, AfterValidator(_folder)]
+"""A folder's path; `~` and `~user` stand for a home, as in a shell, which does not expand them in a `.env` file."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -104,7 +113,7 @@ class DatabaseSettings(SettingsGroup):
 
     url: PostgresUrl | None = _setting("DATABASE_URL", None, _POSTGRES_ALLOWED)
     admin_url: PostgresUrl | None = _setting("DATABASE_ADMIN_URL", None, _POSTGRES_ALLOWED)
-    data_dir: Path = _setting("KB_DATA_DIR", Path(".data"), "the path of a folder")
+    data_dir: Folder = _setting("KB_DATA_DIR", Path(".data"), "the path of a folder; ~ is a home that exists")
     prepared_statements: bool = _setting("DATABASE_PREPARED_STATEMENTS", True, "on or off")
     pool_size: int = _setting("KB_DATABASE_POOL_SIZE", 10, "a whole number from 1 to 500", ge=1, le=500)
     timeout: float = _setting(

@@ -40,7 +40,7 @@ def _running_database(settings: Settings) -> Mapping[str, Any] | None:
     from app.embedded.data_folder import DataFolder
     from app.embedded.state import read_state
 
-    data_dir = settings.database.data_dir.expanduser().resolve()
+    data_dir = settings.database.data_dir.resolve()
     state = read_state(DataFolder(data_dir))
     if state is None or state.phase != "ready" or not state.socket_dir.startswith("/"):
         return None

@@ -118,6 +118,11 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert (settings.logging.level, settings.logging.format) == ("warning", "json")
 
 
+def test_a_data_folder_in_a_home_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert load(KB_DATA_DIR="~/kb").database.data_dir == Path("/home/ada/kb")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -131,6 +136,7 @@ def test_settings_are_read_from_every_documented_variable() -> None:
         ("DATABASE_URL", "postgresql://u:hid den@h/db"),
         ("DATABASE_ADMIN_URL", "hidden"),
         ("DATABASE_PREPARED_STATEMENTS", "hidden"),
+        ("KB_DATA_DIR", "~hidden/kb"),
         ("KB_DATABASE_POOL_SIZE", "0"),
         ("KB_DATABASE_TIMEOUT", "nan"),
         ("KB_DATABASE_STATEMENT_TIMEOUT", "inf"),
