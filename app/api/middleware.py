@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.body import BoundedBody, Patience
 from app.api.metrics import REQUEST_SECONDS, REQUESTS
-from app.api.problems import problem_response, respond_to
+from app.api.problems import respond_to, unexpected_error
 from app.errors import KnowledgeError
 from app.logs import request_id
 from app.telemetry.tracing import span
@@ -112,7 +112,7 @@ class RequestGuard:
                 log.exception("request failed")
                 if answered:
                     raise
-                await problem_response(500, "an unexpected error occurred")(scope, receive, send_marked)
+                await unexpected_error()(scope, receive, send_marked)
             finally:
                 route = getattr(scope.get("route"), "path", "unmatched")
                 caller = scope.get("state", {}).get("caller")

@@ -92,6 +92,11 @@ def problem_response(
     return Response(content, status, dict(headers or {}), MEDIA_TYPE)
 
 
+def unexpected_error() -> Response:
+    """The answer for a failure that nobody foresaw: what went wrong is for the log alone."""
+    return problem_response(500, "an unexpected error occurred")
+
+
 def title_of(status: int) -> str:
     """The name of a status in RFC 9110; Python before 3.13 has older ones for two of them."""
     return {413: "Content Too Large", 422: "Unprocessable Content"}.get(status) or HTTPStatus(status).phrase
@@ -102,7 +107,7 @@ def respond_to(error: errors.KnowledgeError) -> Response:
     status = next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
     if status == 500:
         log.error("unmapped error", exc_info=error)
-        return problem_response(500, "an unexpected error occurred")
+        return unexpected_error()
     headers: dict[str, str] = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"

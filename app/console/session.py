@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -11,13 +12,16 @@ from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from app.api.dependencies import authenticate, authenticate_platform
-from app.api.problems import respond_to, respond_to_invalid
+from app.api.problems import respond_to, respond_to_invalid, unexpected_error
 from app.auth.principal import Role
 from app.console.rendering import place_beside, render, render_problem
 from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
+
+log = logging.getLogger("app.console")
 
 COOKIE = "kb_console"
 HOME = "/console"
@@ -59,6 +63,11 @@ def console_router(role: Role | None) -> APIRouter:
                     return render_problem(request, respond_to(error))
                 except RequestValidationError as error:
                     return render_problem(request, respond_to_invalid(error))
+                except HTTPException:
+                    raise
+                except Exception:
+                    log.exception("page failed")
+                    return render_problem(request, unexpected_error())
 
             return guarded
 

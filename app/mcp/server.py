@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from app.api.dependencies import Caller
 from app.api.metrics import TOOL_CALLS
-from app.api.problems import invalid_input, problem_of, problem_response
+from app.api.problems import invalid_input, problem_of, unexpected_error
 from app.composition import Services
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError
 from app.mcp.answers import Answer
@@ -63,7 +63,7 @@ def build_server(services: Services, settings: Settings, find_caller: FindCaller
             return _refuse(tool, problem_of(_rename(error, tool)))
         except Exception:
             log.exception("tool failed", extra={"tool": tool.name})
-            return _refuse(tool, orjson.loads(problem_response(500, "an unexpected error occurred").body))
+            return _refuse(tool, orjson.loads(unexpected_error().body))
         TOOL_CALLS.labels(tool.name, 200).inc()
         return types.CallToolResult(
             content=[types.TextContent(text=answer.text)], structured_content=answer.structured

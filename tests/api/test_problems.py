@@ -20,6 +20,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.api.callers import Caller, make_token, open_client
 from tests.api.expectations import expect_problem
+from tests.console.browser import open_browser
 from tests.db.cluster import connected
 
 SEARCH = "/knowledge/search"
@@ -118,9 +119,14 @@ async def test_an_unforeseen_error_tells_nothing(
     async with LifespanManager(app), open_client(app) as client:
         caller = replace(admin, http=client)
         answer = await caller.get("/knowledge/entries/0190b8f6-0000-7000-8000-000000000000/related")
+        browser = open_browser(app, admin.token)
+        page = await browser.get("/console/related/0190b8f6-0000-7000-8000-000000000000")
+        await browser.http.aclose()
     body = expect_problem(answer, 500)
-    assert not re.search("select|postgres|hunter2|Traceback|RuntimeError|File", answer.text)
+    for told in (answer.text, page.answer.text):
+        assert not re.search("select|postgres|hunter2|Traceback|RuntimeError|File", told)
     assert body["detail"] == "an unexpected error occurred"
+    assert (page.status, page.texts("h1")[0]) == (500, "Internal Server Error")
 
 
 @pytest.fixture
