@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import asyncpg
+
 from app.db import records as db
 from app.db import usage
 from app.db.records import SearchRecord
@@ -192,6 +194,8 @@ class SearchJournal:
                     await db.count_accesses(session, accesses)
                 await usage.add_tokens(session, tokens)
             self.written += len(records)
+        except asyncpg.ForeignKeyViolationError:
+            return  # the tenant was deleted meanwhile, and all that was kept of it
         except Exception as error:  # a record is never worth a failed search
             self.meter.put_back(tenant_id, tokens)
             self.dropped += len(records)

@@ -86,3 +86,17 @@ async def test_statistics_count_searches_and_fallbacks(
     assert (stats["searches_24h"], stats["fallback_rate_24h"]) == (4, 0.5)
     assert stats["entries_by_type"] == {"fact": 1}
     assert stats["model"] == {"provider": "mock", "name": "text-hash", "dimensions": 16}
+
+
+async def test_searches_of_a_tenant_that_is_deleted_meanwhile_are_no_loss(
+    services: Services, tenant: Tenant, other_tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    for one in (tenant, other_tenant):
+        await services.search.search(one.id, SearchQuery(query="harbour"))
+    dropped = services.journal.dropped
+    await services.tenants.delete(tenant.id, actor="test")
+    await services.journal.flush()
+    assert (services.journal.dropped, services.journal.waiting) == (dropped, 0)
+    assert services.journal.meter.unwritten(tenant.id) == 0
+    assert not caplog.records
+    assert (await services.administration.stats(other_tenant.id))["searches_24h"] == 1
