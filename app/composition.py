@@ -34,6 +34,7 @@ from app.knowledge.entries import EntryService
 from app.knowledge.feedback import FeedbackService
 from app.knowledge.ingestion import ChunkSize, Ingestion
 from app.knowledge.inspection import InspectionService
+from app.knowledge.job_runner import JobRunner
 from app.knowledge.jobs import JobQueue
 from app.knowledge.journal import SearchJournal
 from app.knowledge.limits import Limits
@@ -132,7 +133,15 @@ async def build_services(
         database, providers, tenants, embedder, jobs, exact_limit=defaults.exact_limit
     )
     ranker = Ranker(database, providers, defaults, journal.meter)
-    changes = ReembeddingJobs(database, tenants, reembedding, embedder, upkeep, ranker, defaults)
+    runner = JobRunner(
+        database,
+        ingestion,
+        embedder,
+        upkeep,
+        ReembeddingJobs(database, tenants, reembedding, embedder, upkeep, ranker, defaults),
+        ChangeMatcher(database, providers, tenants, jobs, defaults),
+        deliveries,
+    )
     return Services(
         database=database,
         provider=provider,
@@ -158,17 +167,7 @@ async def build_services(
         embedder=embedder,
         journal=journal,
         jobs=jobs,
-        worker=Worker(
-            database,
-            jobs,
-            ingestion,
-            embedder,
-            upkeep,
-            reembedding=changes,
-            matcher=ChangeMatcher(database, providers, tenants, jobs, defaults),
-            deliveries=deliveries,
-            concurrency=worker_concurrency,
-        ),
+        worker=Worker(database, jobs, runner, concurrency=worker_concurrency),
     )
 
 

@@ -20,8 +20,8 @@ from app.db.jobs import QueueFigures, count_jobs
 from app.embeddings.cache import QueryCache
 from app.embeddings.resilient import ResilientProvider
 from app.errors import ConfigurationError, DatabaseUnavailable
+from app.knowledge.job_runner import KINDS, OUTWARD_KINDS
 from app.knowledge.receipts import service_version
-from app.knowledge.worker import KINDS, OUTWARD_KINDS
 
 log = logging.getLogger("app.monitoring")
 

@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any, Literal
@@ -28,7 +29,7 @@ from app.embeddings.provider import Vector
 from app.knowledge.ingestion import STORING, Ingestion
 from app.knowledge.lease import Lease
 from tests.db.cluster import MODEL
-from tests.knowledge.workers import replace_parts
+from tests.knowledge.workers import change_runner
 
 STAGES = ("claimed", "parsing", "embedding", "before the swap", "within the swap", "after the swap")
 LEASE_SECONDS = 0.5
@@ -107,7 +108,8 @@ async def _work(dsn: str, stages: Stages, concurrency: int) -> None:
     ingestion = WatchedIngestion(database, {1: provider}, services.tenants)
     ingestion.stages = stages
     lease = timedelta(seconds=LEASE_SECONDS)
-    await replace_parts(services.worker, ingestion=ingestion, lease=lease, concurrency=concurrency).run()
+    worker = change_runner(services.worker, ingestion=ingestion, lease=lease)
+    await replace(worker, concurrency=concurrency).run()
 
 
 def _main(dsn: str, target: str | None, pipe: Connection, manner: Manner, concurrency: int) -> None:

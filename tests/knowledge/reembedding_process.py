@@ -12,6 +12,7 @@ from app.knowledge.plan import SearchDefaults
 from tests.db.cluster import MODEL
 from tests.knowledge.moving import WIDER
 from tests.knowledge.provider import FailingProvider
+from tests.knowledge.workers import change_runner
 
 
 async def work(dsn: str) -> None:
@@ -24,8 +25,7 @@ async def work(dsn: str) -> None:
         next_provider=slow,
         defaults=SearchDefaults(exact_limit=100),
     )
-    services.worker._lease = timedelta(seconds=2)
-    await services.worker.run()
+    await change_runner(services.worker, lease=timedelta(seconds=2)).run()
 
 
 if __name__ == "__main__":

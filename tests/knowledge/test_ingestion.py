@@ -17,7 +17,7 @@ from app.knowledge.tenants import Tenant
 from tests.db.cluster import connected
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.provider import FailingProvider
-from tests.knowledge.workers import Bench, replace_parts
+from tests.knowledge.workers import Bench
 
 VECTORS = parse_statement(
     "vectors", "select entry_id, in_index from embeddings where tenant_id = :tenant_id and model_id = 1"
@@ -150,7 +150,7 @@ async def test_version_swapped_in_is_whole_or_not_there(
     if fails:
         await bench.change("alter table embeddings add constraint refuse check (char_end < 0) not valid")
     await bench.upload(version("harbour", "beacon"))
-    await replace_parts(services.worker, lease=services.worker._lease).run_once()
+    await services.worker.run_once()
     after = await chunks_of(services, tenant, asset_id)
     assert (after == before) is fails
     assert set(await vectors_of(services, tenant)) == {chunk.id for chunk in after}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,12 +15,7 @@ from app.knowledge.assets import Upload
 from app.knowledge.tenants import Tenant
 from tests.db.cluster import connected
 from tests.knowledge.provider import FailingProvider
-from tests.knowledge.workers import (
-    MINUTE,
-    claim,
-    expire_leases,
-    replace_parts,
-)
+from tests.knowledge.workers import MINUTE, claim, expire_leases
 
 NOW = timedelta(0)
 
@@ -300,7 +296,7 @@ async def test_worker_of_another_process_hears_of_new_work(
     """One that would look by itself in an hour, with a queue of its own that nobody here wakes."""
     database = Database(service_dsn, pool_size=3)
     elsewhere = await build_services(database, failing_provider)
-    working = asyncio.create_task(replace_parts(elsewhere.worker, poll=3600.0).run())
+    working = asyncio.create_task(replace(elsewhere.worker, poll_seconds=3600.0).run())
     try:
         async with asyncio.timeout(20), connected(superuser_dsn) as superuser:
             while not await superuser.fetchval(  # noqa: ASYNC110

@@ -19,10 +19,10 @@ from tests.knowledge.workers import (
     MINUTE,
     PATIENCE,
     Bench,
+    change_runner,
     claim,
     expire_leases,
     find_parser,
-    replace_parts,
 )
 
 LONG_FILE = Upload("long.txt", "\n\n".join(f"Paragraph {n} of the log. " * 60 for n in range(200)).encode())
@@ -87,7 +87,7 @@ async def test_lease_is_renewed_while_the_work_goes_on(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
-    worker = replace_parts(services.worker, lease=timedelta(seconds=1.2))
+    worker = change_runner(services.worker, lease=timedelta(seconds=1.2))
     go_on = failing_provider.hold_next_call()
     working = asyncio.create_task(worker.run_once())
     await failing_provider.entered.wait()

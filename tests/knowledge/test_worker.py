@@ -15,9 +15,9 @@ from app.embeddings.provider import Vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge.assets import Upload
 from app.knowledge.ingestion import Ingestion
+from app.knowledge.job_runner import MAX_LOST, MAX_POSTPONED
 from app.knowledge.lease import Lease
 from app.knowledge.tenants import Tenant
-from app.knowledge.worker import MAX_LOST, MAX_POSTPONED
 from tests.db.cluster import MODEL, connected
 from tests.knowledge.conftest import RunJobs
 from tests.knowledge.provider import FailingProvider
@@ -210,7 +210,7 @@ async def test_long_work_on_entries_gives_way_to_others(bench: Bench, run_jobs: 
     await bench.services.entries.create_many(bench.tenant.id, drafts)
     bench.provider.down = False
     await bench.change("update jobs set run_at = now()")
-    worker = bench.make_worker(slice=0.0)
+    worker = bench.make_worker(slice_seconds=0.0)
     pending = [130]
     while pending[-1]:
         assert await worker.run_once()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -19,8 +18,9 @@ from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
 from app.knowledge.assets import Asset, Upload
 from app.knowledge.ingestion import Ingestion
+from app.knowledge.job_runner import KINDS
 from app.knowledge.tenants import Tenant
-from app.knowledge.worker import KINDS, Worker
+from app.knowledge.worker import Worker
 from tests.db.cluster import connected
 from tests.knowledge.provider import FailingProvider
 
@@ -42,13 +42,9 @@ async def expire_leases(superuser_dsn: str) -> None:
         await superuser.execute("update jobs set lease_until = clock_timestamp() - interval '1 second'")
 
 
-def replace_parts(worker: Worker, **parts: Any) -> Worker:
-    """The same worker with other parts, by the names of its attributes: `ingestion`, `lease`, `concurrency`, …"""
-    made = copy.copy(worker)
-    for name, part in parts.items():
-        assert hasattr(worker, f"_{name}"), name
-        setattr(made, f"_{name}", part)
-    return made
+def change_runner(worker: Worker, **parts: Any) -> Worker:
+    """The same worker, whose runner has other parts: `ingestion`, `lease`, `slice_seconds`, …"""
+    return replace(worker, runner=replace(worker.runner, **parts))
 
 
 @dataclass
@@ -62,7 +58,7 @@ class Bench:
     limits: ParseLimits = field(default_factory=ParseLimits)
 
     def make_worker(self, *, ingestion: Ingestion | None = None, lease: float = 60.0, **parts: Any) -> Worker:
-        return replace_parts(
+        return change_runner(
             self.services.worker,
             ingestion=ingestion or self.make_ingestion(),
             lease=timedelta(seconds=lease),

@@ -14,7 +14,7 @@ import pytest
 from app.composition import Services
 from app.db.session import Database
 from app.errors import ConfigurationError
-from app.knowledge.worker import KINDS, OUTWARD_KINDS
+from app.knowledge.job_runner import KINDS, OUTWARD_KINDS
 from app.mcp.tools import TOOLS
 from app.monitoring import FRESH_SECONDS, Observation, serve_metrics
 from tests.db.cluster import connected
