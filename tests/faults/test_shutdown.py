@@ -134,5 +134,6 @@ async def test_a_rolling_restart_fails_no_request(
             assert await third.terminate() == 0
     assert callers.failures == []
     assert callers.answered > 100
+    print(f"{callers.answered} answers while three instances were started and stopped")  # noqa: T201
     for service in (first, second, third):
         expect_good_order(service)

@@ -33,6 +33,7 @@ def expect_no_finding(result: FuzzResult, *, at_least: int) -> None:
     """Fail with the report of the run when it found something, or did next to nothing."""
     assert not result.findings, result.report
     assert result.requests >= at_least, result.report
+    print(f"{result.requests} requests to {result.operations} operations")  # noqa: T201
 
 
 async def test_requests_made_from_the_description_find_nothing(
