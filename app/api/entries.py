@@ -24,8 +24,8 @@ from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
 from app.composition import Services
 from app.errors import InvalidInput, PreconditionFailed
-from app.knowledge.entries import BulkResult
 from app.knowledge.entry import Entry
+from app.knowledge.entry_writing import BulkResult
 from app.knowledge.query import EntryType
 from app.knowledge.related import RelatedEntry
 

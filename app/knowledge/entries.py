@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import asyncpg
 
-from app.db import embeddings as vectors
 from app.db import entries as db
 from app.db import records
-from app.db.identifiers import new_id
 from app.db.session import Database, Row, TenantSession
-from app.errors import Conflict, EntryNotFound, FieldError, InvalidInput, PreconditionFailed
+from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.audit import AuditTrail
 from app.knowledge.drafts import (
     Draft,
     check_references,
-    differs,
     fields_of,
     find_unresolved,
     growth,
     merge,
-    size,
 )
 from app.knowledge.embedding import EntryEmbedder
 from app.knowledge.entry import Entry, check_draft, new_entry_values
+from app.knowledge.entry_writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
 from app.knowledge.ingestion import PLACE
 from app.knowledge.jobs import JobQueue
 from app.knowledge.paging import Page, page_of
@@ -36,21 +32,7 @@ from app.knowledge.query import Source
 from app.knowledge.quotas import Room, find_room
 from app.knowledge.tenants import TenantDirectory
 
-Outcome = Literal["created", "updated", "unchanged", "failed"]
-
 MAX_BULK = 1_000
-EMBEDDING_WAIT = 5.0
-"""Seconds that writing a single entry waits for its vector; the queue makes it later if that is not enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class BulkResult:
-    """What became of one entry of a bulk write; `error` says why it failed."""
-
-    index: int
-    id: UUID | None
-    status: Outcome
-    error: str | None = None
 
 
 class EntryService:
@@ -64,6 +46,7 @@ class EntryService:
         self._trail = AuditTrail(database)
         self._embedder = embedder
         self._jobs = jobs
+        self._writer = EntryWriter(jobs)
 
     async def create(
         self, tenant_id: UUID, values: Mapping[str, Any], *, actor: str = "service"
@@ -80,7 +63,9 @@ class EntryService:
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             await check_references(session, draft)
-            (result,) = await self._write(session, [draft], room, delay=EMBEDDING_WAIT + 1, strict=True)
+            (result,) = await self._writer.write(
+                session, [draft], room, delay=EMBEDDING_WAIT + 1, strict=True
+            )
             if result.error is not None:
                 field, _, message = result.error.partition(": ")
                 raise InvalidInput.of(field, message)
@@ -112,10 +97,10 @@ class EntryService:
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             for draft, problem in await find_unresolved(session, drafts):
-                results[draft.index] = _failed(draft, None, problem)
+                results[draft.index] = failed_result(draft, None, problem)
             drafts = [d for d in drafts if d.index not in results]
             if drafts:
-                written = await self._write(session, drafts, room, delay=0.0)
+                written = await self._writer.write(session, drafts, room, delay=0.0)
                 results.update((result.index, result) for result in written)
             await _note_writes(session, actor, list(results.values()))
         self._jobs.wake()
@@ -234,90 +219,8 @@ class EntryService:
         if room is not None and (over := room.take_bytes(growth(stored, given))) is not None:
             raise over
         wanted = merge(stored, given)
-        await self._save(session, {entry_id: stored}, {entry_id: wanted})
+        await self._writer.save(session, {entry_id: stored}, {entry_id: wanted})
         return wanted != stored
-
-    async def _write(
-        self,
-        session: TenantSession,
-        drafts: Sequence[Draft],
-        room: Room | None,
-        *,
-        delay: float,
-        strict: bool = False,
-    ) -> list[BulkResult]:
-        """Insert or update drafts, each seeing those before it that it repeats; the queue embeds after `delay` seconds.
-
-        Those for which there is no room fail; with `strict` that raises RateLimited.
-        """
-        results: list[BulkResult] = []
-
-        def fits(draft: Draft, entry_id: UUID | None = None, stored: Mapping[str, Any] | None = None) -> bool:
-            if room is None:
-                return True
-            given = draft.given
-            over = room.take_entry(size(given)) if stored is None else room.take_bytes(growth(stored, given))
-            if over is not None and strict:
-                raise over
-            if over is not None:
-                results.append(BulkResult(draft.index, entry_id, "failed", str(over)))
-            return over is None
-
-        remaining = list(drafts)
-        for _ in range(6):
-            same = await db.find_same(session, [d.key for d in remaining])
-            firsts: dict[Any, Draft] = {}
-            for place, draft in enumerate(remaining):
-                if place not in same and draft.key not in firsts and fits(draft):
-                    firsts[draft.key] = draft
-            new = {new_id(): draft for draft in firsts.values()}
-            added: set[UUID] = set()
-            if new:
-                rows = [{"id": i, **new_entry_values(d.given)} for i, d in new.items()]
-                added = await db.insert_entries(session, rows)
-                await vectors.mark_pending(session, sorted(added))
-            results += [BulkResult(new[i].index, i, "created") for i in added]
-            locked = await db.lock_entries(session, sorted(set(same.values())))
-            stored = {i: fields_of(row) for i, row in locked.items()}
-            current = dict(stored)
-            for place, draft in enumerate(remaining):
-                entry_id = same.get(place)
-                if entry_id is None or entry_id not in current:
-                    continue
-                if (error := draft.self_reference(entry_id)) is not None:
-                    results.append(_failed(draft, entry_id, error))
-                elif fits(draft, entry_id, current[entry_id]):
-                    wanted = merge(current[entry_id], draft.given)
-                    changed = wanted != current[entry_id]
-                    results.append(BulkResult(draft.index, entry_id, "updated" if changed else "unchanged"))
-                    current[entry_id] = wanted
-            await self._save(session, stored, current)
-            done = {r.index for r in results}
-            # Left over: it repeats one that is new, or another writer added the same entry meanwhile, or removed it.
-            remaining = [d for d in remaining if d.index not in done]
-            if not remaining:
-                break
-        else:
-            raise Conflict("the entry is being written by others; try again")
-        if any(r.status in ("created", "updated") for r in results):
-            await self._jobs.enqueue(session, "embed_entries", "entries", delay=delay)
-        return results
-
-    async def _save(
-        self,
-        session: TenantSession,
-        stored: Mapping[UUID, Mapping[str, Any]],
-        wanted: Mapping[UUID, Mapping[str, Any]],
-    ) -> None:
-        """Write what differs to locked entries."""
-        updates = [{"id": i, **fields} for i, fields in wanted.items() if fields != stored[i]]
-        if updates:
-            await db.update_entries(session, updates)
-        new_texts = [u["id"] for u in updates if differs(stored[u["id"]], u)]
-        if new_texts:
-            await vectors.drop_vectors(session, new_texts)
-            await vectors.mark_pending(session, new_texts)
-            await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
 
 
 def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,10 +232,6 @@ def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
             f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed"
         )
     return {**given, **place}
-
-
-def _failed(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:
-    return BulkResult(draft.index, entry_id, "failed", f"{error.field}: {error.message}")
 
 
 async def _note_writes(session: TenantSession, actor: str, results: Sequence[BulkResult]) -> None:
