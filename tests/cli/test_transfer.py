@@ -155,7 +155,7 @@ def test_export_brings_assets_settings_and_vectors_back(
     ).json["results"]
     assert (hit["asset_name"], hit["tags"]) == ("note.txt", ["crane"])
     again = knowledge.succeed("ingest", "note.txt", "-t", copy, "--tag", "crane")
-    assert again.out == "1 files: 0 indexed, 1 unchanged, 0 skipped, 0 failed\n"
+    assert again.out == "1 file: 0 indexed, 1 unchanged, 0 skipped, 0 failed\n"
 
 
 def test_export_that_fails_leaves_no_half_of_a_file(
