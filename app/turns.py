@@ -58,7 +58,7 @@ class Turns:
         self._taken = 0
         # By the time of the last sign of life, those seen last at the end.
         self._queues: OrderedDict[Hashable, _Queue] = OrderedDict()
-        # Those who wait, whose turn is next at the beginning.
+        # Those who wait and nobody else, whose turn is next at the beginning.
         self._line: OrderedDict[Hashable, None] = OrderedDict()
 
     @property
@@ -146,7 +146,10 @@ class Turns:
             queue.waiting.popleft().set_result(None)
             queue.held += 1
             self._taken += 1
-            self._line.move_to_end(tenant)
+            if queue.waiting:
+                self._line.move_to_end(tenant)
+            else:
+                del self._line[tenant]
 
     def _next(self, share: int) -> Hashable | None:
         """The first in line who may have another place."""

@@ -184,6 +184,8 @@ class Outage:
                 self._cut()
         except (DatabaseUnavailable, asyncpg.PostgresError):
             there = True  # its own words, though not those that were hoped for: callers shall hear them
+        except Exception:
+            log.exception("the database could not be asked")
         finally:
             if not answer.done():
                 answer.set_result(there)

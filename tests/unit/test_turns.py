@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -119,6 +120,55 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
     async with asyncio.timeout(1):
         await turns.acquire("c")
     assert (turns.taken, turns.waiting("a"), turns.waiting("b")) == (1, 0, 0)
+
+
+async def test_a_tenant_whose_last_turn_took_long_holds_up_nobody() -> None:
+    clock = Clock()
+    turns = Turns(1, clock=clock)
+    await turns.acquire("a")
+    waiting = wait_for(turns, "b")
+    await settle()
+    turns.release("a")
+    await waiting
+    clock.now += 2 * LATELY
+    turns.release("b")
+    async with asyncio.timeout(1):
+        await turns.acquire("a")
+    turns.release("a")
+    assert (turns.taken, turns.waited_for) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_places_are_neither_lost_nor_doubled_whatever_happens_and_however_long_it_takes(
+    seed: int,
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 (no secret)
+    clock = Clock()
+    places = chance.choice((1, 3, 10))
+    turns = Turns(places, crowd=2, least=chance.choice((1, 3)), clock=clock)
+    held: list[str] = []
+    waiting: list[tuple[str, asyncio.Task[None]]] = []
+    for _ in range(300):
+        clock.now += chance.choice((0.0, 0.01, 0.6, 1.5 * LATELY))
+        step = chance.random()
+        if step < 0.5:
+            tenant = chance.choice(["a", "b", "c", "d", PLATFORM])
+            waiting.append((tenant, wait_for(turns, tenant)))
+        elif step < 0.6 and waiting:
+            waiting.pop(chance.randrange(len(waiting)))[1].cancel()
+        elif held:
+            turns.release(held.pop(chance.randrange(len(held))))
+        await settle()
+        held += [tenant for tenant, task in waiting if task.done()]
+        waiting = [(tenant, task) for tenant, task in waiting if not task.done()]
+        assert turns.taken == len(held) <= places
+        assert turns.waited_for == len(waiting)
+    while held:
+        turns.release(held.pop())
+        await settle()
+        held += [tenant for tenant, task in waiting if task.done()]
+        waiting = [(tenant, task) for tenant, task in waiting if not task.done()]
+    assert (waiting, turns.taken, turns.waited_for) == ([], 0, 0)
 
 
 async def test_a_place_given_to_one_who_has_just_given_up_goes_to_the_next() -> None:
