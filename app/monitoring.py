@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from app.composition import Services
 from app.db.jobs import QueueFigures, count_jobs
 from app.embeddings.cache import QueryCache
+from app.embeddings.query_queue import QueryQueue
 from app.embeddings.resilient import ResilientProvider
 from app.errors import ConfigurationError, DatabaseUnavailable
 from app.knowledge.job_runner import KINDS, OUTWARD_KINDS
@@ -113,6 +114,8 @@ class Observation:
             if isinstance(provider, QueryCache):
                 asked[name, "hit"] += provider.hits
                 asked[name, "miss"] += provider.misses
+                provider = provider.inner
+            if isinstance(provider, QueryQueue):
                 provider = provider.inner
             if isinstance(provider, ResilientProvider):
                 for operation, circuit in (

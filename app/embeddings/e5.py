@@ -32,11 +32,16 @@ class E5Provider:
     def model(self) -> EmbeddingModel:
         return self._model
 
+    @property
+    def query_threads(self) -> int:
+        """Queries that are computed at the same time; others wait."""
+        return self._lanes.query_threads
+
     async def embed_query(self, text: str) -> Vector:
         return await self._lanes.run_query(self._embed_query, text)
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._lanes.run_queries(self._embed_query, texts)
+        return [await self.embed_query(text) for text in texts]
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         return await self._lanes.run_documents(self._embed_passage, texts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from app.embeddings.cache import QueryCache
 from app.embeddings.models import E5, GEMINI, LOCAL, MOCK, OPENAI, resolve_model
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.query_queue import QueryQueue
 from app.embeddings.resilient import CallBudget, ResiliencePolicy, ResilientProvider
 from app.embeddings.tokens import BatchLimits
 from app.errors import ConfigurationError
@@ -43,7 +44,7 @@ def build_provider(config: ProviderConfig) -> QueryCache:
     Raises ConfigurationError, one line that names the setting, for anything that cannot work.
     """
     model = resolve_model(config.kind, config.model, config.dimensions)
-    raw, batch = _build_raw(model, config)
+    source = _build_source(model, config)
     policy = replace(
         _DEFAULT,
         attempts=config.attempts,
@@ -51,53 +52,70 @@ def build_provider(config: ProviderConfig) -> QueryCache:
         documents=CallBudget(config.document_timeout, _DEFAULT.documents.first_delay),
         failure_threshold=config.failure_threshold,
         cool_down=config.cool_down,
-        batch=batch,
+        batch=source.batch,
+        slow_is_down=source.places is None,
     )
-    return QueryCache(ResilientProvider(raw, policy), entries=config.cache_entries, ttl=config.cache_ttl)
+    provider: EmbeddingProvider = ResilientProvider(source.provider, policy)
+    if source.places is not None:
+        provider = QueryQueue(provider, source.places, config.query_timeout)
+    return QueryCache(provider, entries=config.cache_entries, ttl=config.cache_ttl)
 
 
-def _build_raw(model: EmbeddingModel, config: ProviderConfig) -> tuple[EmbeddingProvider, BatchLimits]:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A provider as it comes, the batches that it takes, and for a model in this process its queries at a time."""
+
+    provider: EmbeddingProvider
+    batch: BatchLimits = _DEFAULT.batch
+    places: int | None = None
+
+
+def _build_source(model: EmbeddingModel, config: ProviderConfig) -> _Source:
     match model.provider:
         case "openai":
             _check_access(OPENAI, config)
             from app.embeddings.openai import OPENAI_BATCH, OpenAIProvider
 
-            return OpenAIProvider(
+            openai = OpenAIProvider(
                 model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout
-            ), OPENAI_BATCH
+            )
+            return _Source(openai, OPENAI_BATCH)
         case "gemini":
             _check_access(GEMINI, config)
             return _build_gemini(model, config)
         case "mock":
             from app.embeddings.mock import MockProvider
 
-            return MockProvider(model), _DEFAULT.batch
+            return _Source(MockProvider(model))
         case _:
-            return (_build_e5() if model.name == E5 else _build_minilm()), _LOCAL_BATCH
+            return _build_e5() if model.name == E5 else _build_minilm()
 
 
-def _build_minilm() -> EmbeddingProvider:
+def _build_minilm() -> _Source:
     from app.embeddings.local import LocalProvider, load_minilm
 
-    return LocalProvider(load_minilm())
+    local = LocalProvider(load_minilm())
+    return _Source(local, _LOCAL_BATCH, local.query_threads)
 
 
-def _build_e5() -> EmbeddingProvider:
+def _build_e5() -> _Source:
     try:
         from app.embeddings.e5 import E5Provider, load_e5
     except ImportError:
         raise _name_missing_extra(f"EMBEDDING_MODEL: {E5}", "multilingual") from None
-    return E5Provider(load_e5())
+    e5 = E5Provider(load_e5())
+    return _Source(e5, _LOCAL_BATCH, e5.query_threads)
 
 
-def _build_gemini(model: EmbeddingModel, config: ProviderConfig) -> tuple[EmbeddingProvider, BatchLimits]:
+def _build_gemini(model: EmbeddingModel, config: ProviderConfig) -> _Source:
     try:
         from app.embeddings.gemini import GEMINI_BATCH, GeminiProvider
     except ImportError:
         raise _name_missing_extra("EMBEDDING_PROVIDER: gemini", "gemini") from None
-    return GeminiProvider(
+    gemini = GeminiProvider(
         model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout
-    ), GEMINI_BATCH
+    )
+    return _Source(gemini, GEMINI_BATCH)
 
 
 def _name_missing_extra(setting: str, extra: str) -> ConfigurationError:

@@ -9,35 +9,28 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from app.embeddings.cache import asking_tenant
 from app.embeddings.provider import Vector
-from app.turns import Turns
 
 # Measured on two cores with two document threads: a query takes 9 ms beside them, 25 ms without this.
 _DOCUMENT_NICENESS = 10
 
 
 class ComputeLanes:
-    """Runs an embedding function off the event loop so that no query waits behind documents, or another tenant's crowd.
+    """Runs an embedding function off the event loop so that no query waits behind documents.
 
     Documents are submitted text by text: two calls share the lane fairly, and a cancelled one stops at its
     next text. On Linux the document threads run at a lower priority.
     """
 
     def __init__(self, query_threads: int, document_threads: int) -> None:
+        self.query_threads = query_threads
         self._document_threads = document_threads
-        self._query_turns = Turns(query_threads)
         self._queries = ThreadPoolExecutor(query_threads, "embed-query")
         self._documents = ThreadPoolExecutor(document_threads, "embed-document", _lower_priority)
 
     async def run_query(self, embed: Callable[[str], Vector], text: str) -> Vector:
         """Embed one text in the query lane."""
-        async with self._query_turns.turn(asking_tenant.get()):
-            return await asyncio.get_running_loop().run_in_executor(self._queries, embed, text)
-
-    async def run_queries(self, embed: Callable[[str], Vector], texts: Sequence[str]) -> list[Vector]:
-        """Embed texts in the query lane and keep their order; other queries take turns with them."""
-        return [await self.run_query(embed, text) for text in texts]
+        return await asyncio.get_running_loop().run_in_executor(self._queries, embed, text)
 
     async def run_documents(self, embed: Callable[[str], Vector], texts: Sequence[str]) -> list[Vector]:
         """Embed texts one by one in the document lane and keep their order."""

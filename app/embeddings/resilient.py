@@ -40,6 +40,7 @@ class ResiliencePolicy:
     """How hard to try: `attempts` a call; the circuit opens after `failure_threshold` failed calls in a row.
 
     `cool_down` is in seconds; documents are sent in batches within `batch`, each with a budget of its own.
+    `slow_is_down` says whether taking too long is such a failure: a model in this process is busy then, not gone.
     """
 
     attempts: int = 3
@@ -48,6 +49,7 @@ class ResiliencePolicy:
     failure_threshold: int = 5
     cool_down: float = 30.0
     batch: BatchLimits = field(default_factory=lambda: BatchLimits(texts=64))
+    slow_is_down: bool = True
 
 
 class ResilientProvider:
@@ -175,14 +177,15 @@ class ResilientProvider:
                 refused.attempts = made
                 raise
             except Exception as error:
-                failure = self._describe(error, budget, made)
+                failure, slow = self._describe(error, budget, made), isinstance(error, TimeoutError)
             else:
                 permit.succeed()
                 return result
             delay = self._choose_delay(budget, failure, made)
             out_of_time = self._clock() + delay >= deadline
             if failure.permanent or made >= tries or out_of_time:
-                permit.fail()
+                if self._policy.slow_is_down or not slow:
+                    permit.fail()
                 raise failure
             logger.debug("%s: try %d failed (%s)", failure.provider, made, failure.reason)
             await self._sleep(delay)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -241,6 +242,21 @@ async def test_circuit_is_not_opened_by_cancelled_calls() -> None:
         await asyncio.gather(task, return_exceptions=True)
     assert inner.cancelled == 5
     assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_of_a_model_in_this_process_is_not_opened_by_slowness() -> None:
+    policy = replace(POLICY, query=CallBudget(timeout=0.01, first_delay=0.1), slow_is_down=False)
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock, policy=policy)
+    inner.gate.clear()
+    for _ in range(2 * POLICY.failure_threshold):
+        assert (await fail_query(provider)).reason == "no answer within 0.01 s"
+    assert state_of(provider.query_circuit) == "closed"
+    inner.gate.set()
+    inner.failures = [down() for _ in range(POLICY.failure_threshold)]
+    for _ in range(POLICY.failure_threshold):
+        await fail_query(provider)
+    assert state_of(provider.query_circuit) == "open", "what fails otherwise is down"
 
 
 async def test_circuit_is_not_opened_by_refused_input() -> None:
