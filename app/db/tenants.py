@@ -52,6 +52,11 @@ async def own_tenant(session: TenantSession) -> Row | None:
     return await session.fetch_row(SQL["own_tenant"], tenant_id=session.tenant_id)
 
 
+async def hold_tenant(session: TenantSession) -> None:
+    """Let nobody else change the tenant's row until the transaction ends, and read it as the last one left it."""
+    await session.fetch(SQL["hold_tenant"], tenant_id=session.tenant_id)
+
+
 async def update_settings(session: TenantSession, settings_json: str) -> None:
     """Replace the tenant's settings."""
     await session.execute(SQL["update_settings"], tenant_id=session.tenant_id, settings=settings_json)

@@ -199,6 +199,7 @@ class TenantDirectory:
         No `actor`: the change is part of something that is noted as a whole.
         """
         async with self._database.tenant_session(tenant_id) as session:
+            await db.hold_tenant(session)
             row = await db.own_tenant(session)
             if row is None:
                 raise TenantNotFound("the tenant does not exist")

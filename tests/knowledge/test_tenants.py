@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import uuid4
 
@@ -112,3 +113,21 @@ def test_unknown_settings_are_named_and_type_weights_extend_the_defaults() -> No
         TenantSettings.from_mapping({"nothing": 1})
     settings = TenantSettings.from_mapping({"type_weights": {"lesson": 3}})
     assert settings.type_weights == {**TYPE_WEIGHTS, "lesson": 3.0}
+
+
+async def test_changes_of_settings_at_the_same_time_are_all_kept(services: Services, tenant: Tenant) -> None:
+    changes: list[dict[str, Any]] = [
+        {"fusion": "score"},
+        {"verified_boost": 2.5},
+        {"similarity_threshold": 0.4},
+        {"default_limit": 7},
+        {"max_limit": 44},
+        {"keep_query_text": True},
+    ]
+    await asyncio.gather(
+        *(services.tenants.change_settings(tenant.id, change, actor="ada") for change in changes)
+    )
+    kept = (await services.tenants.context(tenant.id)).settings
+    for change in changes:
+        for name, value in change.items():
+            assert getattr(kept, name) == value

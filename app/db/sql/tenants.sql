@@ -13,6 +13,10 @@ select tenancy.note_action(:actor, :action, :subject, :outcome);
 -- name: change_limits
 select tenancy.change_limits(:id, :changes::jsonb, :actor);
 
+-- name: hold_tenant
+-- Those who change the tenant's row come one after the other; those who write its entries are not kept waiting.
+select 1 from tenants where id = :tenant_id for no key update;
+
 -- name: own_tenant
 -- Everything a request needs to know of its tenant, in one row.
 select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as tokens_today, m.id as model_id, m.provider, m.name as model, m.dimensions,
