@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 LATELY = 1.0
 """Seconds for which a tenant that had a turn still counts as active: its next request finds room."""
 
+LONGEST_REST = 0.25
+"""Seconds: what took long did not take it from others all the while."""
 
 PLATFORM = "platform"
 """Whoever works for no tenant: has its turns like a tenant, without a share, and takes none from the others."""
@@ -48,7 +50,7 @@ class Turns:
         below `least` places, for those whose work may take long.
 
         While others are active, a tenant that has more waiting rests between two turns, `rest` times as long as its
-        last one took.
+        last one took, LONGEST_REST at most.
         """
         self._places = places
         self._least = least
@@ -129,7 +131,7 @@ class Turns:
         queue = self._queues[tenant]
         queue.held -= 1
         self._taken -= 1
-        pause = self._rest * took
+        pause = min(self._rest * took, LONGEST_REST)
         if pause > 0 and queue.waiting and not self.is_calm:
             queue.resting += 1
             asyncio.get_running_loop().call_later(pause, self._wake, queue)

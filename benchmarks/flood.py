@@ -1,7 +1,8 @@
 """Does one tenant's flood slow another down? `python -m benchmarks.flood`.
 
 Runs the service in a process of its own. One tenant asks one question after the other, first alone and then while many
-callers of a second tenant, in a third process, send as much as they can; in turns, so that both see the same machine.
+callers of a second tenant, in a third process, send as much as they can of one kind of request; in turns, so that both
+see the same machine. The first tenant's answers must have their vectors all the while: a fallback ends the run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from urllib.parse import urlsplit
@@ -42,48 +43,54 @@ SLUGS = ("flooded", "flooding")
 WARM_UP_SECONDS = 2.0
 START_SECONDS = 60
 
-Body = Callable[[], tuple[str, bytes]]
+LONGEST_QUERY = 9_999
+AT_ONCE = 32
+"""Searches of one batch, the most that are taken."""
+
+Asked = tuple[str, bytes]
+"""A path, and the body to post there; without one the path is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """`callers` flood with `kind` for `seconds` in each of `rounds`; each tenant has `entries`."""
+    """`callers` flood with each of `kinds` for `seconds` in each of `rounds`; each tenant has `entries`."""
 
     callers: int
-    kind: str
+    kinds: Sequence[str]
     seconds: float
     rounds: int
     entries: int
 
 
 class Connection:
-    """One kept connection that sends JSON and reads the status of the answers."""
+    """One kept connection that sends requests and reads the answers."""
 
     def __init__(self, url: str, token: str) -> None:
         self._address = urlsplit(url)
         self._token = token
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def post(self, path: str, body: bytes) -> int:
-        """The status of the answer, read to its end. Raises OSError, IncompleteReadError."""
+    async def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """The status and the body of the answer. Raises OSError, IncompleteReadError."""
         host, port = self._address.hostname, self._address.port
         if self._streams is None:
             self._streams = await asyncio.open_connection(host, port)
         reader, writer = self._streams
         head = (
-            f"POST {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {self._token}\r\n"
+            f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {host}\r\n"
+            f"Authorization: Bearer {self._token}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         try:
             writer.write(head.encode() + body)
             answer = await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(
+            content = await reader.readexactly(
                 int(answer.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
             )
         except BaseException:
             self.close()
             raise
-        return int(answer.split(b" ", 2)[1])
+        return int(answer.split(b" ", 2)[1]), content
 
     def close(self) -> None:
         """Close it; the next question opens another."""
@@ -98,24 +105,32 @@ async def main(course: Course) -> None:
     texts = read_texts(course.entries)
     async with open_services(settings) as services:
         tenants = [await _fill(services, slug, texts, course.entries) for slug in SLUGS]
-        tokens = [make_token(settings, tenant, [Role.CREATOR], "flood", 7200) for tenant in tenants]
+        tokens = [make_token(settings, tenant, [Role.TENANT_ADMIN], "flood", 7200) for tenant in tenants]
     async with _serve(settings) as url:
-        asked = _searches(texts, seed=1)
-        alone: list[float] = []
-        beside: list[float] = []
-        answers: Counter[str] = Counter()
-        await _ask(url, tokens[0], asked, WARM_UP_SECONDS)
-        for number in range(course.rounds):
-            alone += await _ask(url, tokens[0], asked, course.seconds)
-            async with _flooding(url, tokens[1], course, texts, answers):
-                await asyncio.sleep(WARM_UP_SECONDS)
-                beside += await _ask(url, tokens[0], asked, course.seconds)
-            print(f"round {number + 1}: {_describe(alone)} alone, {_describe(beside)} beside the flood")
+        await _ask(url, tokens[0], _searches(texts, seed=1), WARM_UP_SECONDS)
+        for kind in course.kinds:
+            await _measure(url, tokens, kind, course, texts)
+
+
+async def _measure(
+    url: str, tokens: Sequence[str], kind: str, course: Course, texts: Sequence[Document]
+) -> None:
+    asked = _searches(texts, seed=2)
+    alone: list[float] = []
+    beside: list[float] = []
+    answers: Counter[str] = Counter()
+    for _ in range(course.rounds):
+        alone += await _ask(url, tokens[0], asked, course.seconds)
+        async with _flooding(url, tokens[1], course.callers, kind, texts, answers):
+            await asyncio.sleep(WARM_UP_SECONDS)
+            beside += await _ask(url, tokens[0], asked, course.seconds)
     p95 = [float(np.quantile(times, 0.95)) for times in (alone, beside)]
     flooded = (course.seconds + WARM_UP_SECONDS) * course.rounds
     rates = ", ".join(f"{n / flooded:.0f}/s {status}" for status, n in sorted(answers.items()))
-    print(f"the flood of {course.callers} callers ({course.kind}) was answered: {rates}")
-    print(f"p95 beside it is {p95[1] / p95[0]:.2f} times the p95 alone")
+    print(
+        f"{kind:>8}: p95 beside the flood is {p95[1] / p95[0]:.2f} times the p95 alone"
+        f" ({_describe(alone)}; {_describe(beside)}); {course.callers} callers were answered {rates}"
+    )
 
 
 @contextlib.asynccontextmanager
@@ -168,30 +183,61 @@ async def _fill(services: Services, slug: str, texts: Sequence[Document], entrie
     return tenant.id
 
 
-def _searches(texts: Sequence[Document], seed: int) -> Iterator[tuple[str, bytes]]:
+def _searches(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
     for query in make_queries(texts, seed):
         yield "/knowledge/search", orjson.dumps({"query": query})
 
 
-def _writes(texts: Sequence[Document], seed: int) -> Iterator[tuple[str, bytes]]:
+def _writes(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
     generator = random.Random(seed)
     for number in itertools.count():
         text = vary_text(generator.choice(texts), generator.choice(texts), generator)
         yield "/knowledge/entries", orjson.dumps({"content": f"{seed} {time.time_ns()} {number} {text}"})
 
 
-KINDS = {"search": _searches, "write": _writes}
+def _long_searches(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
+    generator = random.Random(seed)
+    while True:
+        words = f"{generator.random()} " + " ".join(t.text for t in generator.choices(texts, k=20))
+        yield "/knowledge/search", orjson.dumps({"query": words[:LONGEST_QUERY]})
 
 
-async def _ask(url: str, token: str, asked: Iterator[tuple[str, bytes]], seconds: float) -> list[float]:
+def _batches(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
+    queries = make_queries(texts, seed)
+    while True:
+        searches = [{"query": q, "mode": "keyword", "limit": 50} for q in itertools.islice(queries, AT_ONCE)]
+        yield "/knowledge/search/batch", orjson.dumps({"searches": searches})
+
+
+def _lists(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
+    return itertools.repeat(("/knowledge/entries?limit=200", b""))
+
+
+def _trails(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
+    return itertools.repeat(("/admin/audit?limit=200", b""))
+
+
+KINDS = {
+    "search": _searches,
+    "long": _long_searches,
+    "batch": _batches,
+    "write": _writes,
+    "list": _lists,
+    "audit": _trails,
+}
+"""What a flood may send: searches of a few words and of as many as are taken, batches of long result lists, entries,
+and pages of lists."""
+
+
+async def _ask(url: str, token: str, asked: Iterator[Asked], seconds: float) -> list[float]:
     """Seconds that each answer took, one caller."""
     connection = Connection(url, token)
     latencies: list[float] = []
     end = time.perf_counter() + seconds
     while (started := time.perf_counter()) < end:
-        status = await connection.post(*next(asked))
-        if status != 200:
-            raise SystemExit(f"the tenant that keeps its limits was answered {status}")
+        status, answer = await connection.ask(*next(asked))
+        if status != 200 or b'"fallback_mode":true' in answer:
+            raise SystemExit(f"the tenant that keeps its limits was answered {status} {answer[-400:]!r}")
         latencies.append(time.perf_counter() - started)
     connection.close()
     return latencies
@@ -199,13 +245,13 @@ async def _ask(url: str, token: str, asked: Iterator[tuple[str, bytes]], seconds
 
 @contextlib.asynccontextmanager
 async def _flooding(
-    url: str, token: str, course: Course, texts: Sequence[Document], answers: Counter[str]
+    url: str, token: str, callers: int, kind: str, texts: Sequence[Document], answers: Counter[str]
 ) -> AsyncIterator[None]:
     """The flood, while the block runs; adds up how it was answered."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     counted = context.SimpleQueue()
-    arguments = (url, token, course.callers, course.kind, texts, stop, counted)
+    arguments = (url, token, callers, kind, texts, stop, counted)
     process = context.Process(target=_flood, args=arguments, daemon=True)
     process.start()
     try:
@@ -233,7 +279,8 @@ def _flood(
         sent = KINDS[kind](texts, seed)
         while not stop.is_set():
             try:
-                answers[str(await connection.post(*next(sent)))] += 1
+                status, _ = await connection.ask(*next(sent))
+                answers[str(status)] += 1
             except (OSError, asyncio.IncompleteReadError):
                 answers["refused"] += 1
         connection.close()
@@ -254,12 +301,12 @@ def read_course(arguments: Sequence[str]) -> Course:
     """What the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.flood", description=__doc__)
     parser.add_argument("--callers", type=int, default=32, help="callers that flood (32)")
-    parser.add_argument("--kind", choices=sorted(KINDS), default="search", help="what they send (search)")
+    parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="what they send (every kind)")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each phase (8)")
-    parser.add_argument("--rounds", type=int, default=3, help="of both phases (3)")
+    parser.add_argument("--rounds", type=int, default=2, help="of both phases (2)")
     parser.add_argument("--entries", type=int, default=2_000, help="in each tenant (2000)")
     given = parser.parse_args(arguments)
-    return Course(given.callers, given.kind, given.seconds, given.rounds, given.entries)
+    return Course(given.callers, given.kind or list(KINDS), given.seconds, given.rounds, given.entries)
 
 
 if __name__ == "__main__":

@@ -69,29 +69,42 @@ async def identify(request: Request, token: str | None = None) -> Principal:
 async def authenticate(request: Request, role: Role, token: str | None = None) -> Caller:
     """The caller with `role`, one of the tenant roles, also left in `request.state.caller`; `token` as for `identify`.
 
-    Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, but for its
-    administration: a limit set too low can be taken back. Raises
+    Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, whether its role is
+    enough or not, but for its administration: a limit set too low can be taken back. Raises
     Unauthenticated, Forbidden, RateLimited and DatabaseUnavailable.
     """
     parts: Parts = request.app.state.parts
     principal = await identify(request, token)
+    tenant = None
+    if principal.tenant_id is not None:
+        try:
+            tenant = await parts.services.tenants.context(principal.tenant_id)
+        except TenantNotFound:
+            raise Unauthenticated("the token's tenant does not exist") from None
+        if role is not Role.TENANT_ADMIN or not principal.has(role):
+            parts.services.admission.admit(tenant)
     try:
         tenant_id = principal.require_tenant(role)
+        assert tenant is not None
     except Forbidden as error:
         if principal.tenant_id is not None and not principal.roles & READING:
             parts.services.subscriptions.note_caller(principal.tenant_id, principal.subject, reads=False)
         await _note_denial(request, error)
         raise
-    try:
-        tenant = await parts.services.tenants.context(tenant_id)
-    except TenantNotFound:
-        raise Unauthenticated("the token's tenant does not exist") from None
-    if role is not Role.TENANT_ADMIN:
-        parts.services.admission.admit(tenant)
     parts.services.subscriptions.note_caller(tenant_id, principal.subject, reads=True)
     caller = Caller(principal, tenant)
     request.state.caller = caller
     return caller
+
+
+async def answer(request: Request, handle: Handler) -> Response:
+    """Have an admitted request answered, one that only reads in its tenant's turn. Raises RateLimited, too."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is None or request.method != "GET":
+        return await handle(request)
+    parts: Parts = request.app.state.parts
+    async with parts.services.admission.reading(caller.tenant):
+        return await handle(request)
 
 
 async def authenticate_platform(request: Request, token: str | None = None) -> Principal:
@@ -125,7 +138,7 @@ def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
                     await authenticate_platform(request)
                 else:
                     await authenticate(request, role)
-                return await handle(JsonRequest(request.scope, request.receive))
+                return await answer(JsonRequest(request.scope, request.receive), handle)
 
             return secured
 

@@ -51,7 +51,8 @@ IfMatch = Annotated[
     ),
 )
 async def create_entry(entry: NewEntry, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Store an entry. The same `external_id`, else the same content, again gives the existing entry with 200.
+    """Store an entry. The same `external_id`, else the same content, again gives the existing entry with 200; one
+    that had expired is brought back, unless `expires_at` is given.
 
     Once answered it is found by its words; its vector follows at once, or later when the provider is down.
     """

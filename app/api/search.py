@@ -58,8 +58,9 @@ async def search_batch(
 ) -> Response:
     """Run 1 to 32 searches in one request: their queries are embedded in one call, and each has its own outcome.
 
-    A search that is refused or fails keeps none of the others from its result.
+    A search that is refused or fails keeps none of the others from its result. Each counts as one request a minute.
     """
+    services.admission.charge(caller.tenant, len(body.searches) - 1)
     outcomes: dict[int, SearchResult | KnowledgeError] = {}
     queries: dict[int, SearchQuery] = {}
     for index, item in enumerate(body.searches):

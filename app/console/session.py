@@ -14,7 +14,7 @@ from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from app.api.dependencies import authenticate, authenticate_platform
+from app.api.dependencies import answer, authenticate, authenticate_platform
 from app.api.problems import respond_to, respond_to_invalid, unexpected_error
 from app.auth.principal import Role
 from app.console.rendering import place_beside, render, render_problem
@@ -56,7 +56,7 @@ def console_router(role: Role | None) -> APIRouter:
                         await _admit(request, role)
                     except Unauthenticated:
                         return await ask_to_sign_in(request)
-                    return await handle(request)
+                    return await answer(request, handle)
                 except KnowledgeError as error:
                     if isinstance(error, Forbidden) and _begins_elsewhere(request):
                         return RedirectResponse(PLATFORM, 303)

@@ -1,4 +1,4 @@
-"""Who is let in now: requests a minute, and searches at the same time, of each tenant in this process."""
+"""Who is let in now: requests a minute, and work at the same time, of each tenant in this process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ REMEMBERED = 10_000
 """Tenants whose requests are remembered; a minute's silence makes a tenant as good as new in any case."""
 
 PLACES = 500
-"""Searches of all tenants at the same time: memory's limit. The database's pool is the narrower gate."""
+"""Searches, and likewise readings, of all tenants at the same time: memory's limit. The database's pool is the narrower
+gate."""
 
 WAITING = 64
 """Searches of one tenant that wait for their turn; a further one is refused at once."""
 
 PATIENCE = 10.0
-"""Seconds that a search waits for its turn."""
+"""Seconds that a search or a reading waits for its turn."""
 
 REST = 0.5
 """Measured on two cores with benchmarks/flood.py: without it a tenant that floods leaves too little to the others."""
@@ -47,12 +48,14 @@ class Admission:
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """While several tenants search, each has an equal share of `crowd` searches at a time, and one at least."""
+        """While several tenants search, each has an equal share of `crowd` searches at a time, and one at least;
+        those that read likewise."""
         self._clock = clock
         self._waiting = waiting
         self._patience = patience
         self._buckets: OrderedDict[UUID, _Bucket] = OrderedDict()
         self._turns = Turns(PLACES, crowd=crowd, rest=REST, clock=clock)
+        self._readings = Turns(PLACES, crowd=crowd, rest=REST, clock=clock)
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
@@ -71,6 +74,11 @@ class Admission:
             raise self._refuse("requests_per_minute", limit, (1 - bucket.tokens) * 60 / limit)
         bucket.tokens -= 1
 
+    def charge(self, tenant: TenantContext, requests: int) -> None:
+        """Count further requests that came with one that was admitted; those that follow wait for them."""
+        if tenant.tenant_id in self._buckets:
+            self._buckets[tenant.tenant_id].tokens -= requests
+
     @asynccontextmanager
     async def search(self, tenant: TenantContext) -> AsyncIterator[None]:
         """Hold one of the tenant's places for a search. Raises RateLimited when too many wait, or for too long."""
@@ -88,6 +96,23 @@ class Admission:
             yield
         finally:
             self._turns.release(key, self._clock() - began)
+
+    @asynccontextmanager
+    async def reading(self, tenant: TenantContext) -> AsyncIterator[None]:
+        """Hold a place while something is read and shown, of which one tenant's crowd must not make all others wait.
+
+        Raises RateLimited when it takes too long to get one. May be held while waiting for a search's place.
+        """
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._readings.acquire(tenant.tenant_id)
+        except TimeoutError:
+            raise self._refuse("concurrent_requests", 0, 1.0) from None
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._readings.release(tenant.tenant_id, self._clock() - began)
 
     @property
     def under_way(self) -> tuple[int, int]:
@@ -113,5 +138,6 @@ class Admission:
             "concurrent_searches": f"more searches of the tenant than its limit of {most} are under way"
             if most
             else "too many searches are under way",
+            "concurrent_requests": "too many requests of the tenant are under way",
         }[limit]
         return RateLimited(f"{limit}: {said}", retry_after, limit)

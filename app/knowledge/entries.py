@@ -53,7 +53,8 @@ class EntryService:
     ) -> tuple[Entry, bool]:
         """Add an entry, or bring the one with the same external_id, else the same content, up to these values.
 
-        Returns the entry and whether it is new. Once this returns it is found by its words, and normally by its
+        One that has expired is brought back, unless the values say when it expires. Returns the entry and whether it is
+        new. Once this returns it is found by its words, and normally by its
         meaning. Raises InvalidInput, Conflict, RateLimited (no room for it) and DatabaseUnavailable.
         """
         draft = Draft(0, check_draft(values))

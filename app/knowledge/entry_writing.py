@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -89,7 +90,7 @@ class EntryWriter:
                 if (error := draft.self_reference(entry_id)) is not None:
                     results.append(failed_result(draft, entry_id, error))
                 elif fits(draft, entry_id, current[entry_id]):
-                    wanted = merge(current[entry_id], draft.given)
+                    wanted = merge(current[entry_id], {**_brought_back(current[entry_id]), **draft.given})
                     changed = wanted != current[entry_id]
                     results.append(BulkResult(draft.index, entry_id, "updated" if changed else "unchanged"))
                     current[entry_id] = wanted
@@ -120,6 +121,12 @@ class EntryWriter:
             await vectors.drop_vectors(session, new_texts)
             await vectors.mark_pending(session, new_texts)
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
+
+
+def _brought_back(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What writing an entry once more does to one that has expired: it is kept until it is told to expire again."""
+    expires_at = stored["expires_at"]
+    return {"expires_at": None} if expires_at is not None and expires_at <= datetime.now(UTC) else {}
 
 
 def failed_result(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:

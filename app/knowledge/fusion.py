@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 from app.knowledge.query import Weights
+
+Leg = Literal["semantic", "keyword"]
 
 SCORE_WEIGHTS = Weights(semantic=0.6, keyword=0.4)
 """Weights of score fusion where nobody sets others; chosen on SciFact's training queries, where 0.35 to 0.42 for
@@ -123,6 +126,14 @@ def lift_identified(candidates: Sequence[Candidate]) -> None:
             c.score *= factor
 
 
-def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Best first; ties by newest change, then by id."""
-    return sorted(candidates, key=lambda c: (-c.score, -c.updated_at.timestamp(), c.entry_id.bytes))
+def rank(candidates: Sequence[Candidate], only_leg: Leg | None = None) -> list[Candidate]:
+    """Best first; ties by newest change, then by id.
+
+    Where `only_leg` was searched, ties keep its order: with a weight of 0 that is all there is to go by.
+    """
+
+    def key(c: Candidate) -> tuple[float, int, float, bytes]:
+        place = {"semantic": c.semantic_rank, "keyword": c.keyword_rank, None: None}[only_leg]
+        return (-c.score, place or 0, -c.updated_at.timestamp(), c.entry_id.bytes)
+
+    return sorted(candidates, key=key)

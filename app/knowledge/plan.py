@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from app.embeddings.provider import Vector
 from app.errors import EmbeddingUnavailable, InvalidInput
-from app.knowledge.fusion import SCORE_DEPTH, SCORE_WEIGHTS, LegHit
+from app.knowledge.fusion import SCORE_DEPTH, SCORE_WEIGHTS, Leg, LegHit
 from app.knowledge.query import SearchQuery, Weights
 from app.knowledge.semantic_leg import EXACT_LIMIT, SemanticHits
 from app.knowledge.tenants import TenantContext
@@ -58,6 +58,12 @@ class Legs:
     vector: Vector | None = None
     failure: EmbeddingUnavailable | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def searched(self) -> list[Leg]:
+        """The legs that were run."""
+        legs: dict[Leg, object] = {"semantic": self.semantic, "keyword": self.keyword}
+        return [leg for leg, found in legs.items() if found is not None]
 
     def words_sought(self, query: str) -> str:
         """The query with what misspelt words of it were taken for."""

@@ -204,7 +204,7 @@ class Ranker:
             await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
         if legs.whole:
             lift_identified(candidates)
-        ranking = rank(candidates)
+        ranking = rank(candidates, legs.searched[0] if len(legs.searched) == 1 else None)
         if plan.query.diversity > 0:
             ranking = await diversify(session, plan.tenant, ranking, plan.query.diversity, plan.wanted)
         legs.seconds["fusion"] = time.perf_counter() - started

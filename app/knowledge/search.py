@@ -191,11 +191,7 @@ class KnowledgeSearchService:
             total=len(ranking),
             strong_match=has_strong_match(legs, ranking[: query.limit], plan.tenant.model),
             fallback_mode=legs.failure is not None,
-            search_modes_used=[
-                leg
-                for leg, ran in (("semantic", legs.semantic), ("keyword", legs.keyword))
-                if ran is not None
-            ],
+            search_modes_used=legs.searched,
             degraded=[legs.failure.degradation] if legs.failure else [],
             exact=legs.semantic is None or legs.semantic.exact,
             estimated_matches=max(legs.keyword_matches, len(ranking)),

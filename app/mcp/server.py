@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from app.api.dependencies import Caller
 from app.api.metrics import TOOL_CALLS
 from app.api.problems import invalid_input, problem_of, unexpected_error
+from app.auth.principal import Role
 from app.composition import Services
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError
 from app.mcp.answers import Answer
@@ -94,7 +95,10 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> Answer:
         checked = tool.arguments.model_validate(arguments)
     except ValidationError as error:
         raise invalid_input(error) from None
-    return await tool.run(checked, call)
+    if tool.role is not Role.READER:
+        return await tool.run(checked, call)
+    async with call.services.admission.reading(caller.tenant):
+        return await tool.run(checked, call)
 
 
 def _describe(tool: Tool) -> types.Tool:

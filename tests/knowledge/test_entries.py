@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -300,3 +301,21 @@ async def test_repeating_an_entry_as_its_own_parent_is_refused(services: Service
     (result,) = await services.entries.create_many(tenant.id, [{**values, "source_ids": [entry.id]}])
     assert (result.status, result.error) == ("failed", "source_ids: must be another entry")
     assert (await services.entries.get(tenant.id, entry.id)).parent_id is None
+
+
+async def test_writing_an_expired_entry_once_more_brings_it_back(services: Services, tenant: Tenant) -> None:
+    over = {"content": "harbour closed", "external_id": "H1", "expires_at": datetime(2020, 1, 1, tzinfo=UTC)}
+    entry, _ = await services.entries.create(tenant.id, over)
+    query = SearchQuery(query="harbour", mode="keyword")
+    assert not (await services.search.search(tenant.id, query)).results
+    again, new = await services.entries.create(tenant.id, over)
+    assert (again.id, new, again.expires_at) == (entry.id, False, over["expires_at"]), "it says so itself"
+    (result,) = await services.entries.create_many(
+        tenant.id, [{"content": "harbour closed", "external_id": "H1"}]
+    )
+    assert (result.id, result.status) == (entry.id, "updated")
+    assert [hit.id for hit in await services.search.search(tenant.id, query)] == [entry.id]
+    later = datetime.now(UTC) + timedelta(days=1)
+    await services.entries.change(tenant.id, entry.id, {"expires_at": later})
+    kept, _ = await services.entries.create(tenant.id, {"content": "harbour closed", "external_id": "H1"})
+    assert kept.expires_at == later

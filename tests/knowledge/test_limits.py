@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -238,3 +239,34 @@ async def test_the_services_defaults_hold_for_every_tenant(
         await services.entries.create(tenant.id, {"content": "two"})
     await allow(services, tenant, entries=0)
     await services.entries.create(tenant.id, {"content": "two"})
+
+
+async def test_a_crowd_that_reads_leaves_room_for_others(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    admission = Admission(crowd=2, patience=0.05)
+    one, other = [await services.tenants.context(t.id) for t in (tenant, other_tenant)]
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(admission.reading(other))
+        await stack.enter_async_context(admission.reading(one))
+        with pytest.raises(RateLimited) as refused:
+            await stack.enter_async_context(admission.reading(one))
+        assert refused.value.limit == "concurrent_requests"
+        async with admission.search(one):
+            pass
+    async with admission.reading(one):
+        pass
+
+
+async def test_requests_that_come_in_one_are_counted_after_it(services: Services, tenant: Tenant) -> None:
+    now = 0.0
+    admission = Admission(clock=lambda: now)
+    context = await allow(services, tenant, requests_per_minute=6)
+    admission.admit(context)
+    admission.charge(context, 31)
+    with pytest.raises(RateLimited) as refused:
+        admission.admit(context)
+    assert refused.value.retry_after == pytest.approx(270)
+    assert admission.used(context)["requests_per_minute"] == 32
+    now = 271.0
+    admission.admit(context)

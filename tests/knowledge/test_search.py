@@ -124,6 +124,23 @@ async def test_absent_provider_falls_back_to_words(
     assert warning.__dict__["attempts"] == 3
 
 
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+async def test_words_that_weigh_nothing_still_keep_their_order_where_they_alone_answer(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, mode: Any
+) -> None:
+    best = "harbour harbour harbour"
+    await write(
+        services, tenant, best, "harbour harbour and more", "harbour and very much else besides, later"
+    )
+    by_words = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
+    failing_provider.down = True
+    weights = Weights(1.0, 0.0)
+    result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode, weights=weights))
+    assert result[0].content == best
+    assert ids(result) == ids(by_words)
+    assert [hit.score for hit in result] == [0.0, 0.0, 0.0]
+
+
 async def test_each_search_logs_one_line_without_the_query(
     services: Services, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:

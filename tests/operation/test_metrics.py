@@ -28,7 +28,7 @@ LABELS: Mapping[str, str] = {
     "fallback": "True|False",
     "leg": "embedding|semantic|keyword|fusion",
     "tool": "|".join(TOOLS),
-    "limit": "requests_per_minute|concurrent_searches|entries|bytes|saved_searches|subscriptions",
+    "limit": "requests_per_minute|concurrent_searches|concurrent_requests|entries|bytes|saved_searches|subscriptions",
     "provider": "local|openai|gemini|mock",
     "operation": "query|documents",
     "result": "hit|miss",
