@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from asgi_lifespan import LifespanManager
 
+from app.auth.tokens import TokenVerifier
 from app.composition import Services
+from app.console.session import COOKIE
+from app.knowledge.admission import Admission
 from app.knowledge.limits import NAMES
-from tests.api.callers import Caller
+from app.main import create_app
+from app.settings import Settings
+from tests.api.callers import Caller, open_client
 from tests.api.expectations import expect_problem
 from tests.knowledge.provider import FailingProvider
 
@@ -39,6 +46,44 @@ async def test_requests_over_a_minutes_limit_are_refused_until_one_is_free(
     assert (await stranger.get("/knowledge/entries")).status_code == 200
     await allow(platform, admin, requests_per_minute=None)
     assert (await admin.get("/knowledge/entries")).status_code == 200
+
+
+async def test_requests_without_the_role_are_counted_too(
+    admin: Caller, reader: Caller, platform: Caller
+) -> None:
+    await allow(platform, admin, requests_per_minute=3)
+    for _ in range(3):
+        expect_problem(await reader.post("/knowledge/entries", {"content": "harbour"}), 403)
+    expect_refusal(await reader.post("/knowledge/entries", {"content": "harbour"}), "requests_per_minute")
+
+
+async def test_searches_of_a_batch_are_counted_each(admin: Caller, platform: Caller) -> None:
+    await allow(platform, admin, requests_per_minute=60)
+    batch = {"searches": [{"query": "harbour", "mode": "keyword"}] * 32}
+    statuses = [(await admin.post("/knowledge/search/batch", batch)).status_code for _ in range(4)]
+    assert statuses == [200, 200, 429, 429]
+
+
+@pytest.mark.parametrize("path", ["/knowledge/entries", "/admin/stats", "/console/entries"])
+async def test_reading_waits_for_the_tenants_turn(
+    settings: Settings,
+    api_services: Services,
+    verifier: TokenVerifier,
+    admin: Caller,
+    stranger: Caller,
+    path: str,
+) -> None:
+    admission = Admission(crowd=2, patience=0.05)
+    app = create_app(settings, replace(api_services, admission=admission), verifier)
+    one, other = [await api_services.tenants.context(c.tenant_id) for c in (admin, stranger) if c.tenant_id]
+    async with LifespanManager(app), open_client(app) as http:
+        http.cookies.set(COOKIE, admin.token)
+        caller = replace(admin, http=http)
+        async with admission.reading(one), admission.reading(other):
+            answer = await caller.get(path)
+        assert answer.status_code == 429
+        assert "concurrent_requests" in answer.text
+        assert (await caller.get(path)).status_code == 200
 
 
 async def test_a_request_over_the_limit_is_refused_before_its_body_is_read(
