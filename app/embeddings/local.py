@@ -69,7 +69,7 @@ class LocalProvider:
     def __init__(self, minilm: MiniLM, lanes: ComputeLanes | None = None) -> None:
         cores = count_cores()
         self._minilm = minilm
-        self._lanes = lanes or ComputeLanes(query_threads=max(1, cores // 2), document_threads=cores)
+        self._lanes = lanes or ComputeLanes(query_threads=max(2, cores), document_threads=cores)
         self._model = resolve_model(LOCAL, MINILM)
 
     @property

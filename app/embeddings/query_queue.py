@@ -16,13 +16,15 @@ class QueryQueue:
     """EmbeddingProvider that embeds `places` queries at a time, by turns between the tenants (`asking_tenant`).
 
     It stands around time limits and circuit: a wait behind one's own crowd is no failure of the model, and what one
-    tenant waits for is not counted against the others. Documents pass by.
+    tenant waits for is not counted against the others. No tenant has more than half of several places, so that a short
+    query finds one beside another tenant's long ones. Documents pass by.
     """
 
     def __init__(self, inner: EmbeddingProvider, places: int, patience: float) -> None:
         """`patience` is in seconds: a query that had no turn by then is refused."""
         self._inner = inner
         self._turns = Turns(places)
+        self._most = max(1, places // 2)
         self._patience = patience
 
     @property
@@ -57,7 +59,7 @@ class QueryQueue:
         tenant = asking_tenant.get()
         try:
             async with asyncio.timeout_at(deadline):
-                await self._turns.acquire(tenant)
+                await self._turns.acquire(tenant, most=self._most)
         except TimeoutError:
             raise EmbeddingUnavailable(
                 self.model.provider, "too many of the tenant's queries wait", attempts=0, retry_after=1.0

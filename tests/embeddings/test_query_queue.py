@@ -56,6 +56,20 @@ async def test_who_waits_too_long_behind_its_own_crowd_is_refused_and_nobody_els
     assert inner.queries == ["crowd 0", "other"]
 
 
+async def test_a_crowd_leaves_half_of_the_places_to_others() -> None:
+    inner = ScriptedProvider()
+    inner.gate.clear()
+    queue = QueryQueue(inner, places=2, patience=10)
+    crowd = [ask(queue, CROWD, f"crowd {n}") for n in range(4)]
+    await asyncio.sleep(0)
+    other = ask(queue, OTHER, "other")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert inner.queries == ["crowd 0", "other"]
+    inner.gate.set()
+    await asyncio.gather(*crowd, other)
+
+
 async def test_queries_of_one_call_keep_their_order_and_their_place() -> None:
     inner = ScriptedProvider()
     queue = QueryQueue(inner, places=1, patience=10)
