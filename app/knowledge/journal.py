@@ -19,13 +19,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
 from app.db import records as db
 from app.db import usage
 from app.db.records import SearchRecord
 from app.db.session import Database, Row
-from app.errors import CursorExpired, DatabaseUnavailable, InvalidInput
+from app.errors import CursorExpired, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.fusion import Candidate
 from app.knowledge.plan import Plan
 from app.knowledge.quotas import TokenMeter
@@ -194,8 +192,8 @@ class SearchJournal:
                     await db.count_accesses(session, accesses)
                 await usage.add_tokens(session, tokens)
             self.written += len(records)
-        except asyncpg.ForeignKeyViolationError:
-            return  # the tenant was deleted meanwhile, and all that was kept of it
+        except TenantNotFound:
+            return  # it was deleted meanwhile, and all that was kept of it
         except Exception as error:  # a record is never worth a failed search
             self.meter.put_back(tenant_id, tokens)
             self.dropped += len(records)

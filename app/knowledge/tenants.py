@@ -66,7 +66,8 @@ class TenantContext:
 class TenantDirectory:
     """Reads tenants, remembering each for a moment; also creates and deletes them.
 
-    A change made through this object is seen at once; one made by another process within `ttl` seconds.
+    A change made through this object is seen at once; one made by another process within `ttl` seconds, a deletion also
+    as soon as something is to be written for the tenant.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class TenantDirectory:
         self._ttl = ttl
         self._clock = clock
         self._known: dict[UUID, tuple[float, TenantContext]] = {}
+        database.tell_of_deleted.append(self.forget)
 
     async def context(self, tenant_id: UUID) -> TenantContext:
         """The tenant's context. Raises TenantNotFound."""

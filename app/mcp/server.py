@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from app.api.dependencies import Caller
 from app.api.metrics import TOOL_CALLS
-from app.api.problems import invalid_input, problem_of, unexpected_error
+from app.api.problems import invalid_input, problem_of, tenant_gone, unexpected_error
 from app.composition import Services
-from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError
+from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers import Answer
 from app.mcp.tools import TOOLS, Call, Tool
 from app.settings import Settings
@@ -94,7 +94,10 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> Answer:
         checked = tool.arguments.model_validate(arguments)
     except ValidationError as error:
         raise invalid_input(error) from None
-    return await tool.run(checked, call)
+    try:
+        return await tool.run(checked, call)
+    except TenantNotFound:
+        raise tenant_gone() from None
 
 
 def _describe(tool: Tool) -> types.Tool:
