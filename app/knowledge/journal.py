@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from app.background import start_background
 from app.db import records as db
 from app.db import usage
 from app.db.records import SearchRecord
@@ -133,7 +134,7 @@ class SearchJournal:
         )
         self._queue.append((plan.tenant.tenant_id, record, [hit.id for hit in result.results]))
         if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write())
+            self._writer = start_background(self._write())
 
     async def find(self, tenant_id: UUID, search_id: UUID) -> Row | None:
         """The record of a search of the last day, one that is just being written included."""

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import httpx
 
+from app.background import start_background
 from app.db import deliveries, records
 from app.db import saved_searches as searches
 from app.db import subscriptions as db
@@ -172,7 +173,7 @@ class SubscriptionService:
             self._noted.clear()
         self._noted[key] = now
         self._noted.pop((tenant_id, subject, not reads), None)
-        task = asyncio.get_running_loop().create_task(self._write_rights(*key))
+        task = start_background(self._write_rights(*key))
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
 
