@@ -125,6 +125,8 @@ class JobRunner:
             async with self.database.tenant_session(job.tenant_id) as session:
                 await queue.complete_job(session, job)
             return OVERTAKEN
+        except TenantNotFound:
+            raise
         except ParserDied as error:
             return await self._try_again(job, lease, str(error))
         except (UnreadableDocument, UnsupportedMediaType, InvalidInput, RateLimited) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -151,8 +152,8 @@ async def test_a_job_of_a_deleted_tenant_is_given_up_quietly(
 ) -> None:
     tenant_id = deleted.caller.tenant_id
     assert tenant_id is not None
-    for kind in (*KINDS, *OUTWARD_KINDS):
-        deleted.recall()
+    for kind, remembered in itertools.product((*KINDS, *OUTWARD_KINDS), (True, False)):
+        deleted.recall() if remembered else api_services.tenants.forget(tenant_id)
         job = Job(tenant_id, uuid4(), kind, deleted.ids["asset_id"], attempts=1, fence=1)
         turn = await api_services.worker.runner.run(job)
         assert turn.ended in ("done", "given_up"), (kind, turn)
