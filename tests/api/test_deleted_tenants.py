@@ -17,10 +17,10 @@ from app.auth.principal import Role
 from app.composition import Services
 from app.db.feedback import put_feedback
 from app.db.jobs import Job
-from app.db.session import Database
 from app.knowledge.job_runner import KINDS, OUTWARD_KINDS
-from app.knowledge.tenants import Tenant, TenantDirectory
+from app.knowledge.tenants import Tenant
 from tests.api.callers import Caller, make_token
+from tests.api.deletion import delete_elsewhere
 from tests.api.expectations import expect_problem
 from tests.api.test_authorisation import PLATFORM, TABLE, save_search
 from tests.db.cluster import TestDatabase
@@ -68,19 +68,10 @@ async def deleted(
         "tenant_id": str(uuid4()),
     }
     await api_services.journal.flush()
-    directory, tenant_id = api_services.tenants, admin.tenant_id
-    assert tenant_id is not None
-    context = await directory.context(tenant_id)
-
-    def recall() -> None:
-        directory._known[tenant_id] = (float("inf"), context)
-
-    other = Database(api_database.service_dsn, pool_size=1)
-    await TenantDirectory(other, default_model_id=1).delete(tenant_id, actor="test")
-    await other.close()
-    recall()
+    assert admin.tenant_id is not None
+    recall = await delete_elsewhere(api_services, api_database.service_dsn, admin.tenant_id)
     yield Deleted(admin, ids, recall)
-    directory.forget(tenant_id)
+    api_services.tenants.forget(admin.tenant_id)
 
 
 def fill(request: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
