@@ -1,4 +1,4 @@
-"""One HTTP connection to the server: how long a request's head may be, and how long a caller may take for it."""
+"""One HTTP connection to the server: how much a caller may send beside bodies, and how long it may take for a head."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from app.api.problems import problem_response, title_of
 from app.logs import request_id
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Request line and headers together; a token has at most 8 KiB of them."""
+"""Request line and headers together; a token has at most 8 KiB of them. As much may come in one piece of what is
+neither head nor body: sizes and extensions of chunks, trailers, and empty lines between requests."""
 MAX_HEADERS = 100
 HEAD_SECONDS = 20.0
 """From the connection, or from the request before, until the head of a request is complete."""
@@ -21,6 +22,7 @@ UNREAD_SECONDS = 60.0
 
 _INVALID = (400, "this is no valid HTTP request")
 _LONG_HEAD = (431, f"the request line and the headers are longer than the limit of {MAX_HEAD_BYTES} bytes")
+_LONG_REST = (431, f"what came beside the request's body is longer than the limit of {MAX_HEAD_BYTES} bytes")
 _MANY_HEADERS = (431, f"the request has more headers than the limit of {MAX_HEADERS}")
 _SLOW_HEAD = (408, f"the head of the request did not come within {HEAD_SECONDS:.0f} seconds")
 
@@ -30,7 +32,7 @@ class HeadRefused(Exception):
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """uvicorn's connection, which by itself takes heads of any length and waits for them for ever.
+    """uvicorn's connection, which by itself takes heads and trailers of any length and waits for them for ever.
 
     Refusals are problems, like those of the application.
     """
@@ -38,9 +40,11 @@ class BoundedConnection(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._refusal = _INVALID
-        self._head_bytes = 0
+        self._loose_bytes = 0
+        """Since the last that was part of a body, or since a head began or ended."""
         self._in_head = False
-        self._began = False
+        self._moved = False
+        """Whether the data that are being read brought a body on, or the beginning or end of a head."""
         self._overdue: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -58,27 +62,36 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what has come."""
-        self._began = False
+        self._moved = False
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_head:
-            # Where the head began inside the data, how much of them is the head's is not known, nor needed.
-            self._head_bytes = 0 if self._began else self._head_bytes + len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(_LONG_HEAD)
-                return
+        # Where a head or a body ended inside the data, how much of them came after it is not known, nor needed.
+        self._loose_bytes = 0 if self._moved else self._loose_bytes + len(data)
+        if self._loose_bytes > MAX_HEAD_BYTES:
+            self._refuse(_LONG_HEAD if self._in_head else _LONG_REST)
+            return
         if self._overdue is None:
             self._expect_head()
 
     def on_message_begin(self) -> None:
         """A request's first byte was read."""
-        self._in_head = self._began = True
+        self._in_head = self._moved = True
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header was read, or a trailer, which is dropped: nothing changes a request that was let in already."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body was read."""
+        self._moved = True
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """A request's head was read. Raises HeadRefused."""
-        self._in_head = False
+        self._in_head, self._moved = False, True
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
@@ -105,6 +118,14 @@ class BoundedConnection(HttpToolsProtocol):
             self._unread.cancel()
         super().resume_writing()
 
+    def _is_answering(self) -> bool:
+        """Whether a problem would come in the midst of an answer, before one that is owed, or as a second one."""
+        if self.cycle is not None and self.cycle.response_complete:
+            return not self._in_head
+        return self.cycle is not None and (
+            bool(self.pipeline) or self._in_head or self.cycle.response_started
+        )
+
     def _expect_head(self) -> None:
         self._overdue = self.loop.call_later(HEAD_SECONDS, self._end_wait)
 
@@ -118,6 +139,9 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, refusal: tuple[int, str]) -> None:
+        if self._is_answering():
+            self.transport.close()
+            return
         token = request_id.set(secrets.token_hex(8))
         try:
             response = problem_response(*refusal)

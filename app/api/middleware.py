@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.body import BoundedBody, Patience
 from app.api.metrics import REQUEST_SECONDS, REQUESTS
 from app.api.problems import respond_to, unexpected_error
+from app.api.request_log import find_tenant_id
 from app.errors import KnowledgeError
 from app.logs import request_id
 from app.telemetry.tracing import span
@@ -115,12 +116,10 @@ class RequestGuard:
                 await unexpected_error()(scope, receive, send_marked)
             finally:
                 route = getattr(scope.get("route"), "path", "unmatched")
-                caller = scope.get("state", {}).get("caller")
-                tenant_id = None if caller is None else str(caller.tenant.tenant_id)
                 REQUESTS.labels(method, route, status).inc()
                 REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
                 seen.rename(f"{method} {route}")
-                seen.set(http_route=route, http_status=status, tenant_id=tenant_id)
+                seen.set(http_route=route, http_status=status, tenant_id=find_tenant_id(scope))
                 if status >= 500:
                     seen.fail(str(status))
                 request_id.reset(token)

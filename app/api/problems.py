@@ -123,13 +123,25 @@ def respond_to(error: errors.KnowledgeError) -> Response:
     return problem_response(status, str(error), field_errors=field_errors, limit=limit, headers=headers)
 
 
+def refusal_of(request: Request, error: errors.KnowledgeError) -> errors.KnowledgeError:
+    """The error as the request's caller is told it: a token of a tenant that went meanwhile is worth nothing."""
+    if isinstance(error, errors.TenantNotFound) and hasattr(request.state, "caller"):
+        return tenant_gone()
+    return error
+
+
+def tenant_gone() -> errors.Unauthenticated:
+    """What callers are told when their own tenant is deleted."""
+    return errors.Unauthenticated("the token's tenant does not exist")
+
+
 def install_handlers(app: FastAPI) -> None:
     """Render every error of the app as a problem."""
     methods = MethodTable(app)
 
     @app.exception_handler(errors.KnowledgeError)
-    async def knowledge_error(_request: Request, error: errors.KnowledgeError) -> Response:
-        return respond_to(error)
+    async def knowledge_error(request: Request, error: errors.KnowledgeError) -> Response:
+        return respond_to(refusal_of(request, error))
 
     @app.exception_handler(RequestValidationError)
     async def validation_error(request: Request, error: RequestValidationError) -> Response:
@@ -142,7 +154,7 @@ def install_handlers(app: FastAPI) -> None:
     async def http_error(request: Request, error: HTTPException) -> Response:
         # FastAPI turns whatever goes wrong while a body is read into a 400 of its own.
         if isinstance(error.__cause__, errors.KnowledgeError):
-            return respond_to(error.__cause__)
+            return respond_to(refusal_of(request, error.__cause__))
         # Starlette names the methods of the first route that has this path, and not those of the others.
         if error.status_code == 405 and (allowed := methods.of(request.url.path)):
             return _method_not_allowed(allowed)

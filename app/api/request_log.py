@@ -13,6 +13,15 @@ QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked every few seconds by machines: these are logged at debug only."""
 
 
+def find_tenant_id(scope: Scope) -> str | None:
+    """The tenant of the request's caller as far as it is known: a refused caller's is the one that its token names."""
+    state = scope.get("state", {})
+    if (caller := state.get("caller")) is not None:
+        return str(caller.tenant.tenant_id)
+    principal = state.get("principal")
+    return None if principal is None or principal.tenant_id is None else str(principal.tenant_id)
+
+
 class RequestLog:
     """Logs method, route, status, time and tenant; never a path or anything else that a caller wrote."""
 
@@ -37,7 +46,6 @@ class RequestLog:
             await self._app(scope, receive, send_seen)
         finally:
             route = getattr(scope.get("route"), "path", "unmatched")
-            caller = scope.get("state", {}).get("caller")
             log.log(
                 logging.DEBUG if route in QUIET else logging.INFO,
                 "request",
@@ -46,6 +54,6 @@ class RequestLog:
                     "route": route,
                     "status": status,
                     "milliseconds": round(1000 * (time.perf_counter() - started), 1),
-                    "tenant_id": None if caller is None else str(caller.tenant.tenant_id),
+                    "tenant_id": find_tenant_id(scope),
                 },
             )

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from app.auth.keys import PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
+from app.background import start_background
 from app.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class JwksCache:
         if self._tried_at is not None and now - self._tried_at < RETRY_SECONDS:
             return None
         self._tried_at = now
-        self._fetching = asyncio.create_task(self._fetch())
+        self._fetching = start_background(self._fetch())
         return self._fetching
 
     async def _fetch(self) -> None:

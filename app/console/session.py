@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from app.api.dependencies import answer, authenticate, authenticate_platform
-from app.api.problems import respond_to, respond_to_invalid, unexpected_error
+from app.api.problems import refusal_of, respond_to, respond_to_invalid, unexpected_error
 from app.auth.principal import Role
 from app.console.rendering import place_beside, render, render_problem
 from app.console.visitor import visitor_of
@@ -57,7 +57,10 @@ def console_router(role: Role | None) -> APIRouter:
                     except Unauthenticated:
                         return await ask_to_sign_in(request)
                     return await answer(request, handle)
-                except KnowledgeError as error:
+                except KnowledgeError as raised:
+                    error = refusal_of(request, raised)
+                    if isinstance(error, Unauthenticated) and error is not raised:
+                        return await ask_to_sign_in(request)
                     if isinstance(error, Forbidden) and _begins_elsewhere(request):
                         return RedirectResponse(PLATFORM, 303)
                     return render_problem(request, respond_to(error))

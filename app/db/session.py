@@ -25,9 +25,11 @@ from app.db.codecs import register_types
 from app.db.connections import Connections
 from app.db.migration import make_engine
 from app.db.outage import AWAY, BUSY, Outage
-from app.db.statements import Statement
-from app.errors import DatabaseUnavailable
+from app.db.statements import Statement, load_statements
+from app.errors import DatabaseUnavailable, TenantNotFound
 from app.turns import PLATFORM, Turns
+
+SQL = load_statements("tenants")
 
 Row = asyncpg.Record
 Result = TypeVar("Result")
@@ -174,20 +176,35 @@ class Database:
             make_apart=self.make_engine_apart,
         )
         self._outage = self._connections.outage
+        self.tell_of_deleted: list[Callable[[UUID], None]] = []
+        """Whoever remembers tenants, and is told when a session finds its own deleted."""
 
     @asynccontextmanager
     async def tenant_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
         """A transaction in which only the rows of `tenant_id` exist; commits on leaving, rolls back on error.
 
         `setup` is SQL text of this package run in the same round trip (planner settings of a leg).
-        Raises DatabaseUnavailable when the database is away or a time limit is hit.
+        Raises DatabaseUnavailable when the database is away or a time limit is hit, and TenantNotFound when something
+        was to be written for a tenant that another process has deleted meanwhile.
         """
         # The type is what makes the literal safe: only a UUID's own text reaches the statement.
         begin = f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);{setup}"
         # No caller of the tenant shall wait for its background work.
         turn = PLATFORM if _has_own_limit(setup) else tenant_id
-        async with self._transaction(begin, turn) as connection:
-            yield TenantSession(connection, _OPENED, self._outage, self._patience_for(setup), tenant_id)
+        patience = self._patience_for(setup)
+        try:
+            async with self._transaction(begin, turn) as connection:
+                yield TenantSession(connection, _OPENED, self._outage, patience, tenant_id)
+        except asyncpg.ForeignKeyViolationError as error:
+            # Each table and partition has a key of its own for its tenant: no list of names would hold for long.
+            async with self._transaction(begin, turn) as connection:
+                session = TenantSession(connection, _OPENED, self._outage, patience, tenant_id)
+                remains = await session.fetch_value(SQL["exists"], tenant_id=tenant_id)
+            if remains:
+                raise
+            for tell in self.tell_of_deleted:
+                tell(tenant_id)
+            raise TenantNotFound("the tenant does not exist") from error
 
     @asynccontextmanager
     async def platform_session(self, *, setup: str = "") -> AsyncIterator[PlatformSession]:

@@ -9,16 +9,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import UUID
-
-import asyncpg
 
 from app.db import records
 from app.db import tenants as platform
 from app.db.session import Database
-from app.errors import Conflict, DatabaseUnavailable, Forbidden, KnowledgeError, NotFound, PreconditionFailed
+from app.errors import (
+    Conflict,
+    DatabaseUnavailable,
+    Forbidden,
+    KnowledgeError,
+    NotFound,
+    PreconditionFailed,
+    TenantNotFound,
+)
 from app.telemetry.metrics import AUDIT_LOST
 
 log = logging.getLogger("app.knowledge.audit")
@@ -47,7 +53,8 @@ class AuditTrail:
     ) -> AsyncIterator[None]:
         """Note it when what `actor` does inside is refused; the refusal goes on to the caller.
 
-        No `actor`: the service itself looks, which is not noted.
+        No `actor`: the service itself looks, which is not noted. Raises TenantNotFound in place of a refusal that only
+        came because the tenant is gone.
         """
         try:
             yield
@@ -64,7 +71,10 @@ class AuditTrail:
         error: KnowledgeError,
         subject_ids: Sequence[UUID] = (),
     ) -> None:
-        """Note a refusal in the tenant's trail; a database that is away does not take the refusal's place."""
+        """Note a refusal in the tenant's trail; a database that is away does not take the refusal's place.
+
+        Raises TenantNotFound when the tenant is gone.
+        """
         if self._is_due(tenant_id, actor, action):
             await self._write(tenant_id, actor, action, error, subject_ids, {})
 
@@ -81,8 +91,6 @@ class AuditTrail:
             async with self._database.tenant_session(tenant_id) as session:
                 noted = {"reason": type(error).__name__, **detail}
                 await records.write_audit(session, actor, action, subject_ids, noted, outcome="refused")
-        except asyncpg.ForeignKeyViolationError:
-            return  # a tenant that never was, or is gone, has no trail
         except DatabaseUnavailable:
             _report_loss(action)
 
@@ -94,7 +102,9 @@ class AuditTrail:
         if tenant_id is None:
             await self.refuse_on_platform(actor, "access")
         else:
-            await self._write(tenant_id, actor, "access", error, (), {"operation": operation})
+            # A tenant that never was, or is gone, has no trail.
+            with suppress(TenantNotFound):
+                await self._write(tenant_id, actor, "access", error, (), {"operation": operation})
 
     async def refuse_on_platform(self, actor: str, action: str, subject: UUID | None = None) -> None:
         """Note a refusal in the platform's trail."""

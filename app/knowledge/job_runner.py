@@ -79,6 +79,7 @@ class Turn:
 
 
 DONE = Turn("done")
+OVERTAKEN = Turn("given_up", "overtaken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,12 @@ class JobRunner:
 
     async def run(self, job: Job) -> Turn:
         """Have a turn at a claimed job. Raises DatabaseUnavailable when it could not be given back in time."""
+        try:
+            return await self._take_turn(job)
+        except TenantNotFound:  # its jobs went with it
+            return OVERTAKEN
+
+    async def _take_turn(self, job: Job) -> Turn:
         lease = Lease(self.database, job, self.lease)
         try:
             async with lease.kept():
@@ -113,11 +120,13 @@ class JobRunner:
             with contextlib.suppress(KnowledgeError):
                 await asyncio.shield(self._release(job, 0.0, patience=0.0))
             raise
-        except (ClaimLost, TenantNotFound):
+        except ClaimLost:
             # A newer version has a job of its own; where another worker took this one over, nothing is removed.
             async with self.database.tenant_session(job.tenant_id) as session:
                 await queue.complete_job(session, job)
-            return Turn("given_up", "overtaken")
+            return OVERTAKEN
+        except TenantNotFound:
+            raise
         except ParserDied as error:
             return await self._try_again(job, lease, str(error))
         except (UnreadableDocument, UnsupportedMediaType, InvalidInput, RateLimited) as error:

@@ -19,13 +19,12 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
+from app.background import start_background
 from app.db import records as db
 from app.db import usage
 from app.db.records import SearchRecord
 from app.db.session import Database, Row
-from app.errors import CursorExpired, DatabaseUnavailable, InvalidInput
+from app.errors import CursorExpired, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.fusion import Candidate
 from app.knowledge.plan import Plan
 from app.knowledge.quotas import TokenMeter
@@ -135,7 +134,7 @@ class SearchJournal:
         )
         self._queue.append((plan.tenant.tenant_id, record, [hit.id for hit in result.results]))
         if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write())
+            self._writer = start_background(self._write())
 
     async def find(self, tenant_id: UUID, search_id: UUID) -> Row | None:
         """The record of a search of the last day, one that is just being written included."""
@@ -194,8 +193,8 @@ class SearchJournal:
                     await db.count_accesses(session, accesses)
                 await usage.add_tokens(session, tokens)
             self.written += len(records)
-        except asyncpg.ForeignKeyViolationError:
-            return  # the tenant was deleted meanwhile, and all that was kept of it
+        except TenantNotFound:
+            return  # it was deleted meanwhile, and all that was kept of it
         except Exception as error:  # a record is never worth a failed search
             self.meter.put_back(tenant_id, tokens)
             self.dropped += len(records)

@@ -13,11 +13,12 @@ from uuid import UUID
 
 import httpx
 
+from app.background import start_background
 from app.db import deliveries, records
 from app.db import saved_searches as searches
 from app.db import subscriptions as db
 from app.db.session import Database, Row
-from app.errors import Conflict, SavedSearchNotFound, SubscriptionNotFound
+from app.errors import Conflict, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.jobs import JobQueue
 from app.knowledge.paging import Page, page_of
@@ -172,7 +173,7 @@ class SubscriptionService:
             self._noted.clear()
         self._noted[key] = now
         self._noted.pop((tenant_id, subject, not reads), None)
-        task = asyncio.get_running_loop().create_task(self._write_rights(*key))
+        task = start_background(self._write_rights(*key))
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
 
@@ -187,6 +188,8 @@ class SubscriptionService:
                 owns = await db.set_rights(session, subject, lasts)
                 if owns and reads and (await deliveries.due_work(session))["deliveries"]:
                     await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+        except TenantNotFound:
+            return  # and its subscriptions went with it
         except Exception as error:  # noted again with the next call; no call fails for it
             self._noted.pop((tenant_id, subject, reads), None)
             log.warning(

@@ -19,13 +19,16 @@ from app.db.identifiers import new_id
 from app.db.search import VectorSpace
 from app.db.session import Database
 from app.embeddings.provider import EmbeddingModel
-from app.errors import Conflict, InvalidInput, TenantNotFound
+from app.errors import Conflict, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.limits import Limits, check_limits, require_lower
 from app.knowledge.tenant_settings import TenantSettings
 from app.knowledge.text import is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+DELETION = "set local statement_timeout='30min';"
+DELETION_TRIES = 10
+"""Of a tenant for which others are writing at that moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class TenantContext:
 class TenantDirectory:
     """Reads tenants, remembering each for a moment; also creates and deletes them.
 
-    A change made through this object is seen at once; one made by another process within `ttl` seconds.
+    A change made through this object is seen at once; one made by another process within `ttl` seconds, a deletion also
+    as soon as something is to be written for the tenant.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class TenantDirectory:
         self._ttl = ttl
         self._clock = clock
         self._known: dict[UUID, tuple[float, TenantContext]] = {}
+        database.tell_of_deleted.append(self.forget)
 
     async def context(self, tenant_id: UUID) -> TenantContext:
         """The tenant's context. Raises TenantNotFound."""
@@ -166,9 +171,16 @@ class TenantDirectory:
 
     async def delete(self, tenant_id: UUID, *, actor: str) -> None:
         """Remove a tenant and everything it has. Raises TenantNotFound."""
-        # A large tenant takes minutes: every row of it goes in one transaction.
-        async with self._database.platform_session(setup="set local statement_timeout='30min';") as session:
-            deleted = await db.delete_tenant(session, tenant_id, actor)
+        for tries_left in reversed(range(DELETION_TRIES)):
+            try:
+                # A large tenant takes minutes: every row of it goes in one transaction.
+                async with self._database.platform_session(setup=DELETION) as session:
+                    deleted = await db.delete_tenant(session, tenant_id, actor)
+                break
+            except DatabaseUnavailable as error:
+                # Whoever writes for the tenant meanwhile waits for it with rows in hand that the deletion waits for.
+                if not tries_left or not isinstance(error.__cause__, asyncpg.DeadlockDetectedError):
+                    raise
         self.forget(tenant_id)
         if not deleted:
             await self._trail.refuse_on_platform(actor, "tenant.delete", tenant_id)

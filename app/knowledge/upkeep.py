@@ -11,7 +11,7 @@ from app.db import embeddings as vectors
 from app.db import entries, feedback, records, statistics, usage
 from app.db.jobs import is_statements_fault
 from app.db.session import Database
-from app.errors import DatabaseUnavailable
+from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.deliveries import DeliveryService
 from app.knowledge.feedback import REPORTED
 from app.knowledge.jobs import JobQueue
@@ -74,6 +74,8 @@ class Upkeep:
         for tenant in await self._tenants.list_tenants():
             try:
                 await self._sweep_tenant(tenant.id)
+            except TenantNotFound:
+                continue  # deleted since the list was read
             except DatabaseUnavailable as error:
                 if not is_statements_fault(error):
                     raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
@@ -16,10 +17,10 @@ from pydantic import ValidationError
 
 from app.api.dependencies import Caller
 from app.api.metrics import TOOL_CALLS
-from app.api.problems import invalid_input, problem_of, unexpected_error
+from app.api.problems import invalid_input, problem_of, tenant_gone, unexpected_error
 from app.auth.principal import Role
 from app.composition import Services
-from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError
+from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers import Answer
 from app.mcp.tools import TOOLS, Call, Tool
 from app.settings import Settings
@@ -95,10 +96,13 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> Answer:
         checked = tool.arguments.model_validate(arguments)
     except ValidationError as error:
         raise invalid_input(error) from None
-    if tool.role is not Role.READER:
-        return await tool.run(checked, call)
-    async with call.services.admission.reading(caller.tenant):
-        return await tool.run(checked, call)
+    reads = tool.role is Role.READER
+    turn = call.services.admission.reading(caller.tenant) if reads else contextlib.nullcontext()
+    try:
+        async with turn:
+            return await tool.run(checked, call)
+    except TenantNotFound:
+        raise tenant_gone() from None
 
 
 def _describe(tool: Tool) -> types.Tool:

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from app.api.connection import BoundedConnection
 
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextlib.asynccontextmanager
-async def serve(app: FastAPI) -> AsyncIterator[str]:
+async def serve(app: FastAPI | ASGIApp) -> AsyncIterator[str]:
     """The app behind uvicorn in this loop, with the settings that the service uses; gives its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, http=BoundedConnection, ws="none", log_config=None, access_log=False)

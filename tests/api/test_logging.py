@@ -6,12 +6,16 @@ import io
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from app.auth.principal import Role
+from app.composition import Services
 from app.logs import configure_logging
-from tests.api.callers import SECRET, Caller
+from tests.api.callers import SECRET, Caller, make_token
+from tests.db.cluster import TestDatabase, connected
 from tests.knowledge.provider import FailingProvider
 
 STANDARD = {"timestamp", "level", "logger", "message", "request_id"}
@@ -77,6 +81,42 @@ async def test_each_line_carries_the_id_of_its_request(admin: Caller, lines: Lin
     answer = await admin.post("/knowledge/search", {"query": "harbour"})
     ids = {entry["request_id"] for entry in lines() if entry["logger"] == "app.knowledge.search"}
     assert ids == {answer.headers["x-request-id"]}
+
+
+async def test_what_is_written_in_the_background_carries_the_id_of_no_request(
+    admin: Caller, api_services: Services, api_database: TestDatabase, lines: Lines
+) -> None:
+    await admin.get("/admin/settings")  # so that the caller's rights are noted once more below
+    await api_services.journal.flush()
+    async with connected(api_database.superuser_dsn) as superuser:
+        await superuser.execute(
+            "alter table searches rename to lost; alter table saved_searches rename to lost_too"
+        )
+        try:
+            await admin.search("harbour", mode="keyword")
+            other = replace(admin, token=make_token(admin.tenant_id, Role.READER, subject="rita"))
+            await other.search("harbour", mode="keyword")
+            await api_services.journal.flush()
+            await api_services.subscriptions.close()
+        finally:
+            await superuser.execute(
+                "alter table lost rename to searches; alter table lost_too rename to saved_searches"
+            )
+    written = [line for line in lines() if line["level"] == "warning"]
+    assert {line["logger"] for line in written} == {"app.knowledge.journal", "app.knowledge.subscriptions"}
+    assert [line for line in written if "request_id" in line] == []
+
+
+async def test_a_refused_callers_tenant_is_logged(
+    admin: Caller, reader: Caller, platform: Caller, lines: Lines
+) -> None:
+    await admin.patch("/admin/settings", {"limits": {"requests_per_minute": 1}})
+    answers = [await reader.get("/admin/settings")]
+    answers += [await reader.get("/knowledge/entries") for _ in range(2)]
+    answers += [await reader.http.get("/knowledge/entries"), await platform.get("/knowledge/entries")]
+    assert [answer.status_code for answer in answers] == [403, 200, 429, 401, 403]
+    told = [line["tenant_id"] for line in lines() if line["message"] == "request"][-5:]
+    assert told == [str(admin.tenant_id)] * 3 + [None] * 2
 
 
 async def test_nothing_that_callers_send_reaches_the_logs(

@@ -12,12 +12,16 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth.principal import Role
+from app.composition import Services
 from app.console.rendering import FOLDER
 from app.console.session import COOKIE, local_page
+from app.knowledge.tenants import Tenant
 from tests.api.callers import SECRET, Caller, make_token
+from tests.api.deletion import delete_elsewhere
 from tests.auth.forgery import forge
 from tests.console.browser import ADDRESS, OWN, Browser, all_fields, open_browser, read_page
 from tests.console.conftest import SignIn
+from tests.db.cluster import TestDatabase
 
 
 async def test_a_page_leads_to_the_sign_in_and_back(signed_out: Browser, admin: Caller) -> None:
@@ -210,6 +214,18 @@ async def test_a_deleted_tenants_visitor_is_led_to_the_sign_in(
 ) -> None:
     assert (await platform.delete(f"/admin/tenants/{admin.tenant_id}")).status_code == 204
     assert (await browser.get("/console")).status == 303
+
+
+async def test_a_form_of_a_tenant_that_another_process_deleted_is_kept(
+    browser: Browser, tenant: Tenant, api_services: Services, api_database: TestDatabase
+) -> None:
+    form = all_fields((await browser.get("/console/entries/new")).one("main form"))
+    recall = await delete_elsewhere(api_services, api_database.service_dsn, tenant.id)
+    page = await browser.post("/console/entries", {**form, "content": "The lighthouse"})
+    assert page.status == 401
+    assert "The lighthouse" in page.answer.text
+    recall()
+    assert (await browser.get("/console/health")).status == 303
 
 
 @pytest.mark.parametrize(

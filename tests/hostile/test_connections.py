@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from app.api import connection
 from app.api.body import Patience
@@ -114,6 +115,69 @@ async def test_a_head_without_end_is_cut_off(address: str, endless: bytes) -> No
             await asyncio.sleep(0)
         await reading
     assert sent > MAX_HEAD_BYTES - 10_000
+
+
+JSON = b"Content-Type: application/json\r\n"
+CHUNKED = b"POST /knowledge/search HTTP/1.1\r\n" + HOST + JSON + b"Transfer-Encoding: chunked\r\n"
+QUERY = b'\r\n11\r\n{"query": "word"}\r\n'
+
+
+@pytest.mark.parametrize("authorised", [False, True], ids=["without a token", "with a token"])
+@pytest.mark.parametrize(
+    ("begin", "endless"),
+    [
+        (CHUNKED + QUERY + b"0\r\n", b"X-Trailer: aaaa\r\n"),
+        (CHUNKED + QUERY + b"0\r\nX-Trailer: ", b"a" * 16),
+        (CHUNKED + QUERY + b"1;", b"a" * 16),
+        (CHUNKED + QUERY, b"0" * 16),
+        (CHUNKED + QUERY + b"0\r\n\r\n", b"\r\n" * 8),
+    ],
+    ids=["trailers", "a trailer", "an extension of a chunk", "a size of a chunk", "empty lines"],
+)
+async def test_what_comes_without_end_beside_a_body_is_cut_off(
+    address: str, caller: Caller, begin: bytes, endless: bytes, authorised: bool
+) -> None:
+    token = b"Authorization: Bearer " + caller.token.encode() + b"\r\n" if authorised else b""
+    async with connect(address) as line:
+        await line.send(begin.replace(b"Host: x\r\n", b"Host: x\r\n" + token))
+        reading = asyncio.create_task(line.read())
+        sent = 0
+        while not reading.done():
+            await line.send(endless * 1_000)
+            sent += len(endless) * 1_000
+            assert sent < 10_000_000, "the service reads on and on"
+            await asyncio.sleep(0)
+        answer = await reading
+    assert answer.count(b"HTTP/1.1 ") <= 1, "a second answer to one request"
+    assert sent > MAX_HEAD_BYTES - 10_000
+
+
+async def test_trailers_are_no_headers_of_their_request(
+    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
+) -> None:
+    app, seen = create_app(settings, api_services, verifier), []
+
+    async def look(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(scope, receive, send)
+        if scope["type"] == "http":
+            seen.append([name for name, _ in scope["headers"]])
+
+    trailers = b"0\r\nX-Trailer: a\r\nIf-Match: b\r\n\r\n"
+    token = b"Connection: close\r\nAuthorization: Bearer " + admin.token.encode() + b"\r\n"
+    async with serve(look) as url, connect(url) as line:
+        await line.send(CHUNKED + token + QUERY + trailers)
+        assert (await line.read()).startswith(b"HTTP/1.1 200 ")
+    assert seen == [[b"host", b"content-type", b"transfer-encoding", b"connection", b"authorization"]]
+
+
+async def test_trailers_within_the_limit_and_small_chunks_are_read(address: str, caller: Caller) -> None:
+    """Sizes of chunks are beside the body too, but a body that goes on is waited for."""
+    head = CHUNKED + b"Connection: close\r\nAuthorization: Bearer " + caller.token.encode() + b"\r\n\r\n"
+    body = b'{"query": "word"' + b" " * 30_000 + b"}"
+    async with connect(address) as line:
+        await line.send(head + b"".join(b"1\r\n%c\r\n" % byte for byte in body))
+        await line.send(b"0\r\n" + b"X-Trailer: a\r\n" * 2_000 + b"\r\n")
+        assert (await line.read()).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(

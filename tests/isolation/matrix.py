@@ -19,6 +19,27 @@ ROLE = "kb_service"
 COMMANDS = ("select", "insert", "update", "give away", "delete")
 SETTINGS = ("own", "other", "none")
 
+SHARED = {
+    "alembic_version": {"select"},
+    "embedding_models": {"select", "update (paused_until)"},
+    "platform_audit": frozenset[str](),
+}
+"""Tables without a tenant, and what the service may do to them: every row is everybody's."""
+
+UNTENANTED = """
+select c.oid::regclass::text as name,
+       array(select x.right from unnest(array['select', 'insert', 'update', 'delete']) x ("right")
+              where has_table_privilege($1, c.oid, x.right))
+       || array(select format('%s (%s)', x.right, a.attname)
+                  from pg_attribute a cross join unnest(array['select', 'insert', 'update']) x ("right")
+                 where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                   and has_column_privilege($1, c.oid, a.attnum, x.right)
+                   and not has_table_privilege($1, c.oid, x.right)) as rights
+  from pg_class c
+ where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'f', 'v', 'm') and c.relname <> 'tenants'
+   and not exists (select from pg_attribute a
+                    where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)"""
+
 RELATIONS = """
 select c.oid::regclass::text as name, a.attname as tenant_column, c.relispartition as is_partition,
        case when c.oid = 'tenants'::regclass then 'name' else a.attname end as update_column,
@@ -56,6 +77,16 @@ class Outcome:
 async def list_relations(superuser: Connection) -> list[Relation]:
     """Every table and partition with a tenant, tables first."""
     return [Relation(**row) for row in await superuser.fetch(RELATIONS)]
+
+
+async def find_shared_faults(superuser: Connection) -> list[str]:
+    """What the service's role may do to tables and views without a tenant, beyond what is known of the shared ones."""
+    return [
+        f"{row['name']}: {right} where nothing keeps tenants apart"
+        for row in await superuser.fetch(UNTENANTED, ROLE)
+        for right in row["rights"]
+        if right not in SHARED.get(row["name"], ())
+    ]
 
 
 async def probe_matrix(

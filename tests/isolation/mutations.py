@@ -54,6 +54,8 @@ def function_body(name: str, body: str, volatility: str = "stable") -> Mutation:
 
 
 SETTING = "nullif(pg_catalog.current_setting('app.current_tenant', true), '')::uuid"
+NOTES = "create table notes (entry_id uuid not null, note text)"
+OURS = "alter table notes owner to kb_migrator"
 VIEW = "create view public.all_entries {} as select * from entries; grant select on all_entries to kb_app"
 COUNT = "'select count(*) from public.entries'"
 DEFINER = "create function {}() returns bigint language sql security definer {} as " + COUNT
@@ -112,6 +114,25 @@ MUTATIONS = (
         " insert into notes select id, 'note' from tenants; grant select on notes to kb_app",
         "notes",
     ),
+    both("a table without a tenant that the application reads", f"{NOTES}; grant select on notes to kb_app"),
+    both("one column of such a table", f"{NOTES}; grant select (note) on notes to kb_app"),
+    both("writing to such a table", f"{NOTES}; grant insert on notes to kb_app"),
+    both(
+        "such a table of ours for the service alone", f"{NOTES}; {OURS}; grant select on notes to kb_service"
+    ),
+    both(
+        "such a table in partitions", f"{NOTES} partition by hash (entry_id); grant select on notes to kb_app"
+    ),
+    gate(
+        "such a table of ours in another schema",
+        f"{NOTES}; {OURS}; grant select on notes to kb_app; alter table notes set schema queue",
+    ),
+    both(
+        "a materialised view without a tenant",
+        "create materialized view titles as select id, title from entries; grant select (title) on titles to kb_app",
+    ),
+    both("models can be removed", "grant delete on embedding_models to kb_app"),
+    both("models can be renamed", "grant update (name) on embedding_models to kb_app"),
     gate(
         "a new partition without row-level security",
         "create table parted (tenant_id uuid) partition by hash (tenant_id);"
@@ -183,7 +204,7 @@ MUTATIONS = (
     gate("the audit trail can be emptied", "grant delete on audit to kb_service"),
     gate("tenants can be made", "grant insert on tenants to kb_app"),
     gate("tenants can be renamed", "grant update (slug) on tenants to kb_app"),
-    gate("the platform's trail can be read", "grant select on platform_audit to kb_app"),
+    both("the platform's trail can be read", "grant select on platform_audit to kb_app"),
     gate("everybody creates in public", "grant create on schema public to public"),
     gate("the application creates in keyword", "grant create on schema keyword to kb_app"),
     gate("the keyword functions' owner creates", "grant create on schema keyword to kb_keyword"),

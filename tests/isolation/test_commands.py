@@ -1,8 +1,9 @@
-"""Every command that takes an id, asked with another tenant's."""
+"""Every command that takes an id or a cursor, asked with another tenant's."""
 
 from __future__ import annotations
 
-from typing import get_args, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any, get_args, get_type_hints
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,21 +13,35 @@ from app.cli.main import app as program
 from tests.cli.conftest import CommandLine, clean_environment, restored_logging
 from tests.db.cluster import MODEL, connected
 from tests.db.conftest import Seeded
+from tests.isolation.holdings import redirect_cursor
 
 __all__ = ["clean_environment", "restored_logging"]
 
 
-def list_commands(group: typer.Typer = program, way: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The commands that take an id: all that have a parameter of type UUID."""
+Takes = Callable[[Mapping[str, Any]], bool]
+
+
+def takes_id(parameters: Mapping[str, Any]) -> bool:
+    return any(kind is UUID or UUID in get_args(kind) for kind in parameters.values())
+
+
+def takes_cursor(parameters: Mapping[str, Any]) -> bool:
+    return "cursor" in parameters
+
+
+def list_commands(
+    takes: Takes, group: typer.Typer = program, way: tuple[str, ...] = ()
+) -> list[tuple[str, ...]]:
+    """The commands whose parameters, types by name, are such."""
     found = []
     for command in group.registered_commands:
         callback = command.callback
         assert callback is not None
-        if any(kind is UUID or UUID in get_args(kind) for kind in get_type_hints(callback).values()):
+        if takes(get_type_hints(callback)):
             found.append((*way, command.name or callback.__name__.replace("_", "-")))
     for inner in group.registered_groups:
         assert inner.typer_instance is not None
-        found += list_commands(inner.typer_instance, (*way, str(inner.name)))
+        found += list_commands(takes, inner.typer_instance, (*way, str(inner.name)))
     return found
 
 
@@ -54,11 +69,12 @@ async def entries(seeded: Seeded) -> dict[str, str]:
 
 
 def test_commands_that_take_an_id_are_found() -> None:
-    assert ("related",) in list_commands()
+    assert ("related",) in list_commands(takes_id)
+    assert list_commands(takes_cursor) == [("search",)], "teach the test below how to get its cursor"
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-@pytest.mark.parametrize("command", list_commands(), ids=" ".join)
+@pytest.mark.parametrize("command", list_commands(takes_id), ids=" ".join)
 def test_command_answers_another_tenants_id_like_an_unknown_one(
     knowledge: CommandLine, entries: dict[str, str], command: tuple[str, ...], form: tuple[str, ...]
 ) -> None:
@@ -70,3 +86,22 @@ def test_command_answers_another_tenants_id_like_an_unknown_one(
     assert results[0] == results[1]
     own = knowledge(*command, entries["first"], "--tenant", "first", *form)
     assert (own.status, own.out) != results[0][:2]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_search_answers_another_tenants_cursor_like_an_unknown_one(
+    knowledge: CommandLine, form: tuple[str, ...]
+) -> None:
+    search = ("search", "harbour", "--mode", "keyword", "--limit", "1")
+    pages = {slug: knowledge(*search, "--tenant", slug, "--json").json for slug in ("first", "second")}
+    cursors = {slug: page["metadata"]["next_cursor"] for slug, page in pages.items()}
+    unknown = redirect_cursor(cursors["second"], {pages["second"]["metadata"]["search_id"]})
+    results = [
+        knowledge(*search, "--tenant", "first", "--cursor", cursor, *form)
+        for cursor in (unknown, cursors["second"])
+    ]
+    assert results[0] == results[1]
+    assert results[0].status != 0
+    own = knowledge(*search, "--tenant", "first", "--cursor", cursors["first"], *form)
+    assert own.status == 0
+    assert pages["first"]["results"][0]["id"] not in own.out

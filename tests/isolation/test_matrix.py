@@ -6,13 +6,28 @@ import pytest
 
 from tests.db.cluster import Connection
 from tests.db.conftest import Seeded
-from tests.isolation.matrix import COMMANDS, ROLE, SETTINGS, list_relations, probe_matrix
+from tests.isolation.matrix import (
+    COMMANDS,
+    ROLE,
+    SETTINGS,
+    SHARED,
+    find_shared_faults,
+    list_relations,
+    probe_matrix,
+)
 
 
 async def test_matrix_has_every_table_and_partition(seeded: Seeded, breaker: Connection) -> None:
     relations = await list_relations(breaker)
     assert {r.name for r in relations if not r.is_partition} == {*seeded.tables, "tenants"}
     assert sum(r.is_partition for r in relations) >= 64
+
+
+async def test_tables_without_a_tenant_are_few_and_known(breaker: Connection) -> None:
+    assert await find_shared_faults(breaker) == []
+    await breaker.execute(f"grant select, insert, update, delete on all tables in schema public to {ROLE}")
+    found = {fault.partition(":")[0] for fault in await find_shared_faults(breaker)}
+    assert found == set(SHARED)
 
 
 @pytest.mark.parametrize("granted", [False, True], ids=["as granted", "with every right granted"])

@@ -13,7 +13,7 @@ from app.errors import ConfigurationError
 from tests.db.cluster import Connection, TestDatabase, connected
 from tests.db.conftest import Seeded
 from tests.isolation.attacks import attack_functions
-from tests.isolation.matrix import COMMANDS, ROLE, list_relations, probe_matrix
+from tests.isolation.matrix import COMMANDS, ROLE, find_shared_faults, list_relations, probe_matrix
 from tests.isolation.mutations import MUTATIONS, Mutation
 
 
@@ -40,12 +40,13 @@ async def notice(superuser: Connection, seeded: Seeded, mutation: Mutation) -> d
     """The faults that each guard finds, those without any left out."""
     relations = [r for r in await list_relations(superuser) if r.name in mutation.places]
     assert {r.name for r in relations} == set(mutation.places)
+    shared = await find_shared_faults(superuser)
     _, cells = await probe_matrix(superuser, seeded.first, seeded.second, relations, COMMANDS)
     attacked = mutation.function
     report = await attack_functions(superuser, seeded, attacked) if attacked else None
     found = {
         "gate": await find_start_faults(superuser),
-        "matrix": cells,
+        "matrix": shared + cells,
         "attacks": report.faults if report else [],
     }
     return {guard: faults for guard, faults in found.items() if faults}

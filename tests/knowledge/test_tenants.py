@@ -13,6 +13,7 @@ from app.errors import Conflict, InvalidInput, TenantNotFound
 from app.knowledge.query import Weights
 from app.knowledge.tenant_settings import TYPE_WEIGHTS, TenantSettings
 from app.knowledge.tenants import Tenant
+from tests.db.cluster import connected
 
 
 async def test_created_tenant_is_listed_and_found(services: Services, tenant: Tenant) -> None:
@@ -131,3 +132,23 @@ async def test_changes_of_settings_at_the_same_time_are_all_kept(services: Servi
     for change in changes:
         for name, value in change.items():
             assert getattr(kept, name) == value
+
+
+async def test_deletion_goes_on_after_it_collided_with_a_write(
+    services: Services, tenant: Tenant, superuser_dsn: str
+) -> None:
+    """A write has a row in hand that the deletion waits for, and then needs the tenant, which the deletion has."""
+    entry, _ = await services.entries.create(tenant.id, {"content": "harbour"})
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    async with connected(superuser_dsn) as writer, connected(superuser_dsn) as observer:
+        async with writer.transaction():
+            await writer.execute("set local deadlock_timeout = '1min'")  # so that the deletion gives way
+            await writer.execute("select from entries where id = $1 for update", entry.id)
+            deleting = asyncio.create_task(services.tenants.delete(tenant.id, actor="test"))
+            async with asyncio.timeout(20):
+                while not await observer.fetchval(waiting):  # noqa: ASYNC110 (the server has no event for it)
+                    await asyncio.sleep(0.01)
+            sql = "insert into audit (tenant_id, id, actor, action) values ($1, $1, 'ada', 'test')"
+            await writer.execute(sql, tenant.id)
+        await deleting
+        assert await observer.fetchval("select count(*) from entries where tenant_id = $1", tenant.id) == 0

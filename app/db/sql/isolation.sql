@@ -29,6 +29,44 @@ select format('table %s has no policy for kb_app', c.oid::regclass) as fault,
                     where p.polrelid = c.oid and p.polpermissive and to_regrole('kb_app')::oid = any (p.polroles))
  order by 1;
 
+-- name: shared_tables
+-- No policy guards what has no tenant: there the service has these rights and no others. Of platform_audit it has none at
+-- all, which the rule `grants` sees to.
+with allowed (place, privilege) as (
+  values ('public.alembic_version', 'SELECT'),
+         ('public.embedding_models', 'SELECT'), ('public.embedding_models', 'UPDATE (paused_until)')
+), relations as (
+  select c.oid, c.oid::regclass as name, quote_ident(n.nspname) || '.' || quote_ident(c.relname) as place
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    join pg_class entries on entries.oid = to_regclass('public.entries')
+   where c.relkind in ('r', 'p', 'f') and c.relpersistence <> 't'
+     and (c.relowner = entries.relowner or n.nspname in ('public', 'tenancy', 'keyword', 'queue'))
+     and (n.nspname, c.relname) not in (('public', 'tenants'), ('public', 'platform_audit'))
+     and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
+     and (c.relkind = 'f' or not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id'
+                                                                     and not a.attisdropped))
+), roles as (
+  select oid from pg_roles where rolname in ('kb_app', current_user)
+), held as (
+  select r.name, r.place, x.privilege
+    from relations r
+   cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) x (privilege)
+   where exists (select from roles where has_table_privilege(roles.oid, r.oid, x.privilege))
+  union all
+  select r.name, r.place, x.privilege || ' (' || quote_ident(a.attname) || ')'
+    from relations r
+    join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+   cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'REFERENCES']) x (privilege)
+   where exists (select from roles where has_column_privilege(roles.oid, r.oid, a.attnum, x.privilege)
+                                     and not has_table_privilege(roles.oid, r.oid, x.privilege))
+)
+select format('the service may %s on %s, where no policy keeps tenants apart', privilege, name) as fault,
+       format('revoke %s on %s from kb_app, and from the service''s role', privilege, name) as remedy
+  from held
+ where (place, privilege) not in (table allowed)
+ order by 1;
+
 -- name: wide_policies
 -- A policy either compares the tenant, for the application and the tables' owner alone, or is one of the three by which
 -- the keyword functions and the queue look across tenants. A restrictive one only narrows what another shows.
@@ -89,7 +127,7 @@ select format('view %s reads with its owner''s rights', c.oid::regclass) as faul
  where (c.relkind = 'm' or c.relkind = 'v' and not exists (
           select from unnest(c.reloptions) o where o in ('security_invoker=true', 'security_invoker=on', 'security_invoker=1')))
    and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
-   and (c.relowner = entries.relowner or has_table_privilege(c.oid, 'select')
+   and (c.relowner = entries.relowner or has_any_column_privilege(c.oid, 'select')
         or exists (select from pg_rewrite w
                      join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
                      join pg_class t on d.refclassid = 'pg_class'::regclass and t.oid = d.refobjid

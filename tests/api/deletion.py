@@ -1,0 +1,28 @@
+"""Tenants that another process deletes, while this one still remembers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from app.composition import Services
+from app.db.session import Database
+from app.knowledge.tenants import TenantDirectory
+
+
+async def delete_elsewhere(services: Services, service_dsn: str, tenant_id: UUID) -> Callable[[], None]:
+    """Delete a tenant through a connection of another process; the service remembers it for good.
+
+    Returns what lets the service remember the tenant once more, after it has forgotten it.
+    """
+    directory = services.tenants
+    context = await directory.context(tenant_id)
+
+    def recall() -> None:
+        directory._known[tenant_id] = (float("inf"), context)
+
+    other = Database(service_dsn, pool_size=1)
+    await TenantDirectory(other, default_model_id=1).delete(tenant_id, actor="test")
+    await other.close()
+    recall()
+    return recall

@@ -1,0 +1,151 @@
+"""A tenant that another process deletes: here it is remembered for a moment longer."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from app.composition import Services
+from app.db.feedback import put_feedback
+from app.db.jobs import Job
+from app.knowledge.job_runner import KINDS, OUTWARD_KINDS
+from app.knowledge.tenants import Tenant
+from tests.api.callers import Caller, make_token
+from tests.api.deletion import delete_elsewhere
+from tests.api.expectations import expect_problem
+from tests.api.test_authorisation import PLATFORM, TABLE, save_search
+from tests.db.cluster import TestDatabase
+
+GONE = "the token's tenant does not exist"
+READING = {
+    "POST /knowledge/search",
+    "POST /knowledge/search/why-not",
+    "POST /knowledge/search/batch",
+    "POST /knowledge/saved-searches/{saved_search_id}/run",
+}
+"""Like a GET these may find nothing: they write nothing that an answer waits for."""
+ECHOING = {"POST /knowledge/search/why-not"}
+"""Answers that repeat the id that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A tenant that is gone, and its ids.
+
+    Attributes:
+        recall: lets the service remember the tenant again, as if it had just been deleted.
+    """
+
+    caller: Caller
+    ids: dict[str, str]
+    recall: Callable[[], None]
+
+
+@pytest.fixture
+async def deleted(
+    admin: Caller,
+    api_services: Services,
+    api_database: TestDatabase,
+) -> AsyncIterator[Deleted]:
+    """The test's tenant, with an entry that was searched for, deleted through a connection of another process."""
+    entry = await admin.add("The harbour opens at six")
+    asset = await admin.upload("a.txt", b"The harbour", "text/plain")
+    found = await admin.search("harbour")
+    ids = {
+        "entry_id": entry["id"],
+        "asset_id": asset.json()["id"],
+        "saved_search_id": await save_search(admin),
+        "search_id": found["metadata"]["search_id"],
+        "tenant_id": str(uuid4()),
+    }
+    await api_services.journal.flush()
+    assert admin.tenant_id is not None
+    recall = await delete_elsewhere(api_services, api_database.service_dsn, admin.tenant_id)
+    yield Deleted(admin, ids, recall)
+    api_services.tenants.forget(admin.tenant_id)
+
+
+def fill(request: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
+    """The request with ids that were the tenant's."""
+    body = request.get("json")
+    if body and "entry_id" in body:
+        return {"json": {**body, **{name: ids[name] for name in body if name in ids}}}
+    return request
+
+
+def describe_wrong(deleted: Deleted, endpoint: str, answer: httpx.Response) -> str | None:
+    """What is wrong with an answer, if anything is."""
+    if answer.status_code == 401:
+        return None if expect_problem(answer, 401)["detail"] == GONE else answer.text
+    shown = answer.text.replace(deleted.ids["entry_id"], "") if endpoint in ECHOING else answer.text
+    if endpoint.startswith("GET ") or endpoint in READING:
+        known = ("harbour", "a.txt", deleted.ids["entry_id"], "tenant")
+        if answer.status_code in (200, 404) and not any(word in shown for word in known):
+            return None
+    return f"{endpoint}: {answer.status_code} {answer.text}"
+
+
+async def test_no_endpoint_fails_for_a_tenant_that_another_process_deleted(
+    deleted: Deleted, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = []
+    for endpoint, (allowed, request, _) in TABLE.items():
+        if allowed is not PLATFORM:
+            deleted.recall()
+            method, path = endpoint.format(**deleted.ids).split(" ")
+            # Of one caller's refusals at one operation only the first is noted, and finds that the tenant is gone.
+            token = make_token(deleted.caller.tenant_id, Role.TENANT_ADMIN, subject=endpoint)
+            caller = replace(deleted.caller, token=token)
+            answer = await caller.request(method, path, **fill(request, deleted.ids))
+            wrong.append(describe_wrong(deleted, endpoint, answer))
+    assert [text for text in wrong if text] == []
+    assert len(wrong) > 30
+    assert [line.message for line in caplog.records if line.levelno >= logging.ERROR] == []
+
+
+async def test_a_write_lets_a_deleted_tenant_be_forgotten_at_once(deleted: Deleted) -> None:
+    path = "/knowledge/entries"
+    assert (await deleted.caller.get(path)).json()["items"] == []
+    expect_problem(await deleted.caller.post(path, {"content": "The lighthouse"}), 401)
+    expect_problem(await deleted.caller.get(path), 401)
+
+
+async def test_a_broken_reference_in_a_tenant_that_remains_is_no_deletion(
+    tenant: Tenant, api_services: Services
+) -> None:
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        async with api_services.database.tenant_session(tenant.id) as session:
+            await put_feedback(session, uuid4(), uuid4(), "ada", True, None)
+
+
+async def test_a_tool_tells_a_deleted_tenants_token_that_it_is_worth_nothing(deleted: Deleted) -> None:
+    call = {"name": "kb_add", "arguments": {"content": "The lighthouse"}}
+    answer = await deleted.caller.post(
+        "/mcp",
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
+        headers={"Accept": "application/json, text/event-stream"},
+    )
+    told = answer.json()["result"]["structuredContent"]
+    assert (told["status"], told["detail"]) == (401, GONE), told
+
+
+async def test_a_job_of_a_deleted_tenant_is_given_up_quietly(
+    deleted: Deleted, api_services: Services, caplog: pytest.LogCaptureFixture
+) -> None:
+    tenant_id = deleted.caller.tenant_id
+    assert tenant_id is not None
+    for kind, remembered in itertools.product((*KINDS, *OUTWARD_KINDS), (True, False)):
+        deleted.recall() if remembered else api_services.tenants.forget(tenant_id)
+        job = Job(tenant_id, uuid4(), kind, deleted.ids["asset_id"], attempts=1, fence=1)
+        turn = await api_services.worker.runner.run(job)
+        assert turn.ended in ("done", "given_up"), (kind, turn)
+    assert [line.message for line in caplog.records if line.levelno >= logging.WARNING] == []
