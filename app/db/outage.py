@@ -13,6 +13,7 @@ import asyncpg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from app.background import start_background
 from app.errors import DatabaseUnavailable
 
 log = logging.getLogger("app.db")
@@ -171,7 +172,7 @@ class Outage:
         if self._answer is None or self._answer.done():
             self._answer = asyncio.get_running_loop().create_future()
             self._asked = self._clock()
-            self._asking = asyncio.create_task(self._run(self._answer))
+            self._asking = start_background(self._run(self._answer))
         return self._answer
 
     async def _run(self, answer: asyncio.Future[bool]) -> None:
