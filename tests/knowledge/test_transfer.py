@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import asyncpg
 import orjson
 import pytest
 
@@ -15,6 +16,7 @@ from app.knowledge.assets import Upload
 from app.knowledge.export import PART_BYTES, TenantExport
 from app.knowledge.restoration import TenantRestoration, read_header
 from app.knowledge.restored import Restored
+from app.knowledge.tenant_settings import TenantSettings
 from app.knowledge.tenants import Tenant
 from tests.db.cluster import connected
 from tests.db.tenant_rows import fill_tenant
@@ -61,8 +63,12 @@ async def export(services: Services, tenant: Tenant, *, with_vectors: bool = Tru
     return [line async for _, line in lines]
 
 
+def restoration_of(services: Services, tenant: Tenant) -> TenantRestoration:
+    return TenantRestoration(services.database, services.tenants, services.jobs, tenant.id, "test")
+
+
 async def restore(services: Services, tenant: Tenant, lines: Sequence[bytes]) -> Restored:
-    restoration = TenantRestoration(services.database, services.tenants, services.jobs, tenant.id, "test")
+    restoration = restoration_of(services, tenant)
     header = read_header(lines[0])
     assert header is not None
 
@@ -72,6 +78,7 @@ async def restore(services: Services, tenant: Tenant, lines: Sequence[bytes]) ->
     await restoration.write(header, numbered(), lambda _: None)
     if restoration.has_references:
         await restoration.link(numbered(), lambda _: None)
+    await restoration.finish()
     return restoration.outcome
 
 
@@ -117,7 +124,10 @@ async def test_restoring_again_changes_nothing(
     lines = await export(services, full)
     first = await restore(services, other_tenant, lines)
     versions = await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text")
+    trail = await rows(superuser_dsn, "audit", other_tenant)
     again = await restore(services, other_tenant, lines)
+    (noted,) = set(await rows(superuser_dsn, "audit", other_tenant)) - set(trail)
+    assert orjson.loads(noted)["detail"] == {"part": "end", **again.counts()}
     assert (again.created, again.updated, again.assets, again.failed) == (0, 0, 0, 0)
     assert again.unchanged == first.created
     assert await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text") == versions
@@ -135,6 +145,72 @@ async def test_interrupted_restoration_goes_on_where_it_stopped(
     assert outcome.failed == 0
     assert outcome.unchanged > 0
     assert (await export(services, other_tenant))[1:] == lines[1:]
+
+
+class StopEarly(Exception):
+    """The reader of the lines has gone."""
+
+
+UNNOTED = """
+select 'settings' as what, t.id::text from tenants t
+ where t.id = $1 and t.settings <> '{}' and not exists (
+   select from audit a where a.tenant_id = t.id and a.xmin = t.xmin and a.detail ->> 'part' = 'settings')
+union all
+select x.what, x.ids::text
+  from (select 'asset' as what, xmin as written, array[id] as ids from assets where tenant_id = $1
+        union all select 'entry', xmin, array[id] from entries where tenant_id = $1
+        union all select 'accesses', xmin, array[entry_id] from access_counts where tenant_id = $1
+        union all select 'saved search', xmin, array[id] from saved_searches where tenant_id = $1
+        union all select 'feedback', xmin, array[search_id, entry_id] from feedback where tenant_id = $1) x
+ where not exists (
+   select from audit a where a.tenant_id = $1 and a.xmin = x.written and a.action = 'tenant.import'
+      and a.actor = 'test' and a.subject_ids @> x.ids)
+"""
+"""What no row of the trail names that was written in the same transaction."""
+
+
+async def test_restoration_stopped_anywhere_has_noted_all_that_it_changed(
+    services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    lines = await export(services, full)
+
+    async def find_unnoted() -> list[tuple[str, str]]:
+        async with connected(superuser_dsn) as superuser:
+            return [tuple(row) for row in await superuser.fetch(UNNOTED, other_tenant.id)]
+
+    restoration = restoration_of(services, other_tenant)
+    header = read_header(lines[0])
+    assert header is not None
+
+    def broken() -> Iterator[tuple[int, bytes]]:
+        yield from enumerate(lines[1:-4], 2)
+        raise StopEarly
+
+    with pytest.raises(StopEarly):
+        await restoration.write(header, broken(), lambda _: None)
+    assert await rows(superuser_dsn, "assets", other_tenant)
+    assert await find_unnoted() == []
+    before = await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text")
+    assert (await restore(services, other_tenant, lines)).failed == 0
+    assert await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text") != before
+    for table in TABLES:
+        assert await rows(superuser_dsn, table, other_tenant), table
+    assert await find_unnoted() == []
+
+
+async def test_restoration_that_cannot_be_noted_changes_nothing(
+    services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    header, *lines = await export(services, full)
+    without_settings = orjson.dumps({**orjson.loads(header), "settings": {}})
+    before = {table: await rows(superuser_dsn, table, other_tenant) for table in (*TABLES, *COUNTED)}
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute("alter table audit add constraint full_up check (actor <> 'test') not valid")
+    for first in (header, without_settings):
+        with pytest.raises(asyncpg.CheckViolationError):
+            await restore(services, other_tenant, [first, *lines])
+    assert {table: await rows(superuser_dsn, table, other_tenant) for table in before} == before
+    assert await services.administration.settings(other_tenant.id) == TenantSettings()
 
 
 @pytest.mark.slow
