@@ -167,7 +167,7 @@ async def _purge(scene: Scene) -> Sequence[str]:
 
 
 async def _restore(scene: Scene) -> Sequence[str]:
-    """Settings alone: what the other parts leave is in tests/knowledge/test_transfer.py."""
+    """Settings alone: what the other parts leave is in tests/knowledge/test_transfer_audit.py."""
     services = scene.stage.services
     restoration = TenantRestoration(
         services.database, services.tenants, services.jobs, scene.tenant_id, "ada"

@@ -3,93 +3,19 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-import asyncpg
 import orjson
 import pytest
 
 from app.composition import Services
 from app.errors import InvalidInput
 from app.knowledge.assets import Upload
-from app.knowledge.export import PART_BYTES, TenantExport
-from app.knowledge.restoration import TenantRestoration, read_header
-from app.knowledge.restored import Restored
-from app.knowledge.tenant_settings import TenantSettings
+from app.knowledge.export import TenantExport
+from app.knowledge.restoration import read_header
 from app.knowledge.tenants import Tenant
-from tests.db.cluster import connected
-from tests.db.tenant_rows import fill_tenant
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
-
-TABLES = ("assets", "entries", "access_counts", "saved_searches", "feedback")
-COUNTED = ("corpus_statistics", "vector_statistics", "tag_statistics")
-
-
-@pytest.fixture
-async def full(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
-) -> Tenant:
-    """A tenant with rows in every table, entries that refer to each other, and an asset of several parts."""
-    await fill_tenant(services, tenant, failing_provider, superuser_dsn)
-    broken = b"%PDF-1.7 no PDF " * (PART_BYTES // 12)
-    asset, _ = await services.assets.upload(
-        tenant.id, Upload("bad.pdf", broken, external_id="bad", metadata={"a": 0.1, "b": 10**18})
-    )
-    while await services.worker.run_once():
-        pass
-    assert (await services.assets.get(tenant.id, asset.id)).status == "failed"
-    newer, _ = await services.entries.create(tenant.id, {"content": "The newer truth", "title": "Truth"})
-    await services.entries.create(
-        tenant.id,
-        {
-            "content": 'An older “truth” – with signs \u2028 and \\ and "',
-            "superseded_by_id": newer.id,
-            "parent_id": newer.id,
-            "expires_at": newer.created_at.replace(year=2090),
-            "confidence": 0.1,
-            "metadata": {"n": [1, 2.5e-7, None, {"x": "ä"}]},
-        },
-    )
-    await services.administration.change_settings(
-        tenant.id, {"fusion": "score", "type_weights": {"fact": 3.5}}, actor="test"
-    )
-    return tenant
-
-
-async def export(services: Services, tenant: Tenant, *, with_vectors: bool = True) -> list[bytes]:
-    lines = TenantExport(services.database).lines(tenant.id, with_vectors=with_vectors)
-    return [line async for _, line in lines]
-
-
-def restoration_of(services: Services, tenant: Tenant) -> TenantRestoration:
-    return TenantRestoration(services.database, services.tenants, services.jobs, tenant.id, "test")
-
-
-async def restore(services: Services, tenant: Tenant, lines: Sequence[bytes]) -> Restored:
-    restoration = restoration_of(services, tenant)
-    header = read_header(lines[0])
-    assert header is not None
-
-    def numbered() -> Iterator[tuple[int, bytes]]:
-        yield from enumerate(lines[1:], 2)
-
-    await restoration.write(header, numbered(), lambda _: None)
-    if restoration.has_references:
-        await restoration.link(numbered(), lambda _: None)
-    await restoration.finish()
-    return restoration.outcome
-
-
-async def rows(superuser_dsn: str, table: str, tenant: Tenant, columns: str = "*") -> list[str]:
-    async with connected(superuser_dsn) as superuser:
-        found = await superuser.fetch(
-            f"select (to_jsonb(t) - 'tenant_id')::text from (select {columns} from {table}"
-            " where tenant_id = $1) t order by 1",
-            tenant.id,
-        )
-    return [row[0] for row in found]
+from tests.knowledge.transfer import COUNTED, TABLES, export, restore, rows
 
 
 async def test_round_trip_is_exact(
@@ -145,72 +71,6 @@ async def test_interrupted_restoration_goes_on_where_it_stopped(
     assert outcome.failed == 0
     assert outcome.unchanged > 0
     assert (await export(services, other_tenant))[1:] == lines[1:]
-
-
-class StopEarly(Exception):
-    """The reader of the lines has gone."""
-
-
-UNNOTED = """
-select 'settings' as what, t.id::text from tenants t
- where t.id = $1 and t.settings <> '{}' and not exists (
-   select from audit a where a.tenant_id = t.id and a.xmin = t.xmin and a.detail ->> 'part' = 'settings')
-union all
-select x.what, x.ids::text
-  from (select 'asset' as what, xmin as written, array[id] as ids from assets where tenant_id = $1
-        union all select 'entry', xmin, array[id] from entries where tenant_id = $1
-        union all select 'accesses', xmin, array[entry_id] from access_counts where tenant_id = $1
-        union all select 'saved search', xmin, array[id] from saved_searches where tenant_id = $1
-        union all select 'feedback', xmin, array[search_id, entry_id] from feedback where tenant_id = $1) x
- where not exists (
-   select from audit a where a.tenant_id = $1 and a.xmin = x.written and a.action = 'tenant.import'
-      and a.actor = 'test' and a.subject_ids @> x.ids)
-"""
-"""What no row of the trail names that was written in the same transaction."""
-
-
-async def test_restoration_stopped_anywhere_has_noted_all_that_it_changed(
-    services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
-) -> None:
-    lines = await export(services, full)
-
-    async def find_unnoted() -> list[tuple[str, str]]:
-        async with connected(superuser_dsn) as superuser:
-            return [tuple(row) for row in await superuser.fetch(UNNOTED, other_tenant.id)]
-
-    restoration = restoration_of(services, other_tenant)
-    header = read_header(lines[0])
-    assert header is not None
-
-    def broken() -> Iterator[tuple[int, bytes]]:
-        yield from enumerate(lines[1:-4], 2)
-        raise StopEarly
-
-    with pytest.raises(StopEarly):
-        await restoration.write(header, broken(), lambda _: None)
-    assert await rows(superuser_dsn, "assets", other_tenant)
-    assert await find_unnoted() == []
-    before = await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text")
-    assert (await restore(services, other_tenant, lines)).failed == 0
-    assert await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text") != before
-    for table in TABLES:
-        assert await rows(superuser_dsn, table, other_tenant), table
-    assert await find_unnoted() == []
-
-
-async def test_restoration_that_cannot_be_noted_changes_nothing(
-    services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
-) -> None:
-    header, *lines = await export(services, full)
-    without_settings = orjson.dumps({**orjson.loads(header), "settings": {}})
-    before = {table: await rows(superuser_dsn, table, other_tenant) for table in (*TABLES, *COUNTED)}
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("alter table audit add constraint full_up check (actor <> 'test') not valid")
-    for first in (header, without_settings):
-        with pytest.raises(asyncpg.CheckViolationError):
-            await restore(services, other_tenant, [first, *lines])
-    assert {table: await rows(superuser_dsn, table, other_tenant) for table in before} == before
-    assert await services.administration.settings(other_tenant.id) == TenantSettings()
 
 
 @pytest.mark.slow
