@@ -109,7 +109,7 @@ async def prepare(admin_dsn: str, *, service_role: str | None, model: EmbeddingM
         if service_role is not None:
             await _grant(connection, service_role)
         if model is not None:
-            await register_model(admin_dsn, model)
+            await register_model(admin_dsn, model, actor="service")
     finally:
         await connection.close()
 

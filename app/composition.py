@@ -182,7 +182,7 @@ async def open_services(
     """
     async with open_database(settings) as addresses:
         if provider is not None and addresses.admin is not None:
-            await register_model(addresses.admin, provider.model)
+            await register_model(addresses.admin, provider.model, actor="service")
         async with _services_at(settings, addresses, provider) as services:
             yield services
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import read_settings, run_async
+from app.cli.execution import ACTOR, read_settings, run_async
 from app.cli.options import complete_tenant, examples, json_option
 from app.cli.tables import print_table
 from app.cli.terminal import print_json, remark, show_progress
@@ -136,7 +136,7 @@ async def _tune(settings: Settings, slug: str) -> Tuning:
     from app.evaluation.tuning import tune
 
     async with open_services(settings) as services:
-        return await tune(services, slug, show_progress)
+        return await tune(services, slug, show_progress, reader=ACTOR)
 
 
 def measure_speed() -> None:

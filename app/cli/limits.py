@@ -58,18 +58,16 @@ def read_changes(given: Iterable[str]) -> dict[str, int | None]:
 
 async def change_limits(settings: Settings, slug: str, changes: Mapping[str, int | None]) -> TenantLimits:
     """Make the changes, if there are any, and read what is in force. Raises InvalidInput, TenantNotFound."""
-    from app.db import usage
     from app.knowledge.limits import NAMES
+    from app.knowledge.platform import PlatformService
 
     async with open_directory(settings) as (directory, database):
         tenant = await directory.find(slug)
         if changes:
             await directory.change_limits(tenant.id, changes, actor=ACTOR)
         context = await directory.context(tenant.id)
-        async with database.tenant_session(tenant.id) as session:
-            stored = await usage.fetch_stored(session)
-            tokens = await usage.fetch_tokens(session)
-    used = {"entries": stored.entries, "bytes": stored.bytes, "embedding_tokens_per_day": tokens}
+        platform = PlatformService(database, directory)
+        used = await platform.usage(tenant.id, reader=None if changes else ACTOR)
     return TenantLimits(
         tenant.id,
         tenant.slug,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import open_directory, read_settings, run_async
+from app.cli.execution import ACTOR, open_directory, read_settings, run_async
 from app.cli.options import examples, json_option
 from app.cli.tables import print_table
 from app.cli.terminal import print_json
@@ -111,7 +111,7 @@ async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
     async with open_database(settings) as addresses:
         if addresses.admin is None:
             raise ConfigurationError("DATABASE_ADMIN_URL: must be set to register a model")
-        return await register_model(addresses.admin, model)
+        return await register_model(addresses.admin, model, actor=ACTOR)
 
 
 async def _list(settings: Settings) -> list[dict[str, Any]]:

@@ -118,7 +118,7 @@ async def _act(
         service = services.reembedding
         match action:
             case "status":
-                return await service.status(tenant.id)
+                return await service.status(tenant.id, reader=ACTOR)
             case "switch" | "back":
                 return await service.switch(tenant.id, back=action == "back", actor=ACTOR)
             case "end":

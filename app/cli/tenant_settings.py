@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,13 +100,12 @@ def describe_settings(settings: TenantSettings) -> dict[str, Any]:
     return {**shown, "limits": {**dict.fromkeys(NAMES), **settings.limits}}
 
 
-async def _change(settings: Settings, slug: str, given: Iterable[str]) -> TenantSettings:
+async def _change(settings: Settings, slug: str, given: Sequence[str]) -> TenantSettings:
     async with open_directory(settings) as (directory, _):
         tenant = await directory.find(slug)
-        current = (await directory.context(tenant.id)).settings
-        changes = read_changes(given, current)
-        if not changes:
-            return current
+        if not given:
+            return await directory.read_settings(tenant.id, reader=ACTOR)
+        changes = read_changes(given, await directory.read_settings(tenant.id))
         return await directory.change_settings(tenant.id, changes, actor=ACTOR)
 
 

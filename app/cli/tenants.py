@@ -139,7 +139,7 @@ async def _create(settings: Settings, slug: str, name: str | None) -> Tenant:
 
 async def _list(settings: Settings) -> Sequence[Tenant]:
     async with open_directory(settings) as (directory, _):
-        return await directory.list_tenants()
+        return await directory.list_tenants(reader=ACTOR)
 
 
 async def _delete(settings: Settings, slug: str) -> Tenant:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 DAY = 24 * 3600
+SUBJECT = "token"
+"""Whose a token is that names nobody: not ACTOR, or the audit trail could not tell its bearer from these commands."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +47,7 @@ def print_token(
             autocompletion=complete_tenant,
         ),
     ] = None,
-    subject: Annotated[str, typer.Option(metavar="S", help="Who it is for (`sub`).")] = "command-line",
+    subject: Annotated[str, typer.Option(metavar="S", help="Who it is for (`sub`).")] = SUBJECT,
     ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="How long it is valid.")] = DAY,
     as_json: Annotated[bool, json_option("{token, subject, tenant_id, roles, ttl}")] = False,
 ) -> None:

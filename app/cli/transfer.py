@@ -181,6 +181,7 @@ async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapp
     if restoration.has_references:
         with show_progress("relations", restoration.outcome.lines) as report:
             await restoration.link(_after_header(file), report)
+    await restoration.finish()
     return restoration.outcome
 
 

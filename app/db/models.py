@@ -13,8 +13,12 @@ EF_CONSTRUCTION = 128
 with `hnsw.ef_search` 100, 128 finds 0.99, for twice the time of building."""
 
 
-async def register_model(admin_dsn: str, model: EmbeddingModel) -> tuple[int, bool]:
+async def register_model(
+    admin_dsn: str, model: EmbeddingModel, *, actor: str | None = None
+) -> tuple[int, bool]:
     """Register a model as the table owner; returns its number and whether it is new.
+
+    A new one is noted in the platform's trail when `actor` says whose doing it is.
 
     May be called again after an interruption: it makes only what is missing. The index is built partition by
     partition without blocking writers, since CONCURRENTLY does not work on a partitioned parent.
@@ -27,7 +31,19 @@ async def register_model(admin_dsn: str, model: EmbeddingModel) -> tuple[int, bo
             model.name,
             model.dimensions,
         )
-        model_id: int = known or await connection.fetchval(
+        model_id: int = known or await _insert_model(connection, model, actor)
+        await _guard_dimension(connection, model_id, model.dimensions)
+        await _build_index(connection, model_id, model.dimensions)
+        return model_id, known is None
+    finally:
+        await connection.close()
+
+
+async def _insert_model(
+    connection: asyncpg.Connection[asyncpg.Record], model: EmbeddingModel, actor: str | None
+) -> int:
+    async with connection.transaction():
+        model_id: int = await connection.fetchval(
             "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
             " values ($1, $2, $3, $4, $5) returning id",
             model.provider,
@@ -36,11 +52,16 @@ async def register_model(admin_dsn: str, model: EmbeddingModel) -> tuple[int, bo
             model.max_tokens,
             model.similarity_threshold,
         )
-        await _guard_dimension(connection, model_id, model.dimensions)
-        await _build_index(connection, model_id, model.dimensions)
-        return model_id, known is None
-    finally:
-        await connection.close()
+        if actor is not None:
+            await connection.execute(
+                "insert into platform_audit (actor, action, detail) values ($1, 'model.add',"
+                " jsonb_build_object('provider', $2::text, 'model', $3::text, 'dimensions', $4::integer))",
+                actor,
+                model.provider,
+                model.name,
+                model.dimensions,
+            )
+    return model_id
 
 
 async def _guard_dimension(

@@ -19,6 +19,37 @@ SQL = load_statements("records")
 
 Outcome = Literal["done", "refused"]
 
+Action = Literal[
+    "access",
+    "asset.delete",
+    "asset.retry",
+    "asset.upload",
+    "audit.read",
+    "entry.delete",
+    "entry.purge",
+    "entry.update",
+    "entry.write",
+    "feedback.read",
+    "feedback.write",
+    "model.drop",
+    "model.pace",
+    "model.read",
+    "model.reembed",
+    "model.switch",
+    "saved_search.delete",
+    "saved_search.write",
+    "search.read",
+    "settings.read",
+    "settings.update",
+    "stats.read",
+    "subscription.delete",
+    "subscription.list",
+    "subscription.write",
+    "tenant.export",
+    "tenant.import",
+]
+"""What a tenant's audit trail tells of; `tests/api/acts.py` has each done."""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchRecord:
@@ -112,7 +143,7 @@ async def suggest_lexemes(
 async def write_audit(
     session: TenantSession,
     actor: str,
-    action: str,
+    action: Action,
     subject_ids: Sequence[UUID],
     detail: Mapping[str, Any],
     *,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 from uuid import UUID
 
+from app.db.records import Outcome
 from app.db.session import PlatformSession, Row, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements("tenants")
+
+PlatformAction = Literal[
+    "access", "model.add", "tenant.create", "tenant.delete", "tenant.health", "tenant.limits", "tenant.list"
+]
+"""What the platform's audit trail tells of; `tests/api/acts.py` has each done."""
 
 
 async def list_tenants(session: PlatformSession) -> Sequence[Row]:
@@ -31,7 +38,12 @@ async def delete_tenant(session: PlatformSession, tenant_id: UUID, actor: str) -
 
 
 async def note_action(
-    session: PlatformSession, actor: str, action: str, subject: UUID | None, *, outcome: str = "done"
+    session: PlatformSession,
+    actor: str,
+    action: PlatformAction,
+    subject: UUID | None,
+    *,
+    outcome: Outcome = "done",
 ) -> None:
     """Note what a platform administrator read or was refused; changes of tenants are noted by what makes them."""
     await session.fetch(SQL["note_action"], actor=actor, action=action, subject=subject, outcome=outcome)

@@ -74,19 +74,25 @@ async def insert_entries(session: TenantSession, lines: str) -> int:
     return await session.execute(SQL["insert_entries"], tenant_id=session.tenant_id, lines=lines)
 
 
-async def link_entries(session: TenantSession, lines: str) -> int:
-    """Give entries their parents, successors and sources; returns how many parents and successors are not here."""
-    return int(await session.fetch_value(SQL["link_entries"], tenant_id=session.tenant_id, lines=lines))
+async def link_entries(session: TenantSession, lines: str) -> tuple[Sequence[UUID], int]:
+    """Give entries their parents, successors and sources.
+
+    Returns the entries that changed, and how many parents and successors are not here.
+    """
+    row = await session.fetch_row(SQL["link_entries"], tenant_id=session.tenant_id, lines=lines)
+    assert row is not None
+    return row["linked"], row["dropped"]
 
 
-async def set_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> None:
-    """How often entries were shown."""
-    await session.execute(
+async def set_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> Sequence[UUID]:
+    """How often entries were shown; returns those of which something else was known."""
+    rows = await session.fetch(
         SQL["set_accesses"],
         tenant_id=session.tenant_id,
         ids=list(accesses),
         accesses=list(accesses.values()),
     )
+    return [row["entry_id"] for row in rows]
 
 
 async def mark_lacking(session: TenantSession, ids: Sequence[UUID]) -> int:

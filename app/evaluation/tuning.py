@@ -81,15 +81,17 @@ class Tuning:
         )
 
 
-async def tune(services: Services, slug: str, progress: ShowProgress) -> Tuning:
-    """Run the tenant's judged queries with its current settings and with each of GRID; nothing of it is recorded.
+async def tune(services: Services, slug: str, progress: ShowProgress, *, reader: str) -> Tuning:
+    """Run the tenant's judged queries with its current settings and with each of GRID.
+
+    The audit trail notes that `reader` has read them; nothing else is recorded.
 
     Raises TenantNotFound, NothingToTuneBy, EmbeddingUnavailable (a ranking by words alone would tell nothing),
     DatabaseUnavailable.
     """
     tenant = await services.tenants.find(slug)
     context = await services.tenants.context(tenant.id)
-    judged = await services.feedback.judged_queries(tenant.id)
+    judged = await services.feedback.judged_queries(tenant.id, reader=reader)
     if not judged:
         kept = (
             ""

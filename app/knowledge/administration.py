@@ -91,11 +91,8 @@ class AdministrationService:
         }
 
     async def settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
-        """The tenant's settings, defaults filled in."""
-        if reader is not None:
-            async with self._database.tenant_session(tenant_id) as session:
-                await _note_read(session, reader, "settings.read")
-        return (await self._tenants.context(tenant_id)).settings
+        """The tenant's settings, defaults filled in. Raises TenantNotFound."""
+        return await self._tenants.read_settings(tenant_id, reader=reader)
 
     async def change_settings(
         self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str
@@ -128,7 +125,7 @@ class AdministrationService:
 
 
 async def _note_read(
-    session: TenantSession, reader: str | None, action: str, *subject_ids: UUID, found: bool = True
+    session: TenantSession, reader: str | None, action: records.Action, *subject_ids: UUID, found: bool = True
 ) -> None:
     if reader is not None:
         outcome: records.Outcome = "done" if found else "refused"

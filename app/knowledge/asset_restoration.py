@@ -12,6 +12,7 @@ from uuid import UUID
 import orjson
 
 from app.db import jobs as queue
+from app.db import records
 from app.db import transfer as db
 from app.db.session import Database
 from app.knowledge.jobs import JobQueue
@@ -33,12 +34,19 @@ class AssetRestoration:
     """Restores one asset after the other; holds the bytes of one at most."""
 
     def __init__(
-        self, database: Database, jobs: JobQueue, tenant_id: UUID, outcome: Restored, renamed: dict[str, str]
+        self,
+        database: Database,
+        jobs: JobQueue,
+        tenant_id: UUID,
+        actor: str,
+        outcome: Restored,
+        renamed: dict[str, str],
     ) -> None:
         """Failures are noted in `outcome`, and in `renamed` the ids of assets that are here under others."""
         self._database = database
         self._jobs = jobs
         self._tenant_id = tenant_id
+        self._actor = actor
         self._renamed = renamed
         self._original: _Original | None = None
         self.outcome = outcome
@@ -93,6 +101,8 @@ class AssetRestoration:
                 await db.drop_chunks(session, asset_id)
                 if values.get("status") in ("pending", "processing"):
                     await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
+                detail = {"part": "asset", "bytes": len(data)}
+                await records.write_audit(session, self._actor, "tenant.import", [asset_id], detail)
         except REFUSALS as error:
             self.outcome.fail(original.number, describe_refusal(error))
             return

@@ -6,10 +6,10 @@ no transaction that lasts, so it gets one of its own here.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -47,9 +47,13 @@ class AuditTrail:
         self._clock = clock
         self._noted: dict[tuple[UUID | None, str, str], float] = {}
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def attempt(
-        self, tenant_id: UUID, actor: str | None, action: str, subject_ids: Sequence[UUID] = ()
+        self,
+        tenant_id: UUID,
+        actor: str | None,
+        action: records.Action,
+        subject_ids: Sequence[UUID] = (),
     ) -> AsyncIterator[None]:
         """Note it when what `actor` does inside is refused; the refusal goes on to the caller.
 
@@ -67,7 +71,7 @@ class AuditTrail:
         self,
         tenant_id: UUID,
         actor: str,
-        action: str,
+        action: records.Action,
         error: KnowledgeError,
         subject_ids: Sequence[UUID] = (),
     ) -> None:
@@ -75,55 +79,72 @@ class AuditTrail:
 
         Raises TenantNotFound when the tenant is gone.
         """
-        if self._is_due(tenant_id, actor, action):
-            await self._write(tenant_id, actor, action, error, subject_ids, {})
+        noted = {"reason": type(error).__name__}
+        async with self._turn(tenant_id, actor, action, action) as due:
+            if due:
+                await self._write(tenant_id, actor, action, subject_ids, noted)
 
     async def _write(
         self,
         tenant_id: UUID,
         actor: str,
-        action: str,
-        error: KnowledgeError,
+        action: records.Action,
         subject_ids: Sequence[UUID],
-        detail: Mapping[str, Any],
+        noted: Mapping[str, Any],
     ) -> None:
-        try:
-            async with self._database.tenant_session(tenant_id) as session:
-                noted = {"reason": type(error).__name__, **detail}
-                await records.write_audit(session, actor, action, subject_ids, noted, outcome="refused")
-        except DatabaseUnavailable:
-            _report_loss(action)
+        async with self._database.tenant_session(tenant_id) as session:
+            await records.write_audit(session, actor, action, subject_ids, noted, outcome="refused")
 
     async def deny(self, tenant_id: UUID | None, actor: str, operation: str, error: Forbidden) -> None:
         """Note that a caller lacks the role for an operation, in the trail of the tenant that its token names."""
         # The prefix keeps it apart from what `refuse` notes of one who has the role.
-        if not self._is_due(tenant_id, actor, f"access {operation}"):
-            return
-        if tenant_id is None:
-            await self.refuse_on_platform(actor, "access")
-        else:
-            # A tenant that never was, or is gone, has no trail.
-            with suppress(TenantNotFound):
-                await self._write(tenant_id, actor, "access", error, (), {"operation": operation})
+        noted = {"reason": type(error).__name__, "operation": operation}
+        async with self._turn(tenant_id, actor, f"access {operation}", "access") as due:
+            if due and tenant_id is None:
+                await self._write_on_platform(actor, "access", None)
+            elif due and tenant_id is not None:
+                # A tenant that never was, or is gone, has no trail.
+                with contextlib.suppress(TenantNotFound):
+                    await self._write(tenant_id, actor, "access", (), noted)
 
-    async def refuse_on_platform(self, actor: str, action: str, subject: UUID | None = None) -> None:
-        """Note a refusal in the platform's trail."""
-        try:
-            async with self._database.platform_session() as session:
-                await platform.note_action(session, actor, action, subject, outcome="refused")
-        except DatabaseUnavailable:
-            _report_loss(action)
+    async def refuse_on_platform(
+        self, actor: str, action: platform.PlatformAction, subject: UUID | None = None
+    ) -> None:
+        """Note a refusal in the platform's trail; a database that is away does not take the refusal's place."""
+        with _reporting_loss(action):
+            await self._write_on_platform(actor, action, subject)
 
-    def _is_due(self, tenant_id: UUID | None, actor: str, operation: str) -> bool:
+    async def _write_on_platform(
+        self, actor: str, action: platform.PlatformAction, subject: UUID | None
+    ) -> None:
+        async with self._database.platform_session() as session:
+            await platform.note_action(session, actor, action, subject, outcome="refused")
+
+    @contextlib.asynccontextmanager
+    async def _turn(
+        self, tenant_id: UUID | None, actor: str, operation: str, action: str
+    ) -> AsyncIterator[bool]:
+        """Whether it is to be noted now; when that fails, the next refusal has the turn."""
         key, now = (tenant_id, actor, operation), self._clock()
         if now < self._noted.get(key, now):
-            return False
+            yield False
+            return
         if len(self._noted) >= MAX_REMEMBERED:
             self._noted.clear()
+        # Before it is written: another one at the same time is not noted as well.
         self._noted[key] = now + REFUSAL_SECONDS
-        return True
+        with _reporting_loss(action):
+            try:
+                yield True
+            except BaseException:
+                self._noted.pop(key, None)
+                raise
 
 
-def _report_loss(action: str) -> None:
-    AUDIT_LOST.inc()
-    log.warning("a refusal is missing from the audit trail", extra={"action": action})
+@contextlib.contextmanager
+def _reporting_loss(action: str) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseUnavailable:
+        AUDIT_LOST.inc()
+        log.warning("a refusal is missing from the audit trail", extra={"action": action})

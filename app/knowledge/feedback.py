@@ -133,10 +133,16 @@ class FeedbackService:
             ],
         )
 
-    async def judged_queries(self, tenant_id: UUID) -> list[JudgedQuery]:
-        """Queries of which at least one entry was called relevant: what rankings can be measured by."""
+    async def judged_queries(self, tenant_id: UUID, *, reader: str | None = None) -> list[JudgedQuery]:
+        """Queries of which at least one entry was called relevant: what rankings can be measured by.
+
+        Noted in the trail when `reader` says who wants to know.
+        """
         async with self._database.tenant_session(tenant_id) as session:
-            return judge_queries(await db.list_judgements(session))
+            rows = await db.list_judgements(session)
+            if reader is not None:
+                await records.write_audit(session, reader, "feedback.read", [], {})
+        return judge_queries(rows)
 
 
 def judge_queries(rows: Sequence[Row]) -> list[JudgedQuery]:

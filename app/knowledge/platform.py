@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
-from app.db import statistics
+from app.db import statistics, usage
 from app.db import tenants as db
 from app.db.session import Database
 from app.errors import InvalidInput
@@ -68,6 +69,19 @@ class PlatformService:
         shown = tenants[(page - 1) * size : page * size]
         found = [await self._health(tenant) for tenant in shown]
         return TenantPage([h for h in found if h is not None], page, pages, len(tenants))
+
+    async def usage(self, tenant_id: UUID, *, reader: str | None = None) -> Mapping[str, int]:
+        """What a tenant uses of the limits that are counted in the database, by their names.
+
+        Noted in the platform's trail when `reader` says who wants to know.
+        """
+        if reader is not None:
+            async with self._database.platform_session() as session:
+                await db.note_action(session, reader, "tenant.health", tenant_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            stored = await usage.fetch_stored(session)
+            tokens = await usage.fetch_tokens(session)
+        return {"entries": stored.entries, "bytes": stored.bytes, "embedding_tokens_per_day": tokens}
 
     async def _health(self, tenant: Tenant) -> TenantHealth | None:
         async with self._database.tenant_session(tenant.id) as session:

@@ -283,7 +283,12 @@ class ReembeddingService:
         return int(served[0])
 
     async def _note(
-        self, session: TenantSession, actor: str, action: str, models: Sequence[Row], model_id: int
+        self,
+        session: TenantSession,
+        actor: str,
+        action: records.Action,
+        models: Sequence[Row],
+        model_id: int,
     ) -> None:
         model = next(read_model(row) for row in models if row["id"] == model_id)
         detail = {"provider": model.provider, "model": model.name, "dimensions": model.dimensions}

@@ -1,6 +1,7 @@
 """Making a tenant from the lines that `app.knowledge.export` wrote: same ids, same times, same links.
 
-May be stopped anywhere and begun again: what is there as its line says is left alone.
+May be stopped anywhere and begun again: what is there as its line says is left alone. Each step tells the audit trail
+what it changed, in its own transaction.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +26,6 @@ from app.knowledge.entry import embedding_text
 from app.knowledge.export import FORMAT
 from app.knowledge.jobs import JobQueue
 from app.knowledge.restored import REFUSALS, Restored, describe_refusal
-from app.knowledge.tenant_settings import TenantSettings
 from app.knowledge.tenants import TenantContext, TenantDirectory
 
 BATCH = 200
@@ -61,7 +60,7 @@ class TenantRestoration:
         self._tenant: TenantContext | None = None
         self._renamed: dict[str, str] = {}
         self.outcome = Restored()
-        self._assets = AssetRestoration(database, jobs, tenant_id, self.outcome, self._renamed)
+        self._assets = AssetRestoration(database, jobs, tenant_id, actor, self.outcome, self._renamed)
         self.has_references = False
 
     async def write(self, header: Mapping[str, Any], lines: Iterable[Line], report: Report) -> None:
@@ -69,9 +68,8 @@ class TenantRestoration:
         if header.get("format") != FORMAT:
             raise InvalidInput.of("FILE", "was exported by another version of the service")
         settings = header.get("settings")
-        reset = dict.fromkeys(f.name for f in fields(TenantSettings))
-        await self._tenants.change_settings(
-            self._tenant_id, {**reset, **(settings if isinstance(settings, dict) else {})}
+        await self._tenants.restore_settings(
+            self._tenant_id, settings if isinstance(settings, dict) else {}, actor=self._actor
         )
         self._tenant = tenant = await self._tenants.context(self._tenant_id)
         model = {"provider": tenant.model.provider, "name": tenant.model.name}
@@ -106,10 +104,13 @@ class TenantRestoration:
         await self._assets.give_up()
         if kind != "end":
             self.outcome.fail(self.outcome.lines, "the export is cut short; what it has was written")
-        async with self._database.tenant_session(self._tenant_id) as session:
-            await records.write_audit(session, self._actor, "tenant.import", [], self.outcome.counts())
         self._jobs.wake()
         report(self.outcome.lines)
+
+    async def finish(self) -> None:
+        """Note what came of the whole, once all is written and linked."""
+        async with self._database.tenant_session(self._tenant_id) as session:
+            await self._note(session, "end", [], self.outcome.counts())
 
     async def link(self, lines: Iterable[Line], report: Report) -> None:
         """Once all entries are there: parents and successors. Reads the same lines again."""
@@ -129,7 +130,9 @@ class TenantRestoration:
 
     async def _link(self, batch: Sequence[Mapping[str, Any]]) -> None:
         async with self._database.tenant_session(self._tenant_id, setup=RESTORING) as session:
-            self.outcome.dropped_references += await db.link_entries(session, _dump(batch))
+            linked, dropped = await db.link_entries(session, _dump(batch))
+            await self._note(session, "links", linked, {"entries": len(linked)})
+        self.outcome.dropped_references += dropped
 
     async def _write_entries(self, batch: list[tuple[int, dict[str, Any]]]) -> None:
         """Write a batch, or, where something in it is refused, each line by itself."""
@@ -167,9 +170,11 @@ class TenantRestoration:
             if new:
                 await db.insert_entries(session, _dump(new))
             accesses = {UUID(line["id"]): int(n) for line in given if (n := line.get("accesses"))}
-            if accesses:
-                await db.set_accesses(session, accesses)
+            counted = await db.set_accesses(session, accesses) if accesses else ()
             await self._write_vectors(session, given)
+            added = [UUID(line["id"]) for line in new]
+            counts = {"created": len(added), "updated": len(changed)}
+            await self._note(session, "entries", list(dict.fromkeys([*added, *changed, *counted])), counts)
         self._renamed.update(renamed)
         self.outcome.created += len(new)
         self.outcome.updated += len(changed)
@@ -198,9 +203,19 @@ class TenantRestoration:
     async def _write_record(self, number: int, kind: str, given: dict[str, Any]) -> None:
         try:
             async with self._database.tenant_session(self._tenant_id) as session:
-                await db.put_record(session, kind, orjson.dumps(self._rename(given)).decode())
+                given = self._rename(given)
+                if await db.put_record(session, kind, orjson.dumps(given).decode()):
+                    names = ("id",) if kind == "saved_search" else ("search_id", "entry_id")
+                    await self._note(session, kind, [UUID(given[name]) for name in names], {})
         except REFUSALS as error:
             self.outcome.fail(number, describe_refusal(error))
+
+    async def _note(
+        self, session: TenantSession, part: str, ids: Sequence[UUID], detail: Mapping[str, Any]
+    ) -> None:
+        """Tell the trail of one step; a step that changed nothing is passed over, but for the last."""
+        if ids or part == "end":
+            await records.write_audit(session, self._actor, "tenant.import", ids, {"part": part, **detail})
 
     def _rename(self, line: dict[str, Any]) -> dict[str, Any]:
         """The line with ids that this tenant has for the same things."""

@@ -17,7 +17,7 @@ from app.db import feedback, records
 from app.db import tenants as db
 from app.db.identifiers import new_id
 from app.db.search import VectorSpace
-from app.db.session import Database
+from app.db.session import Database, Row, TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.audit import AuditTrail
@@ -126,6 +126,14 @@ class TenantDirectory:
         self._known[tenant_id] = (self._clock() + self._ttl, context)
         return context
 
+    async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
+        """The tenant's settings, noted in its trail when `reader` says who wants to know. Raises TenantNotFound."""
+        context = await self.context(tenant_id)
+        if reader is not None:
+            async with self._database.tenant_session(tenant_id) as session:
+                await records.write_audit(session, reader, "settings.read", [], {})
+        return context.settings
+
     def forget(self, tenant_id: UUID) -> None:
         """Read the tenant afresh next time."""
         self._known.pop(tenant_id, None)
@@ -204,31 +212,56 @@ class TenantDirectory:
         return changed
 
     async def change_settings(
-        self, tenant_id: UUID, changes: dict[str, Any], *, actor: str | None = None
+        self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str = "service"
     ) -> TenantSettings:
-        """Merge changes into the tenant's settings; None resets one. Raises InvalidInput, TenantNotFound.
-
-        No `actor`: the change is part of something that is noted as a whole.
-        """
+        """Merge changes into the tenant's settings; None resets one. Raises InvalidInput, TenantNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
-            await db.hold_tenant(session)
-            row = await db.own_tenant(session)
-            if row is None:
-                raise TenantNotFound("the tenant does not exist")
+            row = await _hold_tenant(session)
             if isinstance(own := changes.get("limits"), dict):
-                # One limit at a time: null takes one back. What is imported may be above the platform's, and waits.
-                if actor is not None and not check_limits(own, least=1):
+                # One limit at a time: null takes one back.
+                if not check_limits(own, least=1):
                     require_lower(own, self.allow(row["limits"]))
                 changes = {**changes, "limits": {**row["settings"].get("limits", {}), **own}}
-                changes["limits"] = {n: v for n, v in changes["limits"].items() if v is not None} or None
-            merged = {**row["settings"], **changes}
-            stored = {key: value for key, value in merged.items() if value is not None}
-            settings = TenantSettings.from_mapping(stored)
-            await db.update_settings(session, orjson.dumps(stored).decode())
-            if row["settings"].get("keep_query_text"):
-                await feedback.erase_queries(session)
-            if actor is not None:
-                detail = {"fields": sorted(changes)}
-                await records.write_audit(session, actor, "settings.update", [], detail)
+            settings, _ = await _store_settings(session, row, {**row["settings"], **changes})
+            detail = {"fields": sorted(changes)}
+            await records.write_audit(session, actor, "settings.update", [], detail)
         self.forget(tenant_id)
         return settings
+
+    async def restore_settings(self, tenant_id: UUID, given: Mapping[str, Any], *, actor: str) -> None:
+        """Make an export's settings the tenant's; limits above the platform's wait until that allows them.
+
+        Raises InvalidInput, TenantNotFound.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await _hold_tenant(session)
+            _, changed = await _store_settings(session, row, given)
+            if changed:
+                detail = {"part": "settings", "fields": changed}
+                await records.write_audit(session, actor, "tenant.import", [], detail)
+        self.forget(tenant_id)
+
+
+async def _hold_tenant(session: TenantSession) -> Row:
+    await db.hold_tenant(session)
+    row = await db.own_tenant(session)
+    if row is None:
+        raise TenantNotFound("the tenant does not exist")
+    return row
+
+
+async def _store_settings(
+    session: TenantSession, row: Row, given: Mapping[str, Any]
+) -> tuple[TenantSettings, list[str]]:
+    """Write these settings in place of all others, None being none; returns them, and which are other than before."""
+    before = row["settings"]
+    if isinstance(limits := given.get("limits"), dict):
+        given = {**given, "limits": {n: v for n, v in limits.items() if v is not None} or None}
+    stored = {name: value for name, value in given.items() if value is not None}
+    settings = TenantSettings.from_mapping(stored)
+    changed = sorted(name for name in before.keys() | stored if before.get(name) != stored.get(name))
+    if changed:
+        await db.update_settings(session, orjson.dumps(stored).decode())
+    if before.get("keep_query_text"):
+        await feedback.erase_queries(session)
+    return settings, changed

@@ -46,7 +46,7 @@ async def test_the_better_choice_is_found_and_nothing_is_recorded(
     counts = "select (select count(*) from searches) + (select sum(accesses) from access_counts)"
     async with connected(superuser_dsn) as superuser:
         before = await superuser.fetchval(counts)
-    tuning = await tune(services, "first", hide_progress)
+    tuning = await tune(services, "first", hide_progress, reader="ada")
     await services.journal.flush()
     async with connected(superuser_dsn) as superuser:
         assert await superuser.fetchval(counts) == before
@@ -66,7 +66,7 @@ async def test_the_better_choice_is_found_and_nothing_is_recorded(
 
 async def test_without_feedback_the_command_says_what_is_missing(services: Services, tenant: Tenant) -> None:
     with pytest.raises(NothingToTuneBy, match="switch keep_query_text on"):
-        await tune(services, "first", hide_progress)
+        await tune(services, "first", hide_progress, reader="ada")
 
 
 @pytest.fixture

@@ -11,9 +11,12 @@ from app.composition import Services, build_services
 from app.db.identifiers import new_id
 from app.db.session import Database
 from app.embedded import EmbeddedAddress
+from app.knowledge.assets import Upload
+from app.knowledge.export import PART_BYTES
 from app.knowledge.tenants import Tenant
 from app.knowledge.webhooks import WebhookSender
 from tests.db.cluster import MODEL, connected, new_database
+from tests.db.tenant_rows import fill_tenant
 from tests.knowledge.endpoint import open_endpoint
 from tests.knowledge.provider import FailingProvider
 from tests.knowledge.subscribing import Desk
@@ -73,3 +76,34 @@ async def desk(shared_desk: Desk) -> AsyncIterator[Desk]:
 def bench(services: Services, tenant: Tenant, superuser_dsn: str, failing_provider: FailingProvider) -> Bench:
     """Workers for the files of `tenant`, and a look at their jobs."""
     return Bench(services, tenant, superuser_dsn, failing_provider)
+
+
+@pytest.fixture
+async def full(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
+) -> Tenant:
+    """A tenant with rows in every table, entries that refer to each other, and an asset of several parts."""
+    await fill_tenant(services, tenant, failing_provider, superuser_dsn)
+    broken = b"%PDF-1.7 no PDF " * (PART_BYTES // 12)
+    asset, _ = await services.assets.upload(
+        tenant.id, Upload("bad.pdf", broken, external_id="bad", metadata={"a": 0.1, "b": 10**18})
+    )
+    while await services.worker.run_once():
+        pass
+    assert (await services.assets.get(tenant.id, asset.id)).status == "failed"
+    newer, _ = await services.entries.create(tenant.id, {"content": "The newer truth", "title": "Truth"})
+    await services.entries.create(
+        tenant.id,
+        {
+            "content": 'An older “truth” – with signs \u2028 and \\ and "',
+            "superseded_by_id": newer.id,
+            "parent_id": newer.id,
+            "expires_at": newer.created_at.replace(year=2090),
+            "confidence": 0.1,
+            "metadata": {"n": [1, 2.5e-7, None, {"x": "ä"}]},
+        },
+    )
+    await services.administration.change_settings(
+        tenant.id, {"fusion": "score", "type_weights": {"fact": 3.5}}, actor="test"
+    )
+    return tenant

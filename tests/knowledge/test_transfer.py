@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -12,77 +11,11 @@ import pytest
 from app.composition import Services
 from app.errors import InvalidInput
 from app.knowledge.assets import Upload
-from app.knowledge.export import PART_BYTES, TenantExport
-from app.knowledge.restoration import TenantRestoration, read_header
-from app.knowledge.restored import Restored
+from app.knowledge.export import TenantExport
+from app.knowledge.restoration import read_header
 from app.knowledge.tenants import Tenant
-from tests.db.cluster import connected
-from tests.db.tenant_rows import fill_tenant
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
-
-TABLES = ("assets", "entries", "access_counts", "saved_searches", "feedback")
-COUNTED = ("corpus_statistics", "vector_statistics", "tag_statistics")
-
-
-@pytest.fixture
-async def full(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
-) -> Tenant:
-    """A tenant with rows in every table, entries that refer to each other, and an asset of several parts."""
-    await fill_tenant(services, tenant, failing_provider, superuser_dsn)
-    broken = b"%PDF-1.7 no PDF " * (PART_BYTES // 12)
-    asset, _ = await services.assets.upload(
-        tenant.id, Upload("bad.pdf", broken, external_id="bad", metadata={"a": 0.1, "b": 10**18})
-    )
-    while await services.worker.run_once():
-        pass
-    assert (await services.assets.get(tenant.id, asset.id)).status == "failed"
-    newer, _ = await services.entries.create(tenant.id, {"content": "The newer truth", "title": "Truth"})
-    await services.entries.create(
-        tenant.id,
-        {
-            "content": 'An older “truth” – with signs \u2028 and \\ and "',
-            "superseded_by_id": newer.id,
-            "parent_id": newer.id,
-            "expires_at": newer.created_at.replace(year=2090),
-            "confidence": 0.1,
-            "metadata": {"n": [1, 2.5e-7, None, {"x": "ä"}]},
-        },
-    )
-    await services.administration.change_settings(
-        tenant.id, {"fusion": "score", "type_weights": {"fact": 3.5}}, actor="test"
-    )
-    return tenant
-
-
-async def export(services: Services, tenant: Tenant, *, with_vectors: bool = True) -> list[bytes]:
-    lines = TenantExport(services.database).lines(tenant.id, with_vectors=with_vectors)
-    return [line async for _, line in lines]
-
-
-async def restore(services: Services, tenant: Tenant, lines: Sequence[bytes]) -> Restored:
-    restoration = TenantRestoration(services.database, services.tenants, services.jobs, tenant.id, "test")
-    header = read_header(lines[0])
-    assert header is not None
-
-    def numbered() -> Iterator[tuple[int, bytes]]:
-        yield from enumerate(lines[1:], 2)
-
-    await restoration.write(header, numbered(), lambda _: None)
-    if restoration.has_references:
-        await restoration.link(numbered(), lambda _: None)
-    return restoration.outcome
-
-
-async def rows(superuser_dsn: str, table: str, tenant: Tenant, columns: str = "*") -> list[str]:
-    async with connected(superuser_dsn) as superuser:
-        found = await superuser.fetch(
-            f"select (to_jsonb(t) - 'tenant_id')::text from (select {columns} from {table}"
-            " where tenant_id = $1) t order by 1",
-            tenant.id,
-        )
-    return [row[0] for row in found]
+from tests.knowledge.transfer import COUNTED, TABLES, export, restore, rows
 
 
 async def test_round_trip_is_exact(
@@ -117,7 +50,10 @@ async def test_restoring_again_changes_nothing(
     lines = await export(services, full)
     first = await restore(services, other_tenant, lines)
     versions = await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text")
+    trail = await rows(superuser_dsn, "audit", other_tenant)
     again = await restore(services, other_tenant, lines)
+    (noted,) = set(await rows(superuser_dsn, "audit", other_tenant)) - set(trail)
+    assert orjson.loads(noted)["detail"] == {"part": "end", **again.counts()}
     assert (again.created, again.updated, again.assets, again.failed) == (0, 0, 0, 0)
     assert again.unchanged == first.created
     assert await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text") == versions

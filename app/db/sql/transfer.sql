@@ -119,7 +119,7 @@ select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.co
   from jsonb_populate_recordset(null::entries, :lines::jsonb) r;
 
 -- name: link_entries
--- Parents and successors, where they are here; returns how many are not.
+-- Parents and successors, where they are here; returns the entries that changed, and how many links lead nowhere.
 with given as materialized (
   select r.id, r.parent_id, r.superseded_by_id, r.source_ids, p.id as parent, s.id as successor
     from jsonb_populate_recordset(null::entries, :lines::jsonb) r
@@ -130,14 +130,18 @@ with given as materialized (
     from given g
    where e.tenant_id = :tenant_id and e.id = g.id
      and (e.parent_id, e.superseded_by_id, e.source_ids) is distinct from (g.parent, g.successor, g.source_ids)
+  returning e.id
 )
-select coalesce(sum((parent_id is not null and parent is null)::integer
-                    + (superseded_by_id is not null and successor is null)::integer), 0)::integer from given;
+select array(select id from linked) as linked,
+       coalesce(sum((parent_id is not null and parent is null)::integer
+                    + (superseded_by_id is not null and successor is null)::integer), 0)::integer as dropped
+  from given;
 
 -- name: set_accesses
 insert into access_counts as a (tenant_id, entry_id, accesses)
 select :tenant_id, u.id, u.accesses from unnest(:ids::uuid[], :accesses::bigint[]) u (id, accesses) order by u.id
-on conflict (tenant_id, entry_id) do update set accesses = excluded.accesses where a.accesses <> excluded.accesses;
+on conflict (tenant_id, entry_id) do update set accesses = excluded.accesses where a.accesses <> excluded.accesses
+returning entry_id;
 
 -- name: mark_lacking
 -- Those that have no vector of the tenant's model wait for it; returns them.

@@ -1,0 +1,279 @@
+"""Everything that the audit trail tells of, each done once: what is sent or called, and what its row must say."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+import orjson
+
+from app.auth.principal import Role
+from app.db.identifiers import new_id
+from app.db.models import register_model
+from app.embeddings.models import resolve_model
+from app.knowledge import upkeep
+from app.knowledge.export import FORMAT, TenantExport
+from app.knowledge.restoration import TenantRestoration
+from app.knowledge.upkeep import Upkeep
+from tests.api.callers import Caller, make_token
+from tests.api.stage import Stage
+from tests.knowledge.moving import WIDER
+
+HOOK = "https://198.51.101.7/hook"
+
+
+class Failed(Exception):
+    """The service could not do it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A tenant's admin and the platform's, something to act upon, and the stage that both are on."""
+
+    stage: Stage
+    admin: Caller
+    platform: Caller
+    ids: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def tenant_id(self) -> UUID:
+        assert self.admin.tenant_id is not None
+        return self.admin.tenant_id
+
+    async def work(self) -> None:
+        """Do everything that is queued for the tenant, but for the reading of files."""
+        await self.stage.superuser.execute(
+            "delete from jobs where tenant_id <> $1 or kind = 'ingest_asset'", self.tenant_id
+        )
+        while True:
+            await self.stage.superuser.execute("update jobs set run_at = now() where state = 'queued'")
+            if not await self.stage.services.worker.run_once():
+                return
+
+
+async def open_scene(stage: Stage) -> Scene:
+    """A tenant with an entry, an asset and a saved search."""
+    tenant = await stage.services.tenants.create(f"t-{new_id().hex}", actor="test")
+    admin = Caller(stage.http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
+    platform = Caller(stage.http, None, make_token(None, Role.PLATFORM_ADMIN, subject="paula"))
+    entry = await admin.add("The harbour opens at six")
+    asset = (await admin.upload("a.txt", b"The lighthouse is red", "text/plain")).json()
+    body = {"name": "Saved", "request": {"query": "harbour"}}
+    saved = (await admin.post("/knowledge/saved-searches", body)).json()
+    ids = {"entry_id": entry["id"], "asset_id": asset["id"], "saved_search_id": saved["id"]}
+    return Scene(stage, admin, platform, {**ids, "tenant_id": str(tenant.id)})
+
+
+Step = Callable[[Scene], Awaitable[None]]
+
+
+async def _nothing(_: Scene) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing to do, and the row that it must leave.
+
+    Attributes:
+        do: does it, and returns the ids that the row must name; raises Failed or asyncpg.PostgresError.
+        prepare: makes what it needs.
+    """
+
+    name: str
+    action: str
+    do: Callable[[Scene], Awaitable[Sequence[str]]]
+    prepare: Step = _nothing
+    actor: str = "ada"
+
+
+def _over_http(endpoint: str, action: str, *names: str, prepare: Step = _nothing, **request: Any) -> Act:
+    """A request; `names` are of the scene's ids, or `id` or `results` of the answer."""
+    method, path = endpoint.split(" ")[:2]
+
+    async def do(scene: Scene) -> Sequence[str]:
+        caller = scene.platform if action.startswith("tenant.") else scene.admin
+        body = {"json": {"slug": f"t-{new_id().hex}"}} if action == "tenant.create" else request
+        answer = await caller.request(method, path.format(**scene.ids), **body)
+        _expect_success(answer)
+        told = answer.json() if names and answer.content else {}
+        results = dict.fromkeys(r["id"] for r in told.get("results", ()))
+        given = {**scene.ids, "id": str(told.get("id"))}
+        return [i for name in names for i in (results if name == "results" else (given[name],))]
+
+    return Act(endpoint, action, do, prepare, "paula" if action.startswith("tenant.") else "ada")
+
+
+def _expect_success(answer: httpx.Response) -> None:
+    if answer.status_code == 500:
+        raise Failed
+    assert answer.is_success, answer.text
+
+
+async def _fail_asset(scene: Scene) -> None:
+    await scene.stage.superuser.execute(
+        "update assets set status = 'failed', error = 'x' where tenant_id = $1", scene.tenant_id
+    )
+
+
+async def _search(scene: Scene) -> None:
+    found = await scene.admin.search("harbour", mode="keyword")
+    scene.ids["search_id"] = found["metadata"]["search_id"]
+    await scene.stage.services.journal.flush()
+
+
+async def _give_feedback(scene: Scene) -> Sequence[str]:
+    hit = {name: scene.ids[name] for name in ("search_id", "entry_id")}
+    _expect_success(await scene.admin.post("/knowledge/feedback", {**hit, "relevant": True}))
+    return list(hit.values())
+
+
+async def _subscribe(scene: Scene) -> None:
+    path = f"/knowledge/saved-searches/{scene.ids['saved_search_id']}/subscription"
+    assert (await scene.admin.post(path, {"url": HOOK})).status_code == 201
+
+
+MOVE = {"dimensions": WIDER.dimensions, "switch_at_overlap": None}
+
+
+async def _move(scene: Scene) -> None:
+    assert (await scene.admin.post("/admin/reembed", MOVE)).status_code == 202
+
+
+async def _fill(scene: Scene) -> None:
+    await _move(scene)
+    await scene.work()
+
+
+async def _switch(scene: Scene) -> None:
+    await _fill(scene)
+    assert (await scene.admin.post("/admin/reembed/switch")).status_code == 200
+
+
+async def _expire(scene: Scene) -> None:
+    await scene.admin.patch("/admin/settings", {"purge_expired_after_days": 1})
+    long_ago = datetime.now(UTC) - timedelta(days=3)
+    scene.ids["expired_id"] = (await scene.admin.add("gone", expires_at=long_ago.isoformat()))["id"]
+
+
+async def _purge(scene: Scene) -> Sequence[str]:
+    services = scene.stage.services
+    await Upkeep(services.database, services.tenants, services.jobs).purge_expired(scene.tenant_id)
+    return [scene.ids["expired_id"]]
+
+
+async def _restore(scene: Scene) -> Sequence[str]:
+    """Settings alone: what the other parts leave is in tests/knowledge/test_transfer_audit.py."""
+    services = scene.stage.services
+    restoration = TenantRestoration(
+        services.database, services.tenants, services.jobs, scene.tenant_id, "ada"
+    )
+    header = {"kind": "tenant", "format": FORMAT, "settings": {"fusion": "score"}}
+    await restoration.write(header, [(2, orjson.dumps({"kind": "end"}))], lambda _: None)
+    return []
+
+
+async def _export(scene: Scene) -> Sequence[str]:
+    async for _ in TenantExport(scene.stage.services.database).lines(scene.tenant_id, actor="ada"):
+        pass
+    return []
+
+
+async def _look_at_health(scene: Scene) -> Sequence[str]:
+    await scene.stage.services.platform.tenants(reader="paula")
+    return []
+
+
+async def _look_at_usage(scene: Scene) -> Sequence[str]:
+    await scene.stage.services.platform.usage(scene.tenant_id, reader="paula")
+    return [str(scene.tenant_id)]
+
+
+async def _read_judged_queries(scene: Scene) -> Sequence[str]:
+    await scene.stage.services.feedback.judged_queries(scene.tenant_id, reader="ada")
+    return []
+
+
+async def _add_model(scene: Scene) -> Sequence[str]:
+    model = replace(resolve_model("mock", dimensions=8), name="another")
+    await register_model(scene.stage.made.admin_dsn, model, actor="paula")
+    return []
+
+
+def _by_name(*acts: Act) -> Mapping[str, Act]:
+    return {act.name: act for act in acts}
+
+
+FILE = {"file": ("c.txt", b"text", "text/plain")}
+SAVED = "/knowledge/saved-searches/{saved_search_id}"
+BULK = [{"content": "one"}, {"content": "two"}, {"content": "one", "tags": ["again"]}]
+
+CHANGES = _by_name(
+    _over_http("POST /knowledge/entries", "entry.write", "id", json={"content": "new"}),
+    _over_http("POST /knowledge/entries/bulk", "entry.write", "results", json={"entries": BULK}),
+    _over_http("PATCH /knowledge/entries/{entry_id}", "entry.update", "entry_id", json={"title": "T"}),
+    _over_http("DELETE /knowledge/entries/{entry_id}", "entry.delete", "entry_id"),
+    _over_http("POST /knowledge/assets", "asset.upload", "id", files=FILE),
+    _over_http(
+        "POST /knowledge/assets/{asset_id}/retry", "asset.retry", "asset_id", prepare=_fail_asset
+    ),
+    _over_http("DELETE /knowledge/assets/{asset_id}", "asset.delete", "asset_id"),
+    _over_http("PATCH /admin/settings", "settings.update", json={"fusion": "score"}),
+    Act("POST /knowledge/feedback", "feedback.write", _give_feedback, _search),
+    _over_http(
+        "POST /knowledge/saved-searches",
+        "saved_search.write",
+        "id",
+        json={"name": "N", "request": {"query": "harbour"}},
+    ),
+    _over_http(f"DELETE {SAVED}", "saved_search.delete", "saved_search_id"),
+    _over_http(f"POST {SAVED}/subscription", "subscription.write", "saved_search_id", json={"url": HOOK}),
+    _over_http(
+        f"DELETE {SAVED}/subscription", "subscription.delete", "saved_search_id", prepare=_subscribe
+    ),
+    _over_http(
+        "DELETE /admin/subscriptions/{saved_search_id}",
+        "subscription.delete",
+        "saved_search_id",
+        prepare=_subscribe,
+    ),
+    _over_http("POST /admin/reembed", "model.reembed", json=MOVE),
+    _over_http("POST /admin/reembed/switch", "model.switch", prepare=_fill),
+    _over_http("POST /admin/reembed/switch-back", "model.switch", prepare=_switch),
+    _over_http("DELETE /admin/reembed", "model.drop", prepare=_move),
+)  # fmt: skip
+READS = _by_name(
+    _over_http("GET /admin/stats", "stats.read"),
+    _over_http("GET /admin/settings", "settings.read"),
+    _over_http("GET /admin/audit", "audit.read"),
+    _over_http("GET /admin/feedback", "feedback.read"),
+    _over_http("GET /admin/subscriptions", "subscription.list"),
+    _over_http("GET /admin/searches/{search_id}", "search.read", "search_id", prepare=_search),
+    _over_http("GET /admin/reembed", "model.read", prepare=_move),
+)
+PLATFORM_CHANGES = _by_name(
+    _over_http("POST /admin/tenants", "tenant.create", "id"),
+    _over_http(
+        "PATCH /admin/tenants/{tenant_id}", "tenant.limits", "tenant_id", json={"limits": {"entries": 5}}
+    ),
+    _over_http("DELETE /admin/tenants/{tenant_id}", "tenant.delete", "tenant_id"),
+)
+PLATFORM_READS = _by_name(_over_http("GET /admin/tenants", "tenant.list"))
+
+OTHER_CHANGES = _by_name(
+    _over_http("POST /admin/reembed again", "model.pace", prepare=_move, json={**MOVE, "rate": 60}),
+    Act("an import", "tenant.import", _restore),
+    Act("a purge", "entry.purge", _purge, _expire, upkeep.ACTOR),
+    Act("a new model", "model.add", _add_model, actor="paula"),
+)
+"""What no endpoint does, or one that is in the tables above does too."""
+OTHER_READS = _by_name(
+    Act("an export", "tenant.export", _export),
+    Act("the console's look at all tenants", "tenant.health", _look_at_health, actor="paula"),
+    Act("a look at a tenant's use of its limits", "tenant.health", _look_at_usage, actor="paula"),
+    Act("kept queries with their feedback", "feedback.read", _read_judged_queries),
+)

@@ -1,0 +1,228 @@
+"""The audit trail has what was refused, with its reason, and is not filled by it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from app.composition import Services
+from app.db.session import Database, TenantSession
+from app.errors import DatabaseUnavailable, EntryNotFound, Forbidden
+from app.knowledge.audit import REFUSAL_SECONDS, AuditTrail
+from tests.api.callers import Caller, make_token
+from tests.db.cluster import TestDatabase, connected
+
+UNKNOWN = str(uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A tenant's admin, something to act upon, and the trail past row-level security."""
+
+    admin: Caller
+    platform: Caller
+    services: Services
+    made: TestDatabase
+    ids: dict[str, str] = field(default_factory=dict)
+
+    async def read_rows(self) -> list[tuple[Any, ...]]:
+        async with connected(self.made.superuser_dsn) as superuser:
+            rows = await superuser.fetch(
+                "select actor, action, outcome, subject_ids::text[] as ids, detail::text from audit"
+                " where tenant_id = $1",
+                self.admin.tenant_id,
+            )
+        return [
+            (*(r[n] for n in ("actor", "action", "outcome", "ids")), json.loads(r["detail"])) for r in rows
+        ]
+
+    async def read_platform_rows(self) -> list[tuple[Any, ...]]:
+        async with connected(self.made.superuser_dsn) as superuser:
+            rows = await superuser.fetch(
+                "select actor, action, outcome, subject_tenant::text from platform_audit"
+                " where actor = 'paula' order by id"
+            )
+        return [tuple(row) for row in rows]
+
+    async def expect(self, refusal: Refusal, caller: Caller) -> None:
+        """Be refused as the table says."""
+        method, path = refusal.endpoint.split(" ")
+        answer = await caller.request(method, path.format(**self.ids), **refusal.request)
+        assert answer.status_code == refusal.status, answer.text
+
+
+@pytest.fixture
+async def scene(admin: Caller, platform: Caller, api_services: Services, api_database: TestDatabase) -> Scene:
+    entry = await admin.add("The harbour opens at six")
+    asset = (await admin.upload("a.txt", b"The lighthouse is red", "text/plain")).json()
+    body = {"name": "Saved", "request": {"query": "harbour"}}
+    saved = (await admin.post("/knowledge/saved-searches", body)).json()
+    ids = {"entry_id": entry["id"], "asset_id": asset["id"], "saved_search_id": saved["id"]}
+    ids["unknown"] = UNKNOWN
+    return Scene(admin, platform, api_services, api_database, ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One call that is refused, and the row that it must leave: `subjects` are names of the scene's ids."""
+
+    endpoint: str
+    action: str
+    status: int
+    reason: str | None
+    subjects: tuple[str, ...] = ()
+    request: dict[str, Any] = field(default_factory=dict)
+
+
+TITLE = {"json": {"title": "T"}}
+FEEDBACK = {"search_id": UNKNOWN, "entry_id": UNKNOWN, "relevant": True}
+SAVED = "/knowledge/saved-searches/{saved_search_id}"
+ENTRY = "/knowledge/entries/{entry_id}"
+STALE = {**TITLE, "headers": {"If-Match": '"77"'}}
+NO_CHANGE = "ModelChangeNotFound"
+
+REFUSED = (
+    Refusal(
+        "PATCH /knowledge/entries/{unknown}", "entry.update", 404, "EntryNotFound", ("unknown",), TITLE
+    ),
+    Refusal(f"PATCH {ENTRY}", "entry.update", 412, "PreconditionFailed", ("entry_id",), STALE),
+    Refusal("DELETE /knowledge/entries/{unknown}", "entry.delete", 404, "EntryNotFound", ("unknown",)),
+    Refusal("DELETE /knowledge/assets/{unknown}", "asset.delete", 404, "AssetNotFound", ("unknown",)),
+    Refusal("POST /knowledge/assets/{unknown}/retry", "asset.retry", 404, "AssetNotFound", ("unknown",)),
+    Refusal("POST /knowledge/assets/{asset_id}/retry", "asset.retry", 409, "Conflict", ("asset_id",)),
+    Refusal(
+        "POST /knowledge/feedback", "feedback.write", 404, "SearchNotFound", ("unknown", "unknown"), {"json": FEEDBACK}
+    ),
+    Refusal(
+        "DELETE /knowledge/saved-searches/{unknown}", "saved_search.delete", 404, "SavedSearchNotFound", ("unknown",)
+    ),
+    Refusal(f"DELETE {SAVED}/subscription", "subscription.delete", 404, "SubscriptionNotFound", ("saved_search_id",)),
+    Refusal(
+        "DELETE /admin/subscriptions/{saved_search_id}",
+        "subscription.delete",
+        404,
+        "SubscriptionNotFound",
+        ("saved_search_id",),
+    ),
+    Refusal("POST /admin/reembed", "model.reembed", 409, "Conflict", (), {"json": {"model": "text-hash"}}),
+    Refusal("POST /admin/reembed/switch", "model.switch", 404, NO_CHANGE),
+    Refusal("POST /admin/reembed/switch-back", "model.switch", 404, NO_CHANGE),
+    Refusal("DELETE /admin/reembed", "model.drop", 404, NO_CHANGE),
+    Refusal("GET /admin/reembed", "model.read", 404, NO_CHANGE),
+    Refusal("GET /admin/searches/{unknown}", "search.read", 404, None, ("unknown",)),
+)  # fmt: skip
+ON_PLATFORM = (
+    Refusal("POST /admin/tenants", "tenant.create", 409, None, (), {"json": {"slug": "taken"}}),
+    Refusal(
+        "PATCH /admin/tenants/{unknown}", "tenant.limits", 404, None, ("unknown",), {"json": {"limits": {"entries": 5}}}
+    ),
+    Refusal("DELETE /admin/tenants/{unknown}", "tenant.delete", 404, None, ("unknown",)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", REFUSED, ids=lambda r: f"{r.endpoint} {r.status}")
+async def test_a_refusal_is_noted_once_with_its_reason(refusal: Refusal, scene: Scene) -> None:
+    before = await scene.read_rows()
+    await scene.expect(refusal, scene.admin)
+    after = await scene.read_rows()
+    for known in before:
+        after.remove(known)
+    detail = {"reason": refusal.reason} if refusal.reason else {}
+    assert after == [("ada", refusal.action, "refused", [scene.ids[s] for s in refusal.subjects], detail)]
+
+
+@pytest.mark.parametrize("refusal", ON_PLATFORM, ids=lambda r: f"{r.endpoint} {r.status}")
+async def test_a_refusal_on_the_platform_is_noted_once(refusal: Refusal, scene: Scene) -> None:
+    await scene.platform.post("/admin/tenants", {"slug": "taken"})
+    before = await scene.read_platform_rows()
+    await scene.expect(refusal, scene.platform)
+    (row,) = (await scene.read_platform_rows())[len(before) :]
+    assert row == ("paula", refusal.action, "refused", UNKNOWN if refusal.subjects else None)
+
+
+async def test_what_changes_nothing_leaves_no_row(scene: Scene) -> None:
+    before = await scene.read_rows()
+    assert (
+        await scene.admin.post("/knowledge/entries", {"content": "The harbour opens at six"})
+    ).status_code == 200
+    assert (await scene.admin.upload("a.txt", b"The lighthouse is red", "text/plain")).status_code == 200
+    assert (await scene.admin.post("/knowledge/entries", {"content": ""})).status_code == 422
+    assert await scene.read_rows() == before
+
+
+async def test_who_lacks_the_role_is_noted_once_in_a_while(scene: Scene, http: httpx.AsyncClient) -> None:
+    reader = Caller(
+        http, scene.admin.tenant_id, make_token(scene.admin.tenant_id, Role.READER, subject="rob")
+    )
+    for _ in range(3):
+        assert (await reader.get("/admin/stats")).status_code == 403
+        assert (await reader.delete(f"/knowledge/entries/{scene.ids['entry_id']}")).status_code == 403
+    items = (await scene.admin.get("/admin/audit")).json()["items"]
+    denied = [i for i in items if i["action"] == "access"]
+    assert [(i["actor"], i["outcome"], i["detail"]["operation"]) for i in denied] == [
+        ("rob", "refused", "delete_entry"),
+        ("rob", "refused", "get_stats"),
+    ]
+
+
+async def test_one_callers_refusals_do_not_fill_the_trail(scene: Scene, http: httpx.AsyncClient) -> None:
+    """A reader may give feedback and delete searches of its own, on ids that never were too."""
+    for subject in ("rob", "rita"):
+        token = make_token(scene.admin.tenant_id, Role.READER, subject=subject)
+        reader = Caller(http, scene.admin.tenant_id, token)
+        for _ in range(3):
+            feedback = {"search_id": str(uuid4()), "entry_id": str(uuid4()), "relevant": True}
+            assert (await reader.post("/knowledge/feedback", feedback)).status_code == 404
+            assert (await reader.delete(f"/knowledge/saved-searches/{uuid4()}")).status_code == 404
+    refused = sorted(row[:2] for row in await scene.read_rows() if row[2] == "refused")
+    assert refused == [
+        (who, what) for who in ("rita", "rob") for what in ("feedback.write", "saved_search.delete")
+    ]
+
+
+async def test_a_refusal_is_noted_again_after_a_while(scene: Scene) -> None:
+    times = iter((0.0, REFUSAL_SECONDS - 0.1, REFUSAL_SECONDS, REFUSAL_SECONDS + 0.1))
+    trail = AuditTrail(scene.services.database, clock=times.__next__)
+    tenant_id = scene.admin.tenant_id
+    assert tenant_id is not None
+    counts = []
+    for _ in range(4):
+        await trail.refuse(tenant_id, "rob", "entry.delete", EntryNotFound("gone"))
+        counts.append(sum(row[0] == "rob" for row in await scene.read_rows()))
+    assert counts == [1, 1, 2, 2]
+
+
+class UnsteadyDatabase(Database):
+    """The real one, which is away while `away` is true."""
+
+    away = False
+
+    @asynccontextmanager
+    async def tenant_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
+        if self.away:
+            raise DatabaseUnavailable("told to be away")
+        async with super().tenant_session(tenant_id, setup=setup) as session:
+            yield session
+
+
+async def test_a_refusal_that_could_not_be_written_leaves_its_turn_to_the_next(scene: Scene) -> None:
+    database = UnsteadyDatabase(scene.made.service_dsn, pool_size=1)
+    trail = AuditTrail(database, clock=lambda: 0.0)
+    tenant_id = scene.admin.tenant_id
+    assert tenant_id is not None
+    noted = []
+    for database.away in (True, False, False):
+        await trail.refuse(tenant_id, "rob", "entry.delete", EntryNotFound("gone"))
+        await trail.deny(tenant_id, "rob", "get_stats", Forbidden("no"))
+        rows = await scene.read_rows()
+        noted.append([action for actor, action, *_ in rows if actor == "rob"])
+    await database.close()
+    assert noted == [[], ["entry.delete", "access"], ["entry.delete", "access"]]
