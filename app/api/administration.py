@@ -170,10 +170,15 @@ def describe_change(change: ModelChange) -> dict[str, Any]:
 
 
 @platform_admins.get("", operation_id="list_tenants", response_model=TenantList)
-async def list_tenants(principal: CurrentPrincipal, services: CurrentServices) -> Response:
-    """All tenants, oldest first."""
-    return json_response(
-        {"items": await services.tenants.list_tenants(reader=principal.subject), "next_cursor": None}
+async def list_tenants(
+    principal: CurrentPrincipal,
+    services: CurrentServices,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:
+    """Tenants, oldest first."""
+    return page_response(
+        await services.platform.list_tenants(limit=limit, cursor=cursor, reader=principal.subject)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from app.db.session import PlatformSession, Row, TenantSession
@@ -14,6 +15,14 @@ SQL = load_statements("tenants")
 async def list_tenants(session: PlatformSession) -> Sequence[Row]:
     """All tenants, oldest first."""
     return await session.fetch(SQL["list_tenants"])
+
+
+async def page_of_tenants(
+    session: PlatformSession, after: tuple[datetime, UUID] | None, count: int
+) -> Sequence[Row]:
+    """Tenants after the one with this time and id, oldest first."""
+    time, tenant_id = after or (None, None)
+    return await session.fetch(SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
 
 
 async def create_tenant(

@@ -138,6 +138,14 @@ async def test_boosts_use_the_tenants_factors(admin: Caller) -> None:
     assert found["results"][0]["score"] == pytest.approx(0.3 / 61 * 10)
 
 
+async def test_a_receipt_is_there_as_soon_as_its_search_is_answered(admin: Caller) -> None:
+    for _ in range(3):
+        search_id = (await admin.search("harbour"))["metadata"]["search_id"]
+        answer = await admin.get(f"/admin/searches/{search_id}")
+        assert answer.status_code == 200
+        assert answer.json()["search_id"] == search_id
+
+
 async def test_the_audit_says_who_did_what_and_no_content(admin: Caller, http: httpx.AsyncClient) -> None:
     writer = Caller(http, admin.tenant_id, make_token(admin.tenant_id, Role.CREATOR, subject="carl"))
     entry = await writer.add("Secret of the harbour", title="Hidden")
@@ -208,14 +216,37 @@ async def test_platform_admins_create_list_and_delete_tenants(
     assert is_id(tenant["id"])
     assert is_time(tenant["created_at"])
     expect_problem(await platform.post("/admin/tenants", {"slug": slug}), 409)
-    listed = (await platform.get("/admin/tenants")).json()
-    assert listed["items"][-1] == tenant
-    assert listed["next_cursor"] is None
+    assert (await _list_tenants(platform))[-1] == tenant
     caller = Caller(http, tenant["id"], make_token(tenant["id"], Role.READER))
     assert (await caller.search("anything"))["results"] == []
     assert (await platform.delete(f"/admin/tenants/{tenant['id']}")).status_code == 204
     expect_problem(await platform.delete(f"/admin/tenants/{tenant['id']}"), 404)
-    assert tenant not in (await platform.get("/admin/tenants")).json()["items"]
+    assert tenant not in await _list_tenants(platform)
+
+
+async def _list_tenants(platform: Caller, limit: int = 200) -> list[Any]:
+    """All tenants, page by page."""
+    tenants: list[Any] = []
+    parameters: dict[str, Any] = {"limit": limit}
+    while True:
+        page = (await platform.get("/admin/tenants", params=parameters)).json()
+        assert len(page["items"]) <= limit
+        tenants += page["items"]
+        if page["next_cursor"] is None:
+            return tenants
+        parameters["cursor"] = page["next_cursor"]
+
+
+async def test_tenants_are_listed_in_pages(
+    platform: Caller, admin: Caller, stranger: Caller, api_services: Services
+) -> None:
+    everybody = [str(tenant.id) for tenant in await api_services.tenants.list_tenants()]
+    assert [
+        tenant["id"] for tenant in await _list_tenants(platform, max(1, len(everybody) // 3))
+    ] == everybody
+    for limit in ("abc", 0, 201):
+        expect_fields(await platform.get("/admin/tenants", params={"limit": limit}), "limit")
+    expect_fields(await platform.get("/admin/tenants", params={"cursor": "x"}), "cursor")
 
 
 @pytest.mark.parametrize(

@@ -271,10 +271,10 @@ class TenantModel(BaseModel):
 
 
 class TenantList(BaseModel):
-    """All tenants; there is no further page."""
+    """A page of tenants, oldest first."""
 
     items: list[TenantModel]
-    next_cursor: None = None
+    next_cursor: str | None
 
 
 class NewTenant(BaseModel):
