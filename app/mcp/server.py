@@ -60,7 +60,7 @@ def build_server(services: Services, settings: Settings, find_caller: FindCaller
             caller = await find_caller(context)
             answer = await _run(tool, params.arguments or {}, Call(caller, services, settings))
         except KnowledgeError as error:
-            return _refuse(tool, problem_of(_rename(error, tool)))
+            return _refuse(tool, problem_of(error))
         except Exception:
             log.exception("tool failed", extra={"tool": tool.name})
             return _refuse(tool, orjson.loads(unexpected_error().body))
@@ -94,7 +94,10 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> Answer:
         checked = tool.arguments.model_validate(arguments)
     except ValidationError as error:
         raise invalid_input(error) from None
-    return await tool.run(checked, call)
+    try:
+        return await tool.run(checked, call)
+    except InvalidInput as error:
+        raise _rename(error, tool) from None
 
 
 def _describe(tool: Tool) -> types.Tool:
@@ -108,10 +111,8 @@ def _describe(tool: Tool) -> types.Tool:
     )
 
 
-def _rename(error: KnowledgeError, tool: Tool) -> KnowledgeError:
-    """The same refusal with the tool's own names of the fields."""
-    if not isinstance(error, InvalidInput) or not tool.fields:
-        return error
+def _rename(error: InvalidInput, tool: Tool) -> InvalidInput:
+    """A service's refusal with the tool's own names of the fields."""
     return InvalidInput([FieldError(tool.fields.get(e.field, e.field), e.message) for e in error.errors])
 
 
