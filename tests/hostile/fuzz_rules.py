@@ -28,6 +28,7 @@ LAWFUL_REFUSALS = (
     r"this service serves no other model",
     r"the file is empty",
     r"cannot be saved: it continues one search",
+    r"^continues another search: send the same query and filters$",
     r"must be between 1 and \d+ in this tenant",
     r"must be whsec_ and 24 to 64 bytes in base64",
     r"must be a hit of that search",
