@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
@@ -34,8 +35,13 @@ writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")
 
 IfMatch = Annotated[
     str | None,
-    Header(alias="If-Match", description="The entry's ETag, so that no other change is overwritten."),
+    Header(
+        alias="If-Match",
+        description="The entry's ETag, so that no other change is overwritten; several with commas, or *.",
+    ),
 ]
+VERSION = re.compile(r"[0-9]{1,18}")
+ETAG = re.compile(r'"([0-9]{1,18})"')
 
 
 @writers.post(
@@ -139,7 +145,7 @@ async def change_entry(
         caller.tenant.tenant_id,
         entry_id,
         patch.given(),
-        if_version=_version(if_match),
+        if_version=_versions(if_match),
         actor=caller.subject,
     )
     return _entry_response(changed)
@@ -153,7 +159,7 @@ async def delete_entry(
 ) -> Response:
     """Remove an entry."""
     await services.entries.delete(
-        caller.tenant.tenant_id, entry_id, if_version=_version(if_match), actor=caller.subject
+        caller.tenant.tenant_id, entry_id, if_version=_versions(if_match), actor=caller.subject
     )
     return Response(status_code=204)
 
@@ -193,11 +199,14 @@ def _entry_response(entry: Entry, status: int = 200) -> Response:
     return json_response(entry, status, headers)
 
 
-def _version(if_match: str | None) -> int | None:
-    """The version that If-Match names; `*` asks only that the entry exists."""
+def _versions(if_match: str | None) -> frozenset[int] | None:
+    """The versions that If-Match names; `*` asks only that the entry exists. A weak ETag is none of them."""
     if if_match is None or if_match.strip() == "*":
         return None
-    text = if_match.strip().strip('"')
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    if VERSION.fullmatch(if_match.strip()):  # without its quotes
+        return frozenset({int(if_match)})
+    named = (ETAG.fullmatch(tag.strip()) for tag in if_match.split(","))
+    versions = frozenset(int(tag[1]) for tag in named if tag)
+    if not versions:
         raise PreconditionFailed("If-Match is not an ETag of this entry")
-    return int(text)
+    return versions
