@@ -101,12 +101,15 @@ def describe_settings(settings: TenantSettings) -> dict[str, Any]:
 
 
 async def _change(settings: Settings, slug: str, given: Iterable[str]) -> TenantSettings:
+    from app.knowledge.tenant_settings import check_page_limits
+
     async with open_directory(settings) as (directory, _):
         tenant = await directory.find(slug)
         current = (await directory.context(tenant.id)).settings
         changes = read_changes(given, current)
         if not changes:
             return current
+        check_page_limits(changes, settings.search.max_limit)
         return await directory.change_settings(tenant.id, changes, actor=ACTOR)
 
 

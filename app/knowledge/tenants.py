@@ -22,7 +22,7 @@ from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, InvalidInput, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.limits import Limits, check_limits, require_lower
-from app.knowledge.tenant_settings import TenantSettings
+from app.knowledge.tenant_settings import TenantSettings, require_default_within
 from app.knowledge.text import is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -211,6 +211,8 @@ class TenantDirectory:
             merged = {**row["settings"], **changes}
             stored = {key: value for key, value in merged.items() if value is not None}
             settings = TenantSettings.from_mapping(stored)
+            if actor is not None:  # what is imported may be of a time when this was no rule
+                require_default_within(settings, changes)
             await db.update_settings(session, orjson.dumps(stored).decode())
             if row["settings"].get("keep_query_text"):
                 await feedback.erase_queries(session)

@@ -122,6 +122,25 @@ async def test_settings_decide_where_a_search_says_nothing(admin: Caller, provid
     expect_fields(await admin.post("/knowledge/search", {"query": "pier", "limit": 6}), "limit")
 
 
+@pytest.mark.parametrize(
+    ("set_before", "changes", "field"),
+    [
+        ({}, {"default_limit": 9, "max_limit": 5}, "default_limit"),
+        ({"max_limit": 5}, {"default_limit": 6}, "default_limit"),
+        ({"default_limit": 9}, {"max_limit": 8}, "max_limit"),
+        ({}, {"max_limit": 51}, "max_limit"),
+        ({}, {"default_limit": 51}, "default_limit"),
+    ],
+)
+async def test_limits_of_a_page_that_could_not_hold_are_refused(
+    admin: Caller, set_before: dict[str, int], changes: dict[str, int], field: str
+) -> None:
+    before = await admin.patch("/admin/settings", set_before)
+    expect_fields(await admin.patch("/admin/settings", changes), field)
+    assert (await admin.get("/admin/settings")).json() == before.json()
+    assert (await admin.patch("/admin/settings", {"max_limit": 9, "default_limit": 9})).status_code == 200
+
+
 async def test_a_limit_of_the_tenant_below_the_services_default_holds(admin: Caller) -> None:
     await admin.post("/knowledge/entries/bulk", {"entries": [{"content": f"word {n}"} for n in range(6)]})
     await admin.patch("/admin/settings", {"max_limit": 2})
