@@ -20,7 +20,7 @@ from app.api.models.entries import (
     NewEntry,
     RelatedResponse,
 )
-from app.api.problems import problems
+from app.api.problems import invalid_input, problems
 from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
 from app.composition import Services
@@ -81,9 +81,9 @@ async def write_entries(body: BulkRequest, caller: Caller, services: Services) -
         try:
             valid[index] = NewEntry.model_validate(item).given()
         except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in problem["loc"]) or "entry"
-            results[index] = BulkResult(index, None, "failed", f"{field}: {problem['msg']}")
+            first = invalid_input(error).errors[0]
+            field = first.field if error.errors(include_input=False)[0]["loc"] else "entry"
+            results[index] = BulkResult(index, None, "failed", f"{field}: {first.message}")
     if valid:
         places = list(valid)
         for result in await services.entries.create_many(

@@ -35,7 +35,7 @@ LAWFUL_REFUSALS = (
     r"^must (be an http:// or https:// address|lead to a public address|have a port from 1 to 65535)$",
     r"^must have (no user name, password or fragment|at most \d+ printable characters and no blanks)$",
     r"must be at most \d+, which the platform allows this tenant",
-    r"^Input should be a valid integer$",  # 35.0 is an integer to JSON Schema
+    r"^must be an integer$",  # 35.0 is an integer to JSON Schema
     r"must be a JSON object",
     r"must be one or more of pm, dev, qa, all",
 )
