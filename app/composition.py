@@ -158,7 +158,7 @@ async def build_services(
             database, jobs, allow_private=webhooks.allow_private, rights_last=rights_last
         ),
         feedback=FeedbackService(database, tenants, journal),
-        administration=AdministrationService(database, tenants, admission, journal.meter),
+        administration=AdministrationService(database, tenants, admission, journal),
         inspection=InspectionService(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,

@@ -13,6 +13,7 @@ from app.api import administration, assets, entries, feedback, operations, saved
 from app.api.dependencies import Parts
 from app.api.description import describe
 from app.api.draining import Draining
+from app.api.head import HeadRequests
 from app.api.middleware import RequestGuard, allow_origins
 from app.api.problems import install_handlers
 from app.api.request_log import RequestLog
@@ -93,6 +94,7 @@ def create_app(
     install_handlers(app)
     install_console(app)
     describe(app)
+    app.add_middleware(HeadRequests)
     app.add_middleware(Draining)
     app.add_middleware(RequestLog)
     app.add_middleware(RequestGuard, max_upload_bytes=settings.ingestion.max_upload_bytes)

@@ -8,7 +8,13 @@ from uuid import UUID
 
 from fastapi import Query, Response
 
-from app.api.dependencies import CurrentCaller, CurrentPrincipal, CurrentServices, secured_router
+from app.api.dependencies import (
+    CurrentCaller,
+    CurrentPrincipal,
+    CurrentServices,
+    CurrentSettings,
+    secured_router,
+)
 from app.api.models.administration import (
     AuditList,
     ModelChangeModel,
@@ -27,7 +33,7 @@ from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
 from app.knowledge.limits import NAMES
 from app.knowledge.reembedding import ModelChange
-from app.knowledge.tenant_settings import TenantSettings
+from app.knowledge.tenant_settings import TenantSettings, check_page_limits
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
@@ -50,12 +56,15 @@ async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Resp
 @tenant_admins.patch(
     "/settings", operation_id="change_settings", response_model=SettingsModel, responses=problems(413, 415)
 )
-async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
+async def change_settings(
+    patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
+) -> Response:
     """Change some settings; null goes back to the service's default. Limits may be lower than the platform's only."""
-    settings = await services.administration.change_settings(
-        caller.tenant.tenant_id, patch.given(), actor=caller.subject
+    changes = patch.given()
+    check_page_limits(changes, settings.search.max_limit)
+    return _show_settings(
+        await services.administration.change_settings(caller.tenant.tenant_id, changes, actor=caller.subject)
     )
-    return _show_settings(settings)
 
 
 def _show_settings(settings: TenantSettings) -> Response:
@@ -170,10 +179,15 @@ def describe_change(change: ModelChange) -> dict[str, Any]:
 
 
 @platform_admins.get("", operation_id="list_tenants", response_model=TenantList)
-async def list_tenants(principal: CurrentPrincipal, services: CurrentServices) -> Response:
-    """All tenants, oldest first."""
-    return json_response(
-        {"items": await services.tenants.list_tenants(reader=principal.subject), "next_cursor": None}
+async def list_tenants(
+    principal: CurrentPrincipal,
+    services: CurrentServices,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:
+    """Tenants, oldest first."""
+    return page_response(
+        await services.platform.list_tenants(limit=limit, cursor=cursor, reader=principal.subject)
     )
 
 

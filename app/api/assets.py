@@ -14,8 +14,11 @@ from app.api.models.assets import AssetList, AssetModel
 from app.api.problems import problems
 from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
-from app.errors import InvalidInput, TooLarge
+from app.errors import FieldError, InvalidInput, TooLarge
 from app.knowledge.assets import Upload
+
+FIELDS = frozenset({"file", "external_id", "tags", "roles", "metadata"})
+"""Of the form; what else is sent is refused, since it would be lost."""
 
 readers = secured_router(Role.READER, "/knowledge/assets", "assets")
 writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
@@ -48,8 +51,11 @@ async def upload_asset(
     metadata: Annotated[str | None, Form(description="A JSON object.")] = None,
 ) -> Response:
     """Take in a file; it is read, cut into chunks and indexed in the background: follow `status`."""
-    if len((await request.form()).getlist("file")) > 1:
+    form = await request.form()
+    if len(form.getlist("file")) > 1:
         raise InvalidInput.of("file", "send one file a request")
+    if unknown := sorted(form.keys() - FIELDS):
+        raise InvalidInput([FieldError(name, "unknown field") for name in unknown])
     limit = services.assets.max_bytes
     if (file.size or 0) > limit:
         raise TooLarge(f"the file is larger than the limit of {limit} bytes")

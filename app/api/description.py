@@ -63,7 +63,11 @@ def describe(app: FastAPI) -> None:
 
 
 def _complete(document: dict[str, Any]) -> None:
-    make = ExampleMaker(document["components"]["schemas"])
+    schemas = document["components"]["schemas"]
+    for name, schema in schemas.items():
+        if name.startswith("Body_"):  # a form's, for which FastAPI has no setting
+            schema["additionalProperties"] = False
+    make = ExampleMaker(schemas)
     for path in document["paths"].values():
         for operation in path.values():
             for status, response in problems(*ANYWHERE).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
@@ -19,7 +20,7 @@ from app.api.models.entries import (
     NewEntry,
     RelatedResponse,
 )
-from app.api.problems import problems
+from app.api.problems import invalid_input, problems
 from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
 from app.composition import Services
@@ -34,8 +35,13 @@ writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")
 
 IfMatch = Annotated[
     str | None,
-    Header(alias="If-Match", description="The entry's ETag, so that no other change is overwritten."),
+    Header(
+        alias="If-Match",
+        description="The entry's ETag, so that no other change is overwritten; several with commas, or *.",
+    ),
 ]
+VERSION = re.compile(r"[0-9]{1,18}")
+ETAG = re.compile(r'"([0-9]{1,18})"')
 
 
 @writers.post(
@@ -76,9 +82,9 @@ async def write_entries(body: BulkRequest, caller: Caller, services: Services) -
         try:
             valid[index] = NewEntry.model_validate(item).given()
         except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in problem["loc"]) or "entry"
-            results[index] = BulkResult(index, None, "failed", f"{field}: {problem['msg']}")
+            first = invalid_input(error).errors[0]
+            field = first.field if error.errors(include_input=False)[0]["loc"] else "entry"
+            results[index] = BulkResult(index, None, "failed", f"{field}: {first.message}")
     if valid:
         places = list(valid)
         for result in await services.entries.create_many(
@@ -140,7 +146,7 @@ async def change_entry(
         caller.tenant.tenant_id,
         entry_id,
         patch.given(),
-        if_version=_version(if_match),
+        if_version=_versions(if_match),
         actor=caller.subject,
     )
     return _entry_response(changed)
@@ -154,7 +160,7 @@ async def delete_entry(
 ) -> Response:
     """Remove an entry."""
     await services.entries.delete(
-        caller.tenant.tenant_id, entry_id, if_version=_version(if_match), actor=caller.subject
+        caller.tenant.tenant_id, entry_id, if_version=_versions(if_match), actor=caller.subject
     )
     return Response(status_code=204)
 
@@ -194,11 +200,14 @@ def _entry_response(entry: Entry, status: int = 200) -> Response:
     return json_response(entry, status, headers)
 
 
-def _version(if_match: str | None) -> int | None:
-    """The version that If-Match names; `*` asks only that the entry exists."""
+def _versions(if_match: str | None) -> frozenset[int] | None:
+    """The versions that If-Match names; `*` asks only that the entry exists. A weak ETag is none of them."""
     if if_match is None or if_match.strip() == "*":
         return None
-    text = if_match.strip().strip('"')
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    if VERSION.fullmatch(if_match.strip()):  # without its quotes
+        return frozenset({int(if_match)})
+    named = (ETAG.fullmatch(tag.strip()) for tag in if_match.split(","))
+    versions = frozenset(int(tag[1]) for tag in named if tag)
+    if not versions:
         raise PreconditionFailed("If-Match is not an ETag of this entry")
-    return int(text)
+    return versions

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import Request
 
-from app.errors import InvalidInput
+from app.errors import InvalidInput, UnsupportedMediaType
 
 MAX_DEPTH = 64
 """Objects and lists inside one another; the deepest request that the API describes has four."""
@@ -32,12 +32,31 @@ _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 class JsonRequest(Request):
-    """A request whose `json()` refuses, as InvalidInput, what `parse_json` refuses."""
+    """A request whose `json()` refuses what `parse_json` refuses, and whose `form()` takes forms alone."""
 
     async def json(self) -> Any:
-        """The parsed body. Raises InvalidInput, and json.JSONDecodeError where it is no JSON."""
+        """The parsed body. Raises InvalidInput, UnsupportedMediaType, and json.JSONDecodeError where it is no JSON."""
+        refuse_coding(self)
         body = await self.body()
         return parse_json(body) if len(body) <= LARGE else await asyncio.to_thread(parse_json, body)
+
+    def form(self, **limits: Any) -> Any:
+        """The parts of the form. Raises UnsupportedMediaType."""
+        refuse_coding(self)
+        if media_type(self) not in ("", "multipart/form-data", "application/x-www-form-urlencoded"):
+            raise UnsupportedMediaType("send a form, with Content-Type: multipart/form-data")
+        return super().form(**limits)
+
+
+def media_type(request: Request) -> str:
+    """The type that a request's body was sent as, without parameters; empty when it says none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def refuse_coding(request: Request) -> None:
+    """Raise UnsupportedMediaType for a body that is compressed."""
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise UnsupportedMediaType("send the body as it is, without Content-Encoding")
 
 
 def parse_json(body: bytes) -> Any:

@@ -49,7 +49,7 @@ PROTECTION: Mapping[str, str] = {
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 """Methods that metrics tell apart; a caller may write anything."""
 
-CORS_METHODS = ("GET", "POST", "PATCH", "DELETE")
+CORS_METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
 CORS_HEADERS = (
     "Authorization",
     "Content-Type",

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from app import errors
+from app.api.field_errors import field_errors
 from app.api.methods import MethodTable
 from app.api.metrics import REFUSALS
 from app.logs import request_id
@@ -173,31 +174,11 @@ def respond_to_invalid(error: RequestValidationError) -> Response:
     # A body that is still bytes was sent under another type than JSON.
     if isinstance(error.body, bytes) and error.body:
         return respond_to(errors.UnsupportedMediaType("send JSON, with Content-Type: application/json"))
-    return respond_to(errors.InvalidInput([_field_error(e) for e in error.errors()]))
+    return respond_to(errors.InvalidInput(field_errors(error.errors())))
 
 
 def _method_not_allowed(allowed: Collection[str]) -> Response:
     return problem_response(405, METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(sorted(allowed))})
-
-
-def _field_error(error: Mapping[str, Any]) -> errors.FieldError:
-    location: Sequence[Any] = error.get("loc", ())
-    parts = [str(part) for part in location[1:] if isinstance(part, int) or "[" not in str(part)]
-    kind, context = error.get("type"), error.get("ctx", {})
-    if kind == "json_invalid":
-        return errors.FieldError("body", "must be valid JSON")
-    message = {
-        "extra_forbidden": "unknown field",
-        "missing": "is required",
-        "string_unicode": "must not contain lone surrogates",
-        "model_attributes_type": "must be a JSON object",
-        "dict_type": "must be a JSON object",
-        "too_short": f"must have at least {context.get('min_length')} items",
-        "too_long": f"must have at most {context.get('max_length')} items",
-    }.get(str(kind), str(error.get("msg", "is not valid")).removeprefix("Value error, "))
-    if "UploadFile" in message:
-        message = "must be a file"
-    return errors.FieldError(".".join(parts) or str(location[0] if location else "body"), message)
 
 
 def problem_of(error: errors.KnowledgeError) -> dict[str, Any]:
@@ -215,7 +196,7 @@ def problem_of(error: errors.KnowledgeError) -> dict[str, Any]:
 def invalid_input(error: ValidationError) -> errors.InvalidInput:
     """A model's refusal as one of ours; fields are named from the model's root."""
     found = error.errors(include_url=False)
-    return errors.InvalidInput([_field_error({**e, "loc": ("body", *e["loc"])}) for e in found])
+    return errors.InvalidInput(field_errors({**e, "loc": ("body", *e["loc"])} for e in found))
 
 
 def problems(*statuses: int, others: Responses | None = None) -> Responses:

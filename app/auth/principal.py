@@ -47,7 +47,10 @@ class Principal:
     def require(self, role: Role) -> None:
         """Raise Forbidden unless the caller has `role`."""
         if not self.has(role):
-            raise Forbidden(f"this needs the role {role.value}")
+            # Beside it the role may well be there, and not count.
+            platform = Role.PLATFORM_ADMIN in self.roles
+            clause = f", in a token without {Role.PLATFORM_ADMIN.value}" if platform else ""
+            raise Forbidden(f"this needs the role {role.value}{clause}")
 
     def require_tenant(self, role: Role) -> UUID:
         """The tenant in which the caller has `role`, one of the tenant roles. Raises Forbidden."""

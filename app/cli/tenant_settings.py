@@ -101,11 +101,14 @@ def describe_settings(settings: TenantSettings) -> dict[str, Any]:
 
 
 async def _change(settings: Settings, slug: str, given: Sequence[str]) -> TenantSettings:
+    from app.knowledge.tenant_settings import check_page_limits
+
     async with open_directory(settings) as (directory, _):
         tenant = await directory.find(slug)
         if not given:
             return await directory.read_settings(tenant.id, reader=ACTOR)
         changes = read_changes(given, await directory.read_settings(tenant.id))
+        check_page_limits(changes, settings.search.max_limit)
         return await directory.change_settings(tenant.id, changes, actor=ACTOR)
 
 

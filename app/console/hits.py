@@ -79,7 +79,7 @@ class Answer:
 def show_answer(form: SearchForm, result: SearchResult) -> Answer:
     """Put a search's answer into the form that the page shows."""
     before = read_cursor(form.text("cursor"))[1] if form.text("cursor") else 0
-    debug = result.debug_info
+    debug = None if form.text("cursor") else result.debug_info
     told: dict[UUID, Mapping[str, Any]] = {h["id"]: h for h in debug["hits"]} if debug else {}
     shown = []
     for number, hit in enumerate(result.results, before + 1):

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from app.api.dependencies import CurrentCaller, CurrentServices, CurrentSettings
 from app.api.models.saved_searches import NewSavedSearch
 from app.api.problems import invalid_input
+from app.api.saved_searches import keep_search
 from app.auth.principal import Role
 from app.console.rendering import render
 from app.console.search_form import SearchForm
@@ -51,18 +52,13 @@ async def save_search(
     request: Request,
     caller: CurrentCaller,
     services: CurrentServices,
+    settings: CurrentSettings,
     name: Annotated[str, Form()] = "",
     search: Annotated[str, Form(alias="request")] = "",
 ) -> Response:
     """Keep a search under a name; `request` is the JSON of POST /knowledge/search."""
     try:
-        wanted = _read(name, search)
-        _, new = await services.saved_searches.save(
-            caller.tenant.tenant_id,
-            caller.subject,
-            wanted.name,
-            wanted.request.model_dump(mode="json", exclude_unset=True),
-        )
+        _, new = await keep_search(_read(name, search), caller, services, settings)
     except (InvalidInput, Conflict) as error:
         errors = error.errors if isinstance(error, InvalidInput) else (FieldError("name", str(error)),)
         return await _show_list(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
@@ -21,6 +22,14 @@ PlatformAction = Literal[
 async def list_tenants(session: PlatformSession) -> Sequence[Row]:
     """All tenants, oldest first."""
     return await session.fetch(SQL["list_tenants"])
+
+
+async def page_of_tenants(
+    session: PlatformSession, after: tuple[datetime, UUID] | None, count: int
+) -> Sequence[Row]:
+    """Tenants after the one with this time and id, oldest first."""
+    time, tenant_id = after or (None, None)
+    return await session.fetch(SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
 
 
 async def create_tenant(

@@ -12,9 +12,9 @@ from app.db import records, statistics, usage
 from app.db.session import Database, Row, TenantSession
 from app.errors import SearchNotFound
 from app.knowledge.admission import Admission
+from app.knowledge.journal import SearchJournal
 from app.knowledge.paging import Page, page_of
-from app.knowledge.quotas import TokenMeter
-from app.knowledge.receipts import KEPT, show_receipt
+from app.knowledge.receipts import show_receipt
 from app.knowledge.tenant_settings import TenantSettings
 from app.knowledge.tenants import TenantDirectory
 
@@ -39,12 +39,12 @@ class AdministrationService:
     """
 
     def __init__(
-        self, database: Database, tenants: TenantDirectory, admission: Admission, meter: TokenMeter
+        self, database: Database, tenants: TenantDirectory, admission: Admission, journal: SearchJournal
     ) -> None:
         self._database = database
         self._tenants = tenants
         self._admission = admission
-        self._meter = meter
+        self._journal = journal
 
     async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
         """Entries, assets, backlog, model and the last day's searches."""
@@ -56,7 +56,7 @@ class AdministrationService:
             models = await statistics.models_in_use(session)
             work = await statistics.backlog(session)
             stored = await usage.fetch_stored(session)
-            tokens = await usage.fetch_tokens(session) + self._meter.unwritten(tenant_id)
+            tokens = await usage.fetch_tokens(session) + self._journal.meter.unwritten(tenant_id)
             await _note_read(session, reader, "stats.read")
         searches = sum(hour["searches"] for hour in hours)
         return {
@@ -116,8 +116,8 @@ class AdministrationService:
 
     async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
         """What a search did: its settings, model and ranks. Raises SearchNotFound."""
+        row = await self._journal.find(tenant_id, search_id)
         async with self._database.tenant_session(tenant_id) as session:
-            row = await records.fetch_search(session, search_id, KEPT)
             await _note_read(session, reader, "search.read", search_id, found=row is not None)
         if row is None:
             raise SearchNotFound("there is no search with this id, or its receipt has expired")

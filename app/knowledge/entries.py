@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -152,14 +152,15 @@ class EntryService:
         entry_id: UUID,
         values: Mapping[str, Any],
         *,
-        if_version: int | None = None,
+        if_version: int | Collection[int] | None = None,
         actor: str = "service",
     ) -> Entry:
         """Change the given fields; a changed text is embedded anew.
 
         Metadata are replaced, save for what says where in its asset a chunk lies: that stays, given or not.
-        Raises EntryNotFound, InvalidInput, PreconditionFailed when the entry is no longer at `if_version`, and
-        Conflict when another entry has the same content or external_id, or the text or place belongs to an asset.
+        Raises EntryNotFound, InvalidInput, PreconditionFailed when the entry is at none of the versions of
+        `if_version`, and Conflict when another entry has the same content or external_id, or the text or place
+        belongs to an asset.
         """
         given = check_draft(values)
         tenant = await self._tenants.context(tenant_id)
@@ -180,7 +181,12 @@ class EntryService:
         return await self.get(tenant_id, entry_id)
 
     async def delete(
-        self, tenant_id: UUID, entry_id: UUID, *, if_version: int | None = None, actor: str = "service"
+        self,
+        tenant_id: UUID,
+        entry_id: UUID,
+        *,
+        if_version: int | Collection[int] | None = None,
+        actor: str = "service",
     ) -> None:
         """Remove an entry. Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset."""
         async with (
@@ -190,8 +196,7 @@ class EntryService:
             row = await db.lock_entry(session, entry_id)
             if row is None:
                 raise EntryNotFound("there is no entry with this id")
-            if if_version is not None and row["version"] != if_version:
-                raise PreconditionFailed("the entry has changed since it was read")
+            _require_version(row, if_version)
             if row["asset_id"] is not None:
                 raise Conflict("the entry is a chunk of an asset: delete the asset instead")
             await db.delete_entry(session, entry_id)
@@ -202,15 +207,14 @@ class EntryService:
         session: TenantSession,
         entry_id: UUID,
         given: Mapping[str, Any],
-        if_version: int | None,
+        if_version: int | Collection[int] | None,
         room: Room | None,
     ) -> bool:
         """Change one entry, if anything differs. Raises as `change` does."""
         row = await db.lock_entry(session, entry_id)
         if row is None:
             raise EntryNotFound("there is no entry with this id")
-        if if_version is not None and row["version"] != if_version:
-            raise PreconditionFailed("the entry has changed since it was read")
+        _require_version(row, if_version)
         await check_references(session, Draft(0, given), entry_id)
         if row["asset_id"] is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
             raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
@@ -222,6 +226,13 @@ class EntryService:
         wanted = merge(stored, given)
         await self._writer.save(session, {entry_id: stored}, {entry_id: wanted})
         return wanted != stored
+
+
+def _require_version(row: Row, wanted: int | Collection[int] | None) -> None:
+    """Raise PreconditionFailed where the entry is at none of the versions, if any are asked for."""
+    versions = (wanted,) if isinstance(wanted, int) else wanted
+    if versions is not None and row["version"] not in versions:
+        raise PreconditionFailed("the entry has changed since it was read")
 
 
 def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

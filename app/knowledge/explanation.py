@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.knowledge.fusion import Candidate, keyword_scale
@@ -68,5 +68,47 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> dict[str, Any]
                 "score": c.score,
             }
             for place, c in enumerate(page, 1)
+        ],
+    }
+
+
+def explain_page(receipt: Mapping[str, Any], page: Sequence[Candidate], offset: int) -> dict[str, Any]:
+    """`explain` for a page of a pinned ranking, from its search's receipt.
+
+    What a receipt does not hold is null: the fused terms, the boosts, and all of a leg but that it ran.
+    """
+    provider, name, dimensions = receipt["model"]
+    semantic, keyword = receipt["weights"]
+    options = receipt["options"]
+    return {
+        "mode": receipt["mode"],
+        "fusion": receipt["fusion"],
+        "weights": {"semantic": semantic, "keyword": keyword},
+        "rrf_k": receipt["rrf_k"],
+        "keyword_scale": None,
+        "boost": options.get("boost", []),
+        "diversity": options.get("diversity", 0.0),
+        "similarity_threshold": receipt["similarity_threshold"],
+        "model": {"provider": provider, "name": name, "dimensions": dimensions},
+        "legs": {
+            leg: {"strategy": None} if leg in receipt["search_modes_used"] else None
+            for leg in ("semantic", "keyword")
+        },
+        "embedding_failure": None,
+        "hits": [
+            {
+                "id": c.entry_id,
+                "rank": place,
+                "semantic_rank": c.semantic_rank,
+                "keyword_rank": c.keyword_rank,
+                "similarity": c.similarity,
+                "cosine": c.similarity,
+                "keyword_score": c.keyword_score,
+                "semantic_term": None,
+                "keyword_term": None,
+                "boosts": None,
+                "score": c.score,
+            }
+            for place, c in enumerate(page, offset + 1)
         ],
     }

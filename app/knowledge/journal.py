@@ -13,7 +13,7 @@ import contextlib
 import logging
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -55,6 +55,7 @@ class PinnedRanking:
     search_modes_used: Sequence[str]
     exact: bool
     estimated_matches: int
+    receipt: Mapping[str, Any]
 
     @classmethod
     def from_receipt(cls, receipt: dict[str, Any]) -> PinnedRanking:
@@ -80,6 +81,7 @@ class PinnedRanking:
             receipt["search_modes_used"],
             receipt["exact"],
             receipt["estimated_matches"],
+            receipt,
         )
 
 

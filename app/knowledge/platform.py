@@ -9,9 +9,10 @@ from uuid import UUID
 
 from app.db import statistics, usage
 from app.db import tenants as db
-from app.db.session import Database
+from app.db.session import Database, Row
 from app.errors import InvalidInput
 from app.knowledge.limits import Limits
+from app.knowledge.paging import Page, page_of
 from app.knowledge.tenants import Tenant, TenantDirectory
 
 SHOWN = 50
@@ -52,11 +53,22 @@ class TenantPage:
 
 
 class PlatformService:
-    """Reads the counts of one tenant after the other, each within that tenant's own row-level security."""
+    """Lists tenants, and reads the counts of one after the other, each within that tenant's own row-level security."""
 
     def __init__(self, database: Database, tenants: TenantDirectory) -> None:
         self._database = database
         self._tenants = tenants
+
+    async def list_tenants(self, *, limit: int = 50, cursor: str | None = None, reader: str) -> Page[Tenant]:
+        """A page of tenants, oldest first, noted in the platform's trail. Raises InvalidInput for a bad cursor."""
+        async with self._database.platform_session() as session:
+
+            async def read(after: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
+                return await db.page_of_tenants(session, after, count)
+
+            page = await page_of(read, limit, cursor, "created_at")
+            await db.note_action(session, reader, "tenant.list", None)
+        return Page([Tenant(**dict(row)) for row in page.items], page.next_cursor)
 
     async def tenants(self, page: int = 1, *, size: int = SHOWN, reader: str) -> TenantPage:
         """The health of a page of tenants, noted in the platform's trail. Raises InvalidInput for no such page."""

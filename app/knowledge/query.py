@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 from uuid import UUID
 
@@ -27,6 +28,10 @@ EntryType = Literal["fact", "summary", "template", "decision", "lesson", "temp_n
 MAX_QUERY_LENGTH = 10_000
 MAX_LIMIT = 100
 MAX_TAGS = 100
+
+# Of each the frequent types first: to ask an abstract one takes ten times as long.
+NUMBERS, WHOLE_NUMBERS = (float, int, Real), (int, Integral)
+LISTS, NO_LISTS = (list, tuple, Collection), (str, bytes, Mapping)
 
 
 QUOTED = re.compile(r'(?<![\w"])"([^"\s][^"]{1,300})"|„([^“”]{3,300})[“”]|“([^“”]{3,300})”')
@@ -55,7 +60,7 @@ class Weights:
     def errors(self, name: str = "weights") -> list[FieldError]:
         """What is wrong with these weights, if anything."""
         values = (self.semantic, self.keyword)
-        if not all(math.isfinite(v) and v >= 0 for v in values):
+        if not all(_is_number(v) and math.isfinite(v) and v >= 0 for v in values):
             return [FieldError(name, "each weight must be a number of 0 or more")]
         if abs(sum(values) - 1) > 1e-9:
             return [FieldError(name, "semantic and keyword must sum to 1")]
@@ -106,10 +111,19 @@ class SearchQuery:
     max_limit: int = field(default=MAX_LIMIT, repr=False)
 
     def __post_init__(self) -> None:
+        if errors := self._mistyped():
+            raise InvalidInput(errors)
         object.__setattr__(self, "query", self.query.strip())
         errors = self._errors()
         if errors:
             raise InvalidInput(errors)
+
+    def _mistyped(self) -> list[FieldError]:
+        """Fields of another type than theirs, which Python would let pass; of choices, `_errors` takes care."""
+        wrong = [FieldError("query", "must be text")] if not isinstance(self.query, str) else []
+        for names, fits, message in TYPES:
+            wrong += [FieldError(name, message) for name in names if not fits(getattr(self, name))]
+        return wrong
 
     def _errors(self) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -167,8 +181,7 @@ class SearchQuery:
         )
         check(
             "query_embedding",
-            self.query_embedding is None
-            or (all(math.isfinite(x) for x in self.query_embedding) and any(self.query_embedding)),
+            self.query_embedding is None or (_are_finite(self.query_embedding) and any(self.query_embedding)),
             "must be finite numbers, not all zero",
         )
         return errors
@@ -207,3 +220,47 @@ class SearchQuery:
 
 def _absent_or_between(value: float | None, low: float, high: float) -> bool:
     return value is None or low <= value <= high
+
+
+def _are_finite(values: Sequence[float]) -> bool:
+    try:
+        return all(map(math.isfinite, values))
+    except TypeError:  # asking each for its type first would take longer than all the rest
+        return False
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, NUMBERS) and not isinstance(value, bool)
+
+
+def _is_whole_number(value: object) -> bool:
+    return isinstance(value, WHOLE_NUMBERS) and not isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, LISTS) and not isinstance(value, NO_LISTS)
+
+
+TYPES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
+    (("limit", "rrf_k", "max_limit"), _is_whole_number, "must be an integer"),
+    (("ef_search",), lambda v: v is None or _is_whole_number(v), "must be an integer"),
+    (("diversity",), _is_number, "must be a number"),
+    (("similarity_threshold", "min_confidence"), lambda v: v is None or _is_number(v), "must be a number"),
+    (("weights",), lambda v: v is None or isinstance(v, Weights), "must be Weights(semantic, keyword)"),
+    (
+        ("tags",),
+        lambda v: v is None or (_is_list(v) and all(isinstance(tag, str) for tag in v)),
+        "must be a list of texts",
+    ),
+    (
+        ("asset_id",),
+        lambda v: v is None or (_is_list(v) and all(isinstance(asset, UUID) for asset in v)),
+        "must be a list of UUIDs",
+    ),
+    (("entry_type",), lambda v: v is None or isinstance(v, str) or _is_list(v), "must be a type or a list"),
+    (("boost",), _is_list, "must be a list"),
+    (("query_embedding",), lambda v: v is None or _is_list(v), "must be a list of numbers"),
+    (("include_superseded", "explain"), lambda v: isinstance(v, bool), "must be True or False"),
+    (("cursor",), lambda v: v is None or isinstance(v, str), "must be text"),
+)
+"""Fields, what fits them, and what is said of anything else."""

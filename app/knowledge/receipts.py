@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from app.db.session import Row
+from app.knowledge.continuation import mark_search
 from app.knowledge.fusion import Candidate
 from app.knowledge.plan import Plan
 from app.knowledge.query import SearchQuery
@@ -50,6 +51,7 @@ def make_receipt(plan: Plan, result: SearchResult, ranking: Sequence[Candidate])
             for name, default in OPTIONS
             if (value := getattr(query, name)) != default or name == "limit"
         },
+        "asked": mark_search(metadata.search_id, query),
         "model": [model.provider, model.name, model.dimensions],
         "fallback": metadata.fallback_mode,
         "degraded": metadata.degraded,
@@ -78,6 +80,7 @@ def make_receipt(plan: Plan, result: SearchResult, ranking: Sequence[Candidate])
 def show_receipt(row: Row) -> dict[str, Any]:
     """A stored receipt as the tenant's admin reads it, best candidate first."""
     receipt = {**row["receipt"]}
+    receipt.pop("asked", None)  # with its salt beside it, it would tell whether somebody guessed the query
     receipt["weights"] = dict(zip(("semantic", "keyword"), receipt["weights"], strict=True))
     receipt["model"] = dict(zip(("provider", "name", "dimensions"), receipt["model"], strict=True))
     receipt["ranking"] = [

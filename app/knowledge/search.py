@@ -19,6 +19,7 @@ from app.embeddings.provider import EmbeddingProvider
 from app.errors import DatabaseUnavailable, EmbeddingUnavailable, KnowledgeError
 from app.knowledge import explanation
 from app.knowledge.admission import Admission
+from app.knowledge.continuation import resume
 from app.knowledge.embedding import find_provider
 from app.knowledge.fusion import Candidate
 from app.knowledge.hydration import hydrate
@@ -70,11 +71,16 @@ class KnowledgeSearchService:
         """The best entries of the tenant for the query.
 
         When the embedding provider fails, the words alone answer, and `fallback_mode` says so.
-        Raises TenantNotFound, InvalidInput (a query embedding of the wrong length), CursorExpired, RateLimited (too
+        Raises TenantNotFound, InvalidInput (a query embedding of the wrong length, a cursor of another search),
+        CursorExpired, RateLimited (too
         many searches of the tenant at the same time) and DatabaseUnavailable.
         """
         plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
         return await self._run(plan, subject)
+
+    async def check(self, tenant_id: UUID, query: SearchQuery) -> None:
+        """Raise what `search` would of a query that the tenant cannot ask: InvalidInput, TenantNotFound."""
+        make_plan(query, await self._tenants.context(tenant_id), self._defaults)
 
     async def search_many(
         self, tenant_id: UUID, queries: Sequence[SearchQuery], *, subject: str = "service"
@@ -210,10 +216,11 @@ class KnowledgeSearchService:
         """The next page of a ranking that an earlier search pinned."""
         search_id, offset = read_cursor(cursor)
         pinned = await self._journal.pinned(plan.tenant.tenant_id, search_id)
-        end = offset + plan.query.limit
+        query = resume(plan.query, search_id, pinned.receipt)
+        end = offset + query.limit
         async with self._database.tenant_session(plan.tenant.tenant_id) as session:
             page = pinned.candidates[offset:end]
-            hits = await hydrate(session, plan.tenant, plan.query, plan.query.query, page, None)
+            hits = await hydrate(session, plan.tenant, query, query.query, page, None)
         total = len(pinned.candidates)
         metadata = SearchMetadata(
             search_id=search_id,
@@ -232,7 +239,8 @@ class KnowledgeSearchService:
             keyword_ms=0,
             fusion_ms=0,
         )
-        result = SearchResult(hits, metadata, None)
+        debug = explanation.explain_page(pinned.receipt, page, offset) if query.explain else None
+        result = SearchResult(hits, metadata, debug)
         _log_search(plan, result)
         return result
 

@@ -14,6 +14,7 @@ from app.knowledge.query import EntryType, Fusion, Weights
 TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
 """Factors of `boost: ["type"]`; a type that is not named has 1.0."""
 
+PAGE_LIMITS = ("default_limit", "max_limit")
 WHOLE_NUMBERS = (("default_limit", 1, 100), ("max_limit", 1, 100), ("purge_expired_after_days", 0, 36_500))
 """Settings that are whole numbers, with the least and the greatest."""
 
@@ -74,6 +75,28 @@ class TenantSettings:
         if errors:
             raise InvalidInput(errors)
         return cls(**values)
+
+
+def check_page_limits(changes: Mapping[str, Any], greatest: int) -> None:
+    """Raise InvalidInput for changes of `default_limit` and `max_limit` above what the service itself allows."""
+    errors = [
+        FieldError(name, f"must be between 1 and {greatest}, which the service allows")
+        for name in PAGE_LIMITS
+        if type(value := changes.get(name)) is int and value > greatest
+    ]
+    if errors:
+        raise InvalidInput(errors)
+
+
+def require_default_within(settings: TenantSettings, changes: Mapping[str, Any]) -> None:
+    """Raise InvalidInput where changes made `default_limit` larger than `max_limit`, naming the one that did."""
+    default, most = settings.default_limit, settings.max_limit
+    if default is None or most is None or default <= most:
+        return
+    if changes.get("default_limit") is not None:
+        raise InvalidInput.of("default_limit", f"must be at most {most}, the tenant's max_limit")
+    if changes.get("max_limit") is not None:
+        raise InvalidInput.of("max_limit", f"must be at least {default}, the tenant's default_limit")
 
 
 def _is_number(value: Any, low: float, high: float) -> bool:

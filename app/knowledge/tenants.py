@@ -22,7 +22,7 @@ from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.limits import Limits, check_limits, require_lower
-from app.knowledge.tenant_settings import TenantSettings
+from app.knowledge.tenant_settings import TenantSettings, require_default_within
 from app.knowledge.text import is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -223,6 +223,7 @@ class TenantDirectory:
                     require_lower(own, self.allow(row["limits"]))
                 changes = {**changes, "limits": {**row["settings"].get("limits", {}), **own}}
             settings, _ = await _store_settings(session, row, {**row["settings"], **changes})
+            require_default_within(settings, changes)
             detail = {"fields": sorted(changes)}
             await records.write_audit(session, actor, "settings.update", [], detail)
         self.forget(tenant_id)

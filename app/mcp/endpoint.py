@@ -17,9 +17,9 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from app.api.dependencies import Caller, Parts, authenticate
-from app.api.json_body import LARGE, check_shape
+from app.api.json_body import LARGE, check_shape, media_type, refuse_coding
 from app.auth.principal import Role
-from app.errors import InvalidInput, RateLimited
+from app.errors import InvalidInput, RateLimited, UnsupportedMediaType
 from app.mcp.server import Context, build_server
 
 PATH = "/mcp"
@@ -39,7 +39,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. Raises Unauthenticated, Forbidden, and RateLimited where it is large, before its body
-        is read; TooLarge and TooSlow."""
+        is read; UnsupportedMediaType, TooLarge and TooSlow."""
         scope["route"] = self
         request = Request(scope, receive)
         try:
@@ -50,6 +50,9 @@ class Endpoint:
             request.state.refusal = error  # told in the tool's result, where a model reads it
         if request.method != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
+        if media_type(request) != "application/json":
+            raise UnsupportedMediaType("send JSON, with Content-Type: application/json")
+        refuse_coding(request)
         try:
             body = await request.body()
         except ClientDisconnect:

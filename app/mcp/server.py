@@ -62,7 +62,7 @@ def build_server(services: Services, settings: Settings, find_caller: FindCaller
             caller = await find_caller(context)
             answer = await _run(tool, params.arguments or {}, Call(caller, services, settings))
         except KnowledgeError as error:
-            return _refuse(tool, problem_of(_rename(error, tool)))
+            return _refuse(tool, problem_of(error))
         except Exception:
             log.exception("tool failed", extra={"tool": tool.name})
             return _refuse(tool, orjson.loads(unexpected_error().body))
@@ -101,6 +101,8 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> Answer:
     try:
         async with turn:
             return await tool.run(checked, call)
+    except InvalidInput as error:
+        raise _rename(error, tool) from None
     except TenantNotFound:
         raise tenant_gone() from None
 
@@ -116,10 +118,8 @@ def _describe(tool: Tool) -> types.Tool:
     )
 
 
-def _rename(error: KnowledgeError, tool: Tool) -> KnowledgeError:
-    """The same refusal with the tool's own names of the fields."""
-    if not isinstance(error, InvalidInput) or not tool.fields:
-        return error
+def _rename(error: InvalidInput, tool: Tool) -> InvalidInput:
+    """A service's refusal with the tool's own names of the fields."""
     return InvalidInput([FieldError(tool.fields.get(e.field, e.field), e.message) for e in error.errors])
 
 

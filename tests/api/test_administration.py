@@ -122,6 +122,25 @@ async def test_settings_decide_where_a_search_says_nothing(admin: Caller, provid
     expect_fields(await admin.post("/knowledge/search", {"query": "pier", "limit": 6}), "limit")
 
 
+@pytest.mark.parametrize(
+    ("set_before", "changes", "field"),
+    [
+        ({}, {"default_limit": 9, "max_limit": 5}, "default_limit"),
+        ({"max_limit": 5}, {"default_limit": 6}, "default_limit"),
+        ({"default_limit": 9}, {"max_limit": 8}, "max_limit"),
+        ({}, {"max_limit": 51}, "max_limit"),
+        ({}, {"default_limit": 51}, "default_limit"),
+    ],
+)
+async def test_limits_of_a_page_that_could_not_hold_are_refused(
+    admin: Caller, set_before: dict[str, int], changes: dict[str, int], field: str
+) -> None:
+    before = await admin.patch("/admin/settings", set_before)
+    expect_fields(await admin.patch("/admin/settings", changes), field)
+    assert (await admin.get("/admin/settings")).json() == before.json()
+    assert (await admin.patch("/admin/settings", {"max_limit": 9, "default_limit": 9})).status_code == 200
+
+
 async def test_a_limit_of_the_tenant_below_the_services_default_holds(admin: Caller) -> None:
     await admin.post("/knowledge/entries/bulk", {"entries": [{"content": f"word {n}"} for n in range(6)]})
     await admin.patch("/admin/settings", {"max_limit": 2})
@@ -136,6 +155,14 @@ async def test_boosts_use_the_tenants_factors(admin: Caller) -> None:
     found = await admin.search("word", mode="keyword", boost=["type", "verified"], explain=True)
     assert found["debug_info"]["hits"][0]["boosts"] == {"type": 5, "verified": 2}
     assert found["results"][0]["score"] == pytest.approx(0.3 / 61 * 10)
+
+
+async def test_a_receipt_is_there_as_soon_as_its_search_is_answered(admin: Caller) -> None:
+    for _ in range(3):
+        search_id = (await admin.search("harbour"))["metadata"]["search_id"]
+        answer = await admin.get(f"/admin/searches/{search_id}")
+        assert answer.status_code == 200
+        assert answer.json()["search_id"] == search_id
 
 
 async def test_the_audit_says_who_did_what_and_no_content(admin: Caller, http: httpx.AsyncClient) -> None:
@@ -208,14 +235,37 @@ async def test_platform_admins_create_list_and_delete_tenants(
     assert is_id(tenant["id"])
     assert is_time(tenant["created_at"])
     expect_problem(await platform.post("/admin/tenants", {"slug": slug}), 409)
-    listed = (await platform.get("/admin/tenants")).json()
-    assert listed["items"][-1] == tenant
-    assert listed["next_cursor"] is None
+    assert (await _list_tenants(platform))[-1] == tenant
     caller = Caller(http, tenant["id"], make_token(tenant["id"], Role.READER))
     assert (await caller.search("anything"))["results"] == []
     assert (await platform.delete(f"/admin/tenants/{tenant['id']}")).status_code == 204
     expect_problem(await platform.delete(f"/admin/tenants/{tenant['id']}"), 404)
-    assert tenant not in (await platform.get("/admin/tenants")).json()["items"]
+    assert tenant not in await _list_tenants(platform)
+
+
+async def _list_tenants(platform: Caller, limit: int = 200) -> list[Any]:
+    """All tenants, page by page."""
+    tenants: list[Any] = []
+    parameters: dict[str, Any] = {"limit": limit}
+    while True:
+        page = (await platform.get("/admin/tenants", params=parameters)).json()
+        assert len(page["items"]) <= limit
+        tenants += page["items"]
+        if page["next_cursor"] is None:
+            return tenants
+        parameters["cursor"] = page["next_cursor"]
+
+
+async def test_tenants_are_listed_in_pages(
+    platform: Caller, admin: Caller, stranger: Caller, api_services: Services
+) -> None:
+    everybody = [str(tenant.id) for tenant in await api_services.tenants.list_tenants()]
+    assert [
+        tenant["id"] for tenant in await _list_tenants(platform, max(1, len(everybody) // 3))
+    ] == everybody
+    for limit in ("abc", 0, 201):
+        expect_fields(await platform.get("/admin/tenants", params={"limit": limit}), "limit")
+    expect_fields(await platform.get("/admin/tenants", params={"cursor": "x"}), "cursor")
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,10 @@ async def test_a_request_without_one_file_is_refused(admin: Caller) -> None:
     expect_fields(await admin.post(PATH, data={"tags": "a"}), "file")
     expect_fields(await admin.post(PATH, data={"file": "text"}), "file")
     expect_fields(await admin.post(PATH, files={"document": TEXT}), "file")
+    expect_fields(await admin.post(PATH, files={"file": TEXT}, data={"tag": "a", "note": "b"}), "note", "tag")
+    expect_problem(await admin.post(PATH, {"file": "text"}), 415)
+    packed = {"Content-Type": "multipart/form-data; boundary=x", "Content-Encoding": "gzip"}
+    expect_problem(await admin.post(PATH, content=b"--x--", headers=packed), 415)
     expect_fields(
         await admin.post(PATH, files=[("file", TEXT), ("file", ("b.txt", b"b", "text/plain"))]), "file"
     )

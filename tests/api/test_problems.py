@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -56,6 +57,24 @@ async def test_a_body_that_is_not_sent_as_json_is_refused(admin: Caller, kind: s
         await admin.post(SEARCH, content=b'{"query": "word"}', headers={"Content-Type": kind}), 415
     )
     assert "application/json" in body["detail"]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "deflate, gzip"])
+async def test_a_compressed_body_is_refused(admin: Caller, coding: str) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+    for path in (SEARCH, "/mcp"):
+        body = expect_problem(
+            await admin.post(path, content=gzip.compress(b'{"query": "word"}'), headers=headers), 415
+        )
+        assert "Content-Encoding" in body["detail"]
+    plain = {**headers, "Content-Encoding": "identity"}
+    assert (await admin.post(SEARCH, content=b'{"query": "word"}', headers=plain)).status_code == 200
+
+
+async def test_a_message_that_is_not_sent_as_json_is_refused(admin: Caller) -> None:
+    for kind in ("text/plain", ""):
+        answer = await admin.post("/mcp", content=b"{}", headers={"Content-Type": kind})
+        assert "application/json" in expect_problem(answer, 415)["detail"]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,17 @@ async def talk(address: str, request: bytes) -> bytes:
     return answer
 
 
+async def test_head_leaves_its_connection_fit_for_the_next_request(address: str) -> None:
+    request = b"%b /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = await talk(address, request % b"HEAD" + request % b"GET")
+    first, second, body = answer.split(b"\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 200")
+    assert second.startswith(b"HTTP/1.1 200")
+    length = f"content-length: {len(body)}".encode()
+    assert length in first.lower()
+    assert length in second.lower()
+
+
 async def test_an_upload_of_60_megabytes_is_answered_with_413(caller: Caller) -> None:
     expect_problem(await caller.upload("big.txt", MEGABYTE * 60, "text/plain"), 413)
     expect_problem(await caller.upload("big.txt", MEGABYTE * 50 + b"a", "text/plain"), 413)

@@ -110,6 +110,23 @@ async def test_what_is_no_search_is_refused(reader: Caller, field: str, value: A
     assert (await reader.get(PATH)).json()["items"] == []
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [*each("request.limit", 51), *each("request.query_embedding", [1.0], [0.0] * 16)]
+)
+async def test_what_could_never_be_run_is_not_kept(reader: Caller, field: str, value: Any) -> None:
+    request = {"query": "harbour", field.removeprefix("request."): value}
+    expect_fields(await reader.post(PATH, {"name": "n", "request": request}), field)
+    assert (await reader.get(PATH)).json()["items"] == []
+    await save(reader, limit=50, query_embedding=[1.0] * 16)
+
+
+async def test_what_the_tenant_does_not_allow_is_not_kept(admin: Caller) -> None:
+    await admin.patch("/admin/settings", {"max_limit": 5})
+    expect_fields(
+        await admin.post(PATH, {"name": "n", "request": {"query": "x", "limit": 6}}), "request.limit"
+    )
+
+
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\x00b", None])
 async def test_a_name_out_of_range_is_refused(reader: Caller, name: Any) -> None:
     expect_fields(await reader.post(PATH, {"name": name, "request": {"query": "harbour"}}), "name")

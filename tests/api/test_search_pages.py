@@ -8,7 +8,9 @@ from uuid import uuid4
 
 import pytest
 
+from app.knowledge.continuation import mark_search, resume
 from app.knowledge.journal import PinnedRanking
+from app.knowledge.query import SearchQuery
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, expect_problem
 from tests.api.test_limits import allow
@@ -76,6 +78,101 @@ async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(
 def test_a_ranking_kept_without_a_reason_is_continued(fallback: bool, degraded: list[str]) -> None:
     kept = {"ranking": [], "search_modes_used": ["keyword"], "exact": True, "estimated_matches": 0}
     assert PinnedRanking.from_receipt({**kept, "fallback": fallback}).degraded == degraded
+
+
+ANOTHER = "continues another search: send the same query and filters"
+ASKED: dict[str, Any] = {"query": "harbour", "limit": 2, "tags": ["b", "a"], "metadata": {"x": 1, "y": [2]}}
+
+
+async def fill_asked(admin: Caller) -> str:
+    """Six entries that `ASKED` finds, and the cursor of its second page."""
+    for n in range(6):
+        await admin.add(f"harbour {n}", tags=["a"], metadata={"x": 1, "y": [2], "n": n})
+    first = (await admin.post("/knowledge/search", ASKED)).json()
+    assert first["metadata"]["total"] == 6
+    cursor: str = first["metadata"]["next_cursor"]
+    return cursor
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"query": "harbours"},
+        {"tags": ["nope"]},
+        {"tags": ["a"]},
+        {"tags_match": "all"},
+        {"metadata": {"x": 1}},
+        {"role": "dev"},
+        {"tags": None, "metadata": None, "include_superseded": True},
+    ],
+)
+async def test_a_cursor_of_another_search_is_refused(admin: Caller, other: dict[str, Any]) -> None:
+    cursor = await fill_asked(admin)
+    answer = await admin.post("/knowledge/search", {**ASKED, **other, "cursor": cursor})
+    assert expect_problem(answer, 422)["errors"] == [{"field": "cursor", "message": ANOTHER}]
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        ASKED,
+        {**ASKED, "query": " harbour ", "tags": ["a", "b", "a"], "metadata": {"y": [2], "x": 1}, "limit": 3},
+        {"query": "harbour", "tags": [], "metadata": {}, "mode": "keyword"},
+    ],
+)
+async def test_a_cursor_goes_on_with_the_same_query_and_its_filters(
+    admin: Caller, same: dict[str, Any]
+) -> None:
+    cursor = await fill_asked(admin)
+    page = (await admin.post("/knowledge/search", {**same, "cursor": cursor})).json()
+    assert len(page["results"]) == same.get("limit", 4)
+
+
+async def test_a_cursor_without_filters_keeps_those_of_its_search(admin: Caller) -> None:
+    cursor = await fill_asked(admin)
+    left = (await admin.search("harbour", cursor=cursor))["results"]
+    await admin.patch(f"/knowledge/entries/{left[0]['id']}", {"tags": ["c"]})
+    after = (await admin.search("harbour", cursor=cursor))["results"]
+    assert [hit["id"] for hit in after] == [hit["id"] for hit in left[1:]]
+
+
+def test_what_was_asked_cannot_be_told_between_searches() -> None:
+    query = SearchQuery(query="harbour", tags=["a"], asset_id=[uuid4()])
+    first, second = uuid4(), uuid4()
+    assert mark_search(first, query) == mark_search(first, query)
+    assert not set(mark_search(first, query).values()) & set(mark_search(second, query).values())
+
+
+def test_a_receipt_that_does_not_say_what_was_asked_is_continued() -> None:
+    query = SearchQuery(query="harbour", tags=["a"])
+    assert resume(query, uuid4(), {}) is query
+
+
+async def test_a_receipt_does_not_show_by_what_its_search_is_recognised(admin: Caller) -> None:
+    search_id = (await admin.search("harbour"))["metadata"]["search_id"]
+    assert "asked" not in (await admin.get(f"/admin/searches/{search_id}")).json()
+
+
+@pytest.mark.parametrize("fields", [{}, {"mode": "keyword", "boost": ["type"]}, {"fusion": "score"}])
+async def test_later_pages_are_explained_as_far_as_is_known(admin: Caller, fields: dict[str, Any]) -> None:
+    await fill(admin, 12)
+    whole = (await admin.search("harbour", limit=8, explain=True, **fields))["debug_info"]
+    first = await admin.search("harbour", limit=4, **fields)
+    page = await admin.search("harbour", limit=4, explain=True, cursor=first["metadata"]["next_cursor"])
+    told = page["debug_info"]
+    assert set(told) == set(whole)
+    for name in ("mode", "fusion", "weights", "rrf_k", "boost", "similarity_threshold", "model"):
+        assert told[name] == whole[name]
+    assert {leg: ran is None for leg, ran in told["legs"].items()} == {
+        leg: ran is None for leg, ran in whole["legs"].items()
+    }
+    assert [hit["id"] for hit in told["hits"]] == [hit["id"] for hit in page["results"]]
+    unknown = {"semantic_term", "keyword_term", "boosts", "cosine"}
+    for kept, full in zip(told["hits"], whole["hits"][4:], strict=True):
+        assert set(kept) == set(full)
+        assert {n: v for n, v in kept.items() if n not in unknown} == {
+            n: v for n, v in full.items() if n not in unknown
+        }
 
 
 def write_cursor(offset: int = 5) -> str:

@@ -28,13 +28,14 @@ LAWFUL_REFUSALS = (
     r"this service serves no other model",
     r"the file is empty",
     r"cannot be saved: it continues one search",
+    r"^continues another search: send the same query and filters$",
     r"must be between 1 and \d+ in this tenant",
     r"must be whsec_ and 24 to 64 bytes in base64",
     r"must be a hit of that search",
     r"^must (be an http:// or https:// address|lead to a public address|have a port from 1 to 65535)$",
     r"^must have (no user name, password or fragment|at most \d+ printable characters and no blanks)$",
     r"must be at most \d+, which the platform allows this tenant",
-    r"^Input should be a valid integer$",  # 35.0 is an integer to JSON Schema
+    r"^must be an integer$",  # 35.0 is an integer to JSON Schema
     r"must be a JSON object",
     r"must be one or more of pm, dev, qa, all",
 )

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pytest
 
 from app.composition import Services
@@ -187,6 +188,47 @@ def test_search_field_refuses_what_is_outside_and_is_named(name: str) -> None:
         with pytest.raises(InvalidInput) as caught:
             SearchQuery(**{"query": "x", name: value})
         assert {e.field for e in caught.value.errors} == {name}, value
+
+
+MISTYPED: dict[str, tuple[Any, ...]] = {
+    "query": (5, None, b"x", ["x"]),
+    "mode": (5, None, ["hybrid"]),
+    "limit": ("5", 5.5, True, None, float("nan")),
+    "similarity_threshold": ("0.5", [0.5], True),
+    "weights": ({"semantic": 0.7, "keyword": 0.3}, (0.7, 0.3), Weights("0.7", "0.3")),  # type: ignore[arg-type]
+    "role": (5, ["dev"]),
+    "tags": ("abc", b"abc", 5, [1], {"a": 1}, [None]),
+    "entry_type": (5, [["fact"]], {"fact": 1}),
+    "min_confidence": ("0.5",),
+    "asset_id": (str(ID), ID, [str(ID)], 5),
+    "metadata": ("abc", 5, [1]),
+    "include_superseded": (1, None, "no"),
+    "boost": ("type", None, 5, [["type"]]),
+    "rrf_k": ("60", 60.5, None),
+    "ef_search": ("64", 64.5),
+    "query_embedding": ("abc", 5, ["1.0"] * 16, [None] * 16, [[1.0]] * 16),
+    "explain": (1, None, "no"),
+    "diversity": ("0.5", None),
+    "cursor": (5, b"x"),
+    "max_limit": ("50", None),
+}
+
+
+@pytest.mark.parametrize("name", MISTYPED)
+def test_search_field_of_another_type_is_refused_and_named(name: str) -> None:
+    for value in MISTYPED[name]:
+        with pytest.raises(InvalidInput) as caught:
+            SearchQuery(**{"query": "x", name: value})
+        assert {e.field for e in caught.value.errors} == {name}, value
+
+
+def test_search_fields_take_what_numpy_makes() -> None:
+    made: dict[str, Any] = {
+        "limit": np.int64(3),
+        "similarity_threshold": np.float32(0.5),
+        "query_embedding": np.ones(16, dtype=np.float32),
+    }
+    assert SearchQuery(query="x", **made).limit == 3
 
 
 def test_lower_limit_of_a_way_in_is_kept() -> None:

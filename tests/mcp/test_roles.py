@@ -187,6 +187,8 @@ BAD_ARGUMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("hybrid_search", "query_text", {"query_text": ""}),
     ("hybrid_search", "query_text", {"query_text": "nul \x00"}),
     ("hybrid_search", "top_k", {"query_text": "word", "top_k": 101}),
+    ("hybrid_search", "limit", {"query_text": "word", "limit": 4}),
+    ("hybrid_search", "query", {"query_text": "word", "query": "word"}),
     ("hybrid_search", "weights", {"query_text": "word", "weights": {"semantic": 0.7, "keyword": 0.7}}),
     ("hybrid_search", "query_embedding", {"query_text": "word", "query_embedding": [1.0]}),
     ("kb_add", "content", {"content": ""}),

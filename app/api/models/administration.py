@@ -271,10 +271,10 @@ class TenantModel(BaseModel):
 
 
 class TenantList(BaseModel):
-    """All tenants; there is no further page."""
+    """A page of tenants, oldest first."""
 
     items: list[TenantModel]
-    next_cursor: None = None
+    next_cursor: str | None
 
 
 class NewTenant(BaseModel):
@@ -284,5 +284,7 @@ class NewTenant(BaseModel):
         extra="forbid", json_schema_extra={"examples": [{"slug": "acme", "name": "Acme"}]}
     )
 
-    slug: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$", description="Short name, unique.")
+    slug: Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"})] = Field(
+        description="Short name, unique: 1 to 63 of a-z, 0-9 and -, not beginning with -."
+    )
     name: str | None = Field(None, min_length=1, max_length=200)

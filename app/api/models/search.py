@@ -76,11 +76,18 @@ class SearchRequest(BaseModel):
     query_embedding: list[Number] | None = Field(
         None, min_length=1, max_length=4000, description="A vector to use in place of the query's own."
     )
-    explain: Annotated[bool, Field(strict=True)] = False
+    explain: Annotated[bool, Field(strict=True)] = Field(
+        False,
+        description="Fill `debug_info`. With `cursor` it has ranks and scores; terms, boosts and strategies are null.",
+    )
     diversity: Annotated[Number, Field(ge=0, le=1)] = Field(
         0.0, description="Above 0, hits that resemble better ones are put back (maximal marginal relevance)."
     )
-    cursor: str | None = Field(None, max_length=200, description="The `next_cursor` of an earlier answer.")
+    cursor: str | None = Field(
+        None,
+        max_length=200,
+        description="The `next_cursor` of an earlier answer. Send the same query, and the same filters or none.",
+    )
 
     def to_query(self, default_limit: int, max_limit: int) -> SearchQuery:
         """The search that the service understands. Raises InvalidInput."""
