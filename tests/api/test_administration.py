@@ -251,6 +251,7 @@ async def _list_tenants(platform: Caller, limit: int = 200) -> list[Any]:
         page = (await platform.get("/admin/tenants", params=parameters)).json()
         assert len(page["items"]) <= limit
         tenants += page["items"]
+        assert len({tenant["id"] for tenant in tenants}) == len(tenants)
         if page["next_cursor"] is None:
             return tenants
         parameters["cursor"] = page["next_cursor"]
