@@ -64,3 +64,13 @@ async def test_head_is_no_operation_of_its_own(app: FastAPI) -> None:
 
 async def test_a_refused_method_is_still_a_problem(admin: Caller) -> None:
     expect_problem(await admin.request("PUT", "/knowledge/entries"), 405)
+
+
+async def test_the_log_names_the_method_and_the_route(
+    admin: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "app.api"):
+        await admin.request("HEAD", "/knowledge/entries")
+    (record,) = [r for r in caplog.records if r.message == "request"]
+    assert (vars(record)["method"], vars(record)["route"]) == ("HEAD", "/knowledge/entries")
+    assert vars(record)["tenant_id"] == str(admin.tenant_id)
