@@ -79,6 +79,7 @@ async def test_work_of_a_provider_that_was_away_is_due_when_its_pause_is_over(
             " where kind = 'embed_entries' and run_at > paused_until + interval '1 second'"
         )
     assert late == 0, "the pause is all that jobs wait for, however often the provider was away"
+    assert {job["postponed"] for job in await bench.jobs()} == {0}
 
 
 async def test_vectors_made_before_the_provider_went_away_are_kept(bench: Bench, run_jobs: RunJobs) -> None:
