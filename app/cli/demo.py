@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import urllib.request
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from app.auth.principal import Role
 from app.cli.execution import ACTOR, working
 from app.cli.terminal import remark
 from app.cli.tokens import DAY, make_token
-from app.cli.waiting import wait_for_assets, wait_for_embeddings
+from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
 from app.errors import ConfigurationError, TenantNotFound
 from app.samples import QUERIES, SampleEntry, load_documents, load_entries
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 SLUG = "demo"
 TOKEN_DAYS = 30
+STILL_SECONDS = 20.0
 
 
 async def load_demo(services: Services) -> Tenant:
@@ -45,9 +47,18 @@ async def load_demo(services: Services) -> Tenant:
     async with working(services):
         assets = await _upload_documents(services, tenant.id)
         await _write_entries(services, tenant.id, samples)
-        await wait_for_assets(services, tenant.id, assets, "documents")
-        await wait_for_embeddings(services, tenant.id)
+        if await wait_for_assets(
+            services, tenant.id, assets, "documents", _patience(services, tenant.id, math.inf)
+        ):
+            await wait_for_embeddings(services, tenant.id, _patience(services, tenant.id, 0.0))
+        else:
+            remark("the sample documents take long; the service goes on with them")
     return tenant
+
+
+def _patience(services: Services, tenant_id: UUID, away: float) -> Patience:
+    """A first start waits for what moves: the service does the rest while it serves."""
+    return Patience(services, tenant_id, away=away, still=STILL_SECONDS)
 
 
 def welcome(settings: Settings, tenant: Tenant, address: str) -> str:

@@ -48,11 +48,15 @@ class FoundFile:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the files; `failed` and `skipped` hold a path and a reason each."""
+    """What became of the files; `failed` and `skipped` hold a path and a reason each.
+
+    `without_vector` counts what is found by its words only, of the whole tenant.
+    """
 
     files: int = 0
     new: int = 0
     unchanged: int = 0
+    without_vector: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
 
@@ -71,14 +75,17 @@ def ingest(
     ] = None,
     as_json: Annotated[
         bool,
-        json_option("{files, indexed, unchanged, skipped, failed}, the last two lists of {path, reason}"),
+        json_option(
+            "{files, indexed, unchanged, without_vector, skipped, failed}, the last two lists of {path, reason}"
+        ),
     ] = False,
 ) -> None:
     """Take files in and wait until they can be found: text, Markdown, HTML, PDF, DOCX, PPTX,
     XLSX, CSV, JSON, source code, and ZIP archives of these.
 
     A file is known by its path: run it again and unchanged files are left alone, changed ones replaced. After
-    Ctrl-C the same command goes on where it stopped. Hidden files are skipped. The status is 1 if a file failed.
+    Ctrl-C the same command goes on where it stopped. In folders, what is hidden or empty or of a kind that is not read
+    is skipped. The status is 1 if a file failed.
     """
     settings = read_settings()
     found = list(find_files(paths))
@@ -91,6 +98,7 @@ def ingest(
                 "files": outcome.files,
                 "indexed": outcome.new,
                 "unchanged": outcome.unchanged,
+                "without_vector": outcome.without_vector,
                 "skipped": [{"path": path, "reason": reason} for path, reason in outcome.skipped],
                 "failed": [{"path": path, "reason": reason} for path, reason in outcome.failed],
             }
@@ -103,6 +111,8 @@ def ingest(
         )
         _list_reasons("skipped", outcome.skipped)
         _list_reasons("failed", outcome.failed)
+        if outcome.without_vector:
+            remark(f"{outcome.without_vector} entries have no vector yet and are found by their words only")
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -147,7 +157,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 async def _ingest(
     settings: Settings, slug: str, found: Sequence[FoundFile], tags: Sequence[str], roles: Sequence[str]
 ) -> Outcome:
-    from app.cli.waiting import POLL_SECONDS, AssetWatch
+    from app.cli.waiting import POLL_SECONDS, AssetWatch, wait_for_embeddings
 
     outcome = Outcome(files=len(found))
     async with open_tenant(settings, slug) as (services, tenant), working(services):
@@ -172,6 +182,7 @@ async def _ingest(
                 f" {len(found) - taken} not looked at; the same command goes on from here"
             )
             raise
+        outcome.without_vector = await wait_for_embeddings(services, tenant.id)
         outcome.new = watch.indexed
         outcome.failed += watch.failed
     return outcome
@@ -192,6 +203,9 @@ async def _upload(
         if file.path.stat().st_size > services.assets.max_bytes:
             raise TooLarge(f"the file is larger than the limit of {services.assets.max_bytes} bytes")
         data = await asyncio.to_thread(file.path.read_bytes)
+        if not file.named and (not data or data.isspace()):
+            outcome.skipped.append((file.external_id, "the file is empty"))
+            return None
         upload = Upload(file.path.name, data, external_id=file.external_id, tags=tags, roles=roles)
         asset, _ = await services.assets.upload(tenant_id, upload, actor=ACTOR)
         if asset.status == "failed":

@@ -55,7 +55,11 @@ def import_entries(
     ],
     tenant: TenantOption,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait until every entry has its vector.")
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Wait until every entry has its vector, or for a minute while the provider is away.",
+        ),
     ] = True,
     as_json: Annotated[
         bool,
@@ -163,10 +167,13 @@ async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tupl
 
 async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int:
     """How many entries have no vector, having waited for those that can be made, if that is wanted."""
-    from app.cli.waiting import wait_for_embeddings
+    from app.cli.waiting import wait_for_embeddings, wait_for_upkeep
 
     if wait:
-        return await wait_for_embeddings(services, tenant_id)
+        unembedded = await wait_for_embeddings(services, tenant_id)
+        if not unembedded:
+            await wait_for_upkeep(services, tenant_id)
+        return unembedded
     statistics = await services.administration.stats(tenant_id)
     return int(statistics["pending_embeddings"])
 

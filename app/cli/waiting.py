@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -23,23 +24,45 @@ UPKEEP_SECONDS = 3.0
 """How long a large tenant waits for its word statistics too; some jobs are due later, and any worker does them."""
 
 
-class _Patience:
-    """Says once, after a while without any progress, why that may be."""
+class Patience:
+    """How long a wait goes on without a step forward; says once, after a while, why that may be.
 
-    def __init__(self) -> None:
-        self._seen: object = None
+    It is over `away` seconds after the last step if the provider was away meanwhile, `still` seconds after it anyway.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        tenant_id: UUID,
+        *,
+        away: float = STALLED_SECONDS,
+        still: float = math.inf,
+    ) -> None:
+        self._services = services
+        self._tenant_id = tenant_id
+        self._away = away
+        self._still = still
+        self._least = math.inf
         self._since = time.monotonic()
         self._told = False
 
-    def note(self, state: object) -> None:
-        if state != self._seen:
-            self._seen, self._since = state, time.monotonic()
-        elif not self._told and time.monotonic() - self._since > STALLED_SECONDS:
+    async def is_over(self, left: float) -> bool:
+        """Ask with what is left to do. Only less than ever before is a step: work that is put back begins anew."""
+        now = time.monotonic()
+        if left < self._least:
+            self._least, self._since = left, now
+            return False
+        waited = now - self._since
+        if waited >= self._still:
+            return True
+        if waited >= self._away and await self._services.embedder.is_provider_away(
+            self._tenant_id, within=self._away
+        ):
+            return True
+        if not self._told and waited > STALLED_SECONDS:
             self._told = True
-            remark(
-                "nothing has moved for a while: the embedding provider may be away (knowledge doctor);"
-                " everything is kept, and Ctrl-C loses nothing"
-            )
+            remark("nothing has moved for a while; everything is kept, and Ctrl-C loses nothing")
+        return False
 
 
 class AssetWatch:
@@ -48,7 +71,7 @@ class AssetWatch:
     def __init__(self, services: Services, tenant_id: UUID) -> None:
         self._services = services
         self._tenant_id = tenant_id
-        self._patience = _Patience()
+        self._left = 0.0
         self.waiting: dict[UUID, str] = {}
         self.failed: list[tuple[str, str]] = []
         self.indexed = 0
@@ -67,26 +90,34 @@ class AssetWatch:
                 self.failed.append((name, asset.error or "no reason was given"))
             else:
                 self.indexed += 1
-        self._patience.note((len(self.waiting), [asset.progress for asset in states if asset]))
+        self._left = len(self.waiting) - sum(
+            asset.progress for asset in states if asset is not None and asset.id in self.waiting
+        )
         return list(self.waiting)[:LOOK_AHEAD] != head
 
-    async def finish(self, report: Callable[[], None]) -> None:
-        """Wait until every asset is indexed or failed. A worker must be at work, here or elsewhere."""
+    async def finish(self, report: Callable[[], None], patience: Patience | None = None) -> None:
+        """Wait until every asset is indexed or failed, for as long as `patience` lasts, by default for ever.
+
+        A worker must be at work, here or elsewhere.
+        """
+        patience = patience or Patience(self._services, self._tenant_id, away=math.inf)
         while self.waiting:
             if not await self.look():
                 await asyncio.sleep(POLL_SECONDS)
             report()
+            if self.waiting and await patience.is_over(self._left):
+                return
 
 
 async def wait_for_assets(
-    services: Services, tenant_id: UUID, names: Mapping[UUID, str], label: str
-) -> list[tuple[str, str]]:
-    """Wait until every asset is indexed or failed; returns name and reason of those that failed."""
+    services: Services, tenant_id: UUID, names: Mapping[UUID, str], label: str, patience: Patience
+) -> bool:
+    """Wait until every asset is indexed or failed; False when patience was over before."""
     watch = AssetWatch(services, tenant_id)
     watch.waiting |= names
     with show_progress(label, len(names)) as report:
-        await watch.finish(lambda: report(len(names) - len(watch.waiting)))
-    return watch.failed
+        await watch.finish(lambda: report(len(names) - len(watch.waiting)), patience)
+    return not watch.waiting
 
 
 async def _look(services: Services, tenant_id: UUID, asset_id: UUID) -> Asset | None:
@@ -96,16 +127,15 @@ async def _look(services: Services, tenant_id: UUID, asset_id: UUID) -> Asset | 
         return None
 
 
-async def wait_for_embeddings(services: Services, tenant_id: UUID) -> int:
-    """Wait until no entry waits for its vector; returns how many the provider refused.
+async def wait_for_embeddings(services: Services, tenant_id: UUID, patience: Patience | None = None) -> int:
+    """Wait until no entry waits for its vector, for as long as `patience` lasts; returns how many have none: the
+    provider refused them, or is away.
 
     A worker must be at work, here or elsewhere.
     """
-    from app.knowledge.upkeep import LEAST_ENTRIES
-
+    patience = patience or Patience(services, tenant_id)
     statistics = await services.administration.stats(tenant_id)
     total = pending = int(statistics["pending_embeddings"])
-    patience = _Patience()
     if total:
         with show_progress("embeddings", total) as report:
             while pending:
@@ -114,12 +144,24 @@ async def wait_for_embeddings(services: Services, tenant_id: UUID) -> int:
                 pending = int(statistics["pending_embeddings"])
                 total = max(total, pending)
                 report(total - pending)
-                patience.note(pending)
                 if not statistics["jobs"]:
                     break  # nobody will try the rest again
-    large = statistics["entries"] >= LEAST_ENTRIES
-    deadline = time.monotonic() + UPKEEP_SECONDS
-    while large and statistics["jobs"] and time.monotonic() < deadline:
-        await asyncio.sleep(POLL_SECONDS)
-        statistics = await services.administration.stats(tenant_id)
+                if pending and await patience.is_over(pending):
+                    remark(
+                        "the embedding provider does not answer: a running service, or knowledge worker, makes the"
+                        " vectors when it does"
+                    )
+                    break
     return pending
+
+
+async def wait_for_upkeep(services: Services, tenant_id: UUID) -> None:
+    """Wait a moment for the word statistics of a large tenant."""
+    from app.knowledge.upkeep import LEAST_ENTRIES
+
+    deadline = time.monotonic() + UPKEEP_SECONDS
+    while time.monotonic() < deadline:
+        statistics = await services.administration.stats(tenant_id)
+        if statistics["entries"] < LEAST_ENTRIES or not statistics["jobs"]:
+            return
+        await asyncio.sleep(POLL_SECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -46,14 +46,20 @@ async def copy_known(session: TenantSession, model_id: int, ids: Sequence[UUID])
 
 
 async def list_pending(
-    session: TenantSession, model_id: int, ids: Sequence[UUID] | None, limit: int
+    session: TenantSession,
+    model_id: int,
+    ids: Sequence[UUID] | None,
+    limit: int,
+    *,
+    without: Collection[UUID] = (),
 ) -> Sequence[Row]:
-    """Waiting entries with their text, longest waiting first."""
+    """Waiting entries with their text, longest waiting first; those in `without` are left out."""
     return await session.fetch(
         SQL["pending"],
         tenant_id=session.tenant_id,
         model_id=model_id,
         ids=None if ids is None else list(ids),
+        without=list(without),
         limit=limit,
     )
 

@@ -17,8 +17,9 @@ from app.errors import DatabaseUnavailable
 
 SQL = load_statements("jobs")
 
-PROVIDER_KINDS = frozenset({"ingest_asset", "embed_entries"})
-"""Work that needs the provider of its tenant's model, and waits while that is paused."""
+PROVIDER_KINDS = frozenset({"embed_entries"})
+"""Work that is nothing without the provider of its tenant's model, and waits while that is paused. Files do not: they
+are read and found by their words meanwhile."""
 
 CHANNEL = "jobs"
 COUNTED_JOBS = 100_000
@@ -40,7 +41,8 @@ class Job:
         attempts: tries begun, this one included, but for those that ended for no fault of the work.
         fence: proves the claim; it changes when the job is given to another worker.
         lost: workers that died, or were given up for dead, while they had the job.
-        postponed: tries that ended because the provider was away.
+        postponed: tries that ended because this process has no provider of the model, or the provider, which answered
+            others, failed at what the job is about.
     """
 
     tenant_id: UUID
@@ -121,6 +123,11 @@ async def release_job(
 async def pause_provider(session: TenantSession, pause: timedelta) -> None:
     """Hand out no work that needs the provider of the tenant's model, of any tenant, for as long as `pause`."""
     await session.execute(SQL["pause"], tenant_id=session.tenant_id, pause=pause)
+
+
+async def is_provider_paused(session: TenantSession, within: timedelta = timedelta(0)) -> bool:
+    """Whether the provider of the tenant's model is paused, or was so `within` the time before now."""
+    return bool(await session.fetch_value(SQL["is_paused"], tenant_id=session.tenant_id, within=within))
 
 
 async def listen_for_jobs(database: Database, wake: Callable[[], None]) -> None:

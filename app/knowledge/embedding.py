@@ -7,9 +7,11 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from uuid import UUID
 
 from app.db import embeddings as db
+from app.db import jobs as queue
 from app.db import usage
 from app.db.embeddings import PassageVector
 from app.db.session import Database, Row
@@ -44,6 +46,10 @@ def find_provider(providers: Mapping[int, EmbeddingProvider], tenant: TenantCont
     return provider
 
 
+class TextsFail(EmbeddingUnavailable):
+    """The provider fails at some texts, time and again, and answers others."""
+
+
 class EntryEmbedder:
     """Makes and stores the vectors that entries wait for. No transaction is open while a provider works."""
 
@@ -76,12 +82,21 @@ class EntryEmbedder:
         return await self.embed_for(await self._tenants.context(tenant_id), ids)
 
     async def embed_for(
-        self, tenant: TenantContext, ids: Sequence[UUID] | None = None, *, limit: int = BATCH
+        self,
+        tenant: TenantContext,
+        ids: Sequence[UUID] | None = None,
+        *,
+        limit: int = BATCH,
+        failing: set[UUID] | None = None,
     ) -> int:
-        """As `embed`, for the model that the context names, which need not be the one in use."""
+        """As `embed`, for the model that the context names, which need not be the one in use.
+
+        Entries in `failing` are left alone. Those that the provider fails at, while it answers others, join them;
+        without `failing`, such a failure is raised.
+        """
         model_id = tenant.space.model_id
         async with self._database.tenant_session(tenant.tenant_id) as session:
-            waiting = list(await db.list_pending(session, model_id, ids, limit))
+            waiting = list(await db.list_pending(session, model_id, ids, limit, without=failing or ()))
             served = await db.copy_known(session, model_id, [row["entry_id"] for row in waiting])
             taken = len(waiting)
             waiting = [row for row in waiting if row["entry_id"] not in served]
@@ -96,7 +111,11 @@ class EntryEmbedder:
             await self._store(tenant, waiting)
         except InputRefused:
             # One text that the provider refuses must not keep the others of its batch from theirs.
-            await self._store_one_by_one(tenant, waiting)
+            await self._store_one_by_one(tenant, waiting, failing)
+        except EmbeddingUnavailable as error:
+            if failing is None or not await self._answers_others(tenant, error):
+                raise
+            await self._store_one_by_one(tenant, waiting, failing)
         return taken
 
     async def _store(self, tenant: TenantContext, rows: Sequence[Row]) -> None:
@@ -105,7 +124,9 @@ class EntryEmbedder:
             await db.store_vectors(session, tenant.space.model_id, vectors)
             await usage.add_tokens(session, tokens)
 
-    async def _store_one_by_one(self, tenant: TenantContext, rows: Sequence[Row]) -> None:
+    async def _store_one_by_one(
+        self, tenant: TenantContext, rows: Sequence[Row], failing: set[UUID] | None
+    ) -> None:
         for row in rows:
             try:
                 await self._store(tenant, [row])
@@ -120,14 +141,47 @@ class EntryEmbedder:
                 )
                 async with self._database.tenant_session(tenant.tenant_id) as session:
                     await db.note_failure(session, tenant.space.model_id, [row["entry_id"]])
+            except EmbeddingUnavailable as error:
+                if failing is None or not await self._answers_others(tenant, error):
+                    raise
+                failing.add(row["entry_id"])
 
-    async def embed_all(self, tenant_id: UUID, *, seconds: float = math.inf) -> bool:
-        """Embed until nothing waits, or for `seconds`; returns whether nothing waits. Raises as `embed` does."""
+    async def _answers_others(self, tenant: TenantContext, error: EmbeddingUnavailable) -> bool:
+        """Whether a provider that failed embeds a text that has nothing to do with those that it failed at."""
+        if error.permanent or error.retry_after is not None or not error.attempts:
+            return False  # a refusal of the caller, not of the texts
+        try:
+            await find_provider(self._providers, tenant).embed_documents(["."])
+        except EmbeddingUnavailable:
+            return False
+        return True
+
+    async def embed_all(self, tenant_id: UUID, *, seconds: float = math.inf, gives_up: bool = False) -> bool:
+        """Embed until nothing waits, or for `seconds`; returns whether nothing waits.
+
+        Raises as `embed` does, and TextsFail when nothing waits but texts that the provider fails at while it answers
+        others; with `gives_up` these are taken to be refused, after a few times.
+        """
         end = time.monotonic() + seconds
-        while await self.embed(tenant_id):
+        failing: set[UUID] = set()
+        while await self.embed_for(tenant := await self._tenants.context(tenant_id), failing=failing):
             if time.monotonic() >= end:
                 return False
-        return True
+        if not failing:
+            return True
+        log.warning(
+            "the provider fails at texts of entries, and answers others",
+            extra={"tenant_id": str(tenant_id), "entries": len(failing), "given_up": gives_up},
+        )
+        if gives_up:
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.note_failure(session, tenant.space.model_id, sorted(failing))
+        raise TextsFail(tenant.model.provider, "it fails at some texts")
+
+    async def is_provider_away(self, tenant_id: UUID, *, within: float = 0.0) -> bool:
+        """Whether queued work leaves the provider of the tenant's model alone, or did `within` the last seconds."""
+        async with self._database.tenant_session(tenant_id) as session:
+            return await queue.is_provider_paused(session, timedelta(seconds=within))
 
     async def _make_vectors(
         self, tenant: TenantContext, rows: Sequence[Row]

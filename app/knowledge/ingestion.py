@@ -24,12 +24,14 @@ from app.db.session import Database, Row
 from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.parsing import parse_document
+from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.embedding import find_provider, make_passages
 from app.knowledge.entry import detect, embedding_text
 from app.knowledge.lease import ClaimLost, Lease
+from app.knowledge.provider_pause import choose_pause
 from app.knowledge.quotas import find_room, require_within, tokens_left
 from app.knowledge.tenants import TenantContext, TenantDirectory
 from app.telemetry.tracing import span
@@ -82,8 +84,10 @@ class Ingestion:
     async def ingest(self, job: Job, lease: Lease) -> None:
         """Do the job and remove it, in one transaction with its results.
 
-        Raises ClaimLost, UnreadableDocument, UnsupportedMediaType, InvalidInput (an empty file), RateLimited (more
-        chunks or text than the tenant may store), EmbeddingUnavailable and DatabaseUnavailable.
+        Chunks for which the provider has no time now, or the tenant no tokens, are found by their words meanwhile and
+        have their vectors made by a job of their own. Raises ClaimLost, UnreadableDocument, UnsupportedMediaType,
+        InvalidInput (an empty file), InputRefused, NoProvider, RateLimited (more chunks or text than the tenant may
+        store) and DatabaseUnavailable.
         """
         asset_id = UUID(job.subject)
         tenant = await self._tenants.context(job.tenant_id)
@@ -148,7 +152,12 @@ class Ingestion:
                 await usage.add_tokens(session, tokens)
         log.info(
             "asset indexed",
-            extra={"tenant_id": str(job.tenant_id), "asset_id": str(asset_id), "chunks": len(rows)},
+            extra={
+                "tenant_id": str(job.tenant_id),
+                "asset_id": str(asset_id),
+                "chunks": len(rows),
+                "without_vector": len(waiting),
+            },
         )
 
     async def fail(self, job: Job, reason: str, generation: int | None) -> None:
@@ -160,15 +169,6 @@ class Ingestion:
             asset = (await db.fetch_assets(session, [asset_id])).get(asset_id)
             if asset is not None:
                 await db.fail_asset(session, asset_id, generation or asset["generation"], reason)
-
-    async def provider_answers(self, job: Job) -> bool:
-        """Whether the provider of the job's tenant embeds a text that has nothing to do with the job."""
-        try:
-            tenant = await self._tenants.context(job.tenant_id)
-            await find_provider(self._providers, tenant).embed_documents(["."])
-        except EmbeddingUnavailable:
-            return False
-        return True
 
     async def _parse(self, asset: Row, lease: Lease) -> ParsedDocument:
         started = time.monotonic()
@@ -184,7 +184,8 @@ class Ingestion:
     async def _embed(
         self, tenant: TenantContext, provider: EmbeddingProvider, rows: Sequence[ChunkRow], lease: Lease
     ) -> tuple[list[PassageVector], int, list[UUID]]:
-        """Vectors of the chunks, what they cost in tokens, and the chunks for which no tokens are left today.
+        """Vectors of the chunks, what they cost in tokens, and the chunks that have to wait for theirs: no tokens are
+        left today, or the provider is away, which is not asked again then.
 
         Texts that the tenant has embedded before are not embedded again.
         """
@@ -195,6 +196,7 @@ class Ingestion:
                     (k["passage"], k["char_start"], k["char_end"], k["embedding"])
                 )
             left = await tokens_left(session, tenant)
+            away = await queue.is_provider_paused(session)
         passages = [
             PassageVector(row.id, passage, row.text_hash, start, end, vector)
             for row in rows
@@ -212,10 +214,18 @@ class Ingestion:
         made: dict[str, Any] = {}
         lease.progress = lambda: PARSED + (EMBEDDED - PARSED) * len(made) / max(1, len(distinct))
         for first in range(0, len(distinct), BATCH):
-            if left is not None and left <= approximate_tokens(made):
+            if away or (left is not None and left <= approximate_tokens(made)):
                 break
             batch = distinct[first : first + BATCH]
-            made.update(zip(batch, await provider.embed_documents(batch), strict=True))
+            try:
+                made.update(zip(batch, await provider.embed_documents(batch), strict=True))
+            except InputRefused:
+                raise
+            except EmbeddingUnavailable as error:
+                away = True
+                pause = timedelta(seconds=choose_pause(error))
+                async with self._database.tenant_session(tenant.tenant_id) as session:
+                    await queue.pause_provider(session, pause)
         lacking = {row.id for row, _, text, _, _ in wanted if text not in made}
         new = [
             PassageVector(row.id, passage, row.text_hash, start, end, made[text])

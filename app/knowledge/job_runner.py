@@ -26,10 +26,11 @@ from app.errors import (
     UnsupportedMediaType,
 )
 from app.knowledge.deliveries import DeliveryService
-from app.knowledge.embedding import EntryEmbedder, NoProvider
+from app.knowledge.embedding import EntryEmbedder, NoProvider, TextsFail
 from app.knowledge.ingestion import Ingestion
 from app.knowledge.lease import ClaimLost, Lease
 from app.knowledge.matching import ChangeMatcher
+from app.knowledge.provider_pause import LONG_PAUSE_SECONDS, PAUSE_SECONDS, choose_pause
 from app.knowledge.quotas import EmbeddingQuotaUsed
 from app.knowledge.reembedding_jobs import ReembeddingJobs
 from app.knowledge.upkeep import Upkeep
@@ -50,15 +51,10 @@ MAX_LOST = 10
 """Workers that may die with a file in hand. More than tries, since a worker dies of much else: an update of the
 service, another file in the same process."""
 MAX_POSTPONED = 40
-"""Tries, over some three hours, after which a provider that answers others is no longer taken to be away."""
+"""Tries, over some three hours, after which texts that a provider fails at, while it answers others, are given up."""
 
 FILES_COUNTED_AFTER = 10.0
 DATABASE_PAUSE_SECONDS = 1.0
-PAUSE_SECONDS = 15.0
-LONG_PAUSE_SECONDS = 60.0
-"""For a refusal that waiting does not mend, such as a rejected key."""
-LONGEST_PAUSE_SECONDS = 900.0
-"""A provider that asks for more is asked again nevertheless."""
 
 UNEXPECTED = "the file could not be processed; the service's log says why"
 
@@ -87,7 +83,8 @@ class JobRunner:
     """Does jobs, one turn at a time, under a lease that is renewed while the work goes on.
 
     A file that is refused for a clear reason fails at once, one that breaks its reader or the service after three
-    tries. A provider or a database that is away uses up no try; the provider's jobs are not handed out for a while.
+    tries. A provider or a database that is away uses up no try; the provider's jobs are not handed out for a while, and
+    files are taken in without it.
 
     Attributes:
         slice_seconds: how long work that can be parted goes on before other tenants have their turn.
@@ -138,7 +135,7 @@ class JobRunner:
             await self._release(job, error.retry_after or LONG_PAUSE_SECONDS)
             return Turn("put_back", "the tenant's embedding tokens of the day are used up")
         except EmbeddingUnavailable as error:
-            return await self._postpone(job, lease, error)
+            return await self._postpone(job, error)
         except DatabaseUnavailable as error:
             if queue.is_statements_fault(error):
                 return await self._try_again(job, lease, "the database gave up on storing the file")
@@ -162,7 +159,9 @@ class JobRunner:
                 await self.upkeep.check(job.tenant_id, delay=FILES_COUNTED_AFTER)
                 return DONE
             case "embed_entries":
-                done = await self.embedder.embed_all(job.tenant_id, seconds=self.slice_seconds)
+                done = await self.embedder.embed_all(
+                    job.tenant_id, seconds=self.slice_seconds, gives_up=job.postponed >= MAX_POSTPONED
+                )
                 if done:
                     await self.upkeep.check(job.tenant_id)
             case "refresh_statistics":
@@ -199,20 +198,16 @@ class JobRunner:
         await self._release(job, 2.0 ** min(job.attempts, 8), counts=True)
         return Turn("put_back")
 
-    async def _postpone(self, job: Job, lease: Lease, error: EmbeddingUnavailable) -> Turn:
+    async def _postpone(self, job: Job, error: EmbeddingUnavailable) -> Turn:
         if isinstance(error, NoProvider):
             await self._release(job, PAUSE_SECONDS, postpones=True)
             return Turn("put_back", "no provider for the tenant's model")
-        overdue = job.kind == "ingest_asset" and job.postponed >= MAX_POSTPONED
-        if overdue and await self.ingestion.provider_answers(job):
-            return await self._fail(job, lease, f"the embedding provider fails at it: {error.reason}")
-        pause = error.retry_after or (LONG_PAUSE_SECONDS if error.permanent else PAUSE_SECONDS)
-        pause = min(pause, LONGEST_PAUSE_SECONDS)
-        log.warning(
-            "the provider is away; its jobs wait",
-            extra={"provider": error.provider, "seconds": round(pause, 1)},
-        )
-        await self._release(job, pause, postpones=True, pauses=job.kind in queue.PROVIDER_KINDS)
+        if isinstance(error, TextsFail):
+            await self._release(job, PAUSE_SECONDS, postpones=True)
+            return Turn("put_back", "the provider fails at some texts")
+        # What the pause keeps back is due as soon as it is over: a provider that is back is not waited for any longer.
+        pauses = job.kind in queue.PROVIDER_KINDS
+        await self._release(job, choose_pause(error), postpones=not pauses, pauses=pauses)
         return Turn("put_back", "provider unavailable")
 
     async def _release(

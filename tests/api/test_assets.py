@@ -199,15 +199,22 @@ async def test_the_neighbours_of_a_chunk_are_its_siblings(admin: Caller, work: W
     assert related["metadata"]["relationship_types"] == ["sibling"]
 
 
-async def test_a_provider_that_is_down_delays_indexing_and_fails_nothing(
+async def test_a_provider_that_is_down_delays_vectors_and_neither_words_nor_text(
     admin: Caller, work: Work, provider: FailingProvider
 ) -> None:
     provider.down = True
     asset = (await admin.upload("a.txt", b"The harbour opens at six", "text/plain")).json()
     await work()
     now = await get(admin, asset["id"])
-    assert now["status"] in ("pending", "processing")
-    assert now["error"] is None
+    assert (now["status"], now["error"], now["chunks"]) == ("indexed", None, 1)
+    assert (await admin.get(f"/knowledge/assets/{asset['id']}/text")).status_code == 200
+    found = (await admin.post("/knowledge/search", json={"query": "harbour"})).json()
+    assert [hit["asset_id"] for hit in found["results"]] == [asset["id"]]
+    assert found["metadata"]["degraded"] == ["embedding_unavailable"]
+    assert (await admin.get(f"/knowledge/entries/{found['results'][0]['id']}")).json()[
+        "embedding_status"
+    ] == ("pending")
+    assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 1
 
 
 async def test_tags_as_a_json_list_are_refused_rather_than_taken_apart(admin: Caller) -> None:

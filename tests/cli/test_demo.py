@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from app.cli.demo import curl_line, load_demo
+from app.cli.demo import STILL_SECONDS, curl_line, load_demo
 from app.composition import Services
 from app.knowledge.entry import Entry
 from app.knowledge.query import SearchQuery
 from app.samples import load_documents, load_entries
+from tests.knowledge.provider import FailingProvider
 
 
 async def read_entries(services: Services) -> dict[str | None, Entry]:
@@ -49,6 +52,25 @@ async def test_demo_that_was_interrupted_is_completed_and_a_complete_one_left_al
     await services.entries.delete(tenant.id, entries[last].id)
     await load_demo(services)
     assert (await read_entries(services)).keys() == entries.keys()
+
+
+async def test_demo_does_not_wait_for_an_absent_provider_and_is_loaded_once(
+    services: Services, failing_provider: FailingProvider
+) -> None:
+    failing_provider.down = True
+    async with asyncio.timeout(STILL_SECONDS):
+        tenant = await load_demo(services)
+    entries = await read_entries(services)
+    assert {entry.embedding_status for entry in entries.values()} == {"pending"}
+    before = await services.administration.stats(tenant.id)
+    assert before["assets_by_status"] == {"indexed": len(load_documents())}
+    assert before["pending_embeddings"] == before["entries"]
+    await load_demo(services)
+    failing_provider.down = False
+    assert await services.embedder.embed_all(tenant.id)
+    after = await services.administration.stats(tenant.id)
+    assert (after["entries"], after["assets_by_status"]) == (before["entries"], before["assets_by_status"])
+    assert after["pending_embeddings"] == 0
 
 
 def test_curl_line_avoids_a_proxy_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

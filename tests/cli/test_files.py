@@ -70,6 +70,15 @@ def test_ingest_makes_files_searchable_and_repeats_nothing(
     ]
 
 
+def test_ingest_skips_empty_files_of_a_folder(knowledge: CommandLine, tenant: str, docs: Path) -> None:
+    (docs / "deep" / "__init__.py").touch()
+    (docs / "deep" / "blank.py").write_text(" \n")
+    result = knowledge.succeed("ingest", "docs", "-t", tenant)
+    assert result.out == "5 files: 2 indexed, 0 unchanged, 3 skipped, 0 failed\n"
+    assert "skipped: docs/deep/__init__.py: the file is empty\n" in result.err
+    assert "skipped: docs/deep/blank.py: the file is empty\n" in result.err
+
+
 def test_ingest_reports_files_that_failed_by_its_status(
     knowledge: CommandLine, tenant: str, docs: Path
 ) -> None:

@@ -223,17 +223,26 @@ async def test_deleted_asset_takes_its_chunks_along(
     assert (await services.administration.stats(tenant.id))["entries"] == 0
 
 
-async def test_provider_that_is_away_postpones_an_asset_and_does_not_fail_it(
+async def test_file_of_an_absent_provider_is_found_by_words_at_once_and_by_meaning_later(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
     failing_provider.down = True
     for _ in range(5):
-        assert await run_jobs() == 1
-    assert (await services.assets.get(tenant.id, asset.id)).status == "processing"
+        assert await run_jobs() > 0
+    asset = await services.assets.get(tenant.id, asset.id)
+    assert (asset.status, asset.error) == ("indexed", None)
+    assert "harbour" in await services.assets.text(tenant.id, asset.id)
+    found = await services.search.search(tenant.id, SearchQuery(query="harbour"))
+    assert {hit.asset_id for hit in found} == {asset.id}
+    statistics = await services.administration.stats(tenant.id)
+    assert statistics["pending_embeddings"] == asset.chunks > 0
     failing_provider.down = False
     await run_jobs()
-    assert (await services.assets.get(tenant.id, asset.id)).status == "indexed"
+    chunks = (await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=100)).items
+    assert {chunk.embedding_status for chunk in chunks} == {"ready"}
+    assert len(failing_provider.documents) == len(set(failing_provider.documents)) == asset.chunks
+    assert (await services.administration.stats(tenant.id))["jobs"] == 0
 
 
 async def test_asset_that_cannot_be_processed_is_given_up_after_three_tries(

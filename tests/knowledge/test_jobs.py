@@ -208,11 +208,15 @@ async def test_paused_provider_holds_back_its_own_work_alone(
         await db.pause_provider(session, MINUTE)
         await db.pause_provider(session, NOW)
     async with services.database.tenant_session(other_tenant.id) as session:
-        await db.enqueue_job(session, "ingest_asset", "b", NOW)
+        await db.enqueue_job(session, "embed_entries", "entries", NOW)
     claimed = set()
     while job := await claim(services):
         claimed.add((job.tenant_id, job.kind))
-    assert claimed == {(tenant.id, "refresh_statistics"), (other_tenant.id, "ingest_asset")}
+    assert claimed == {
+        (tenant.id, "ingest_asset"),
+        (tenant.id, "refresh_statistics"),
+        (other_tenant.id, "embed_entries"),
+    }
     await expire_leases(superuser_dsn)
     async with connected(superuser_dsn) as superuser:
         await superuser.execute("update embedding_models set paused_until = clock_timestamp()")
@@ -226,7 +230,7 @@ async def test_lost_work_of_a_paused_provider_waits_as_well(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     async with services.database.tenant_session(tenant.id) as session:
-        await db.enqueue_job(session, "ingest_asset", "a", NOW)
+        await db.enqueue_job(session, "embed_entries", "entries", NOW)
     assert await claim(services) is not None
     await expire_leases(superuser_dsn)
     async with services.database.tenant_session(tenant.id) as session:

@@ -39,7 +39,7 @@ returning p.entry_id;
 select p.entry_id, e.title, e.content, e.text_hash
   from pending_embeddings p join entries e on e.tenant_id = p.tenant_id and e.id = p.entry_id
  where p.tenant_id = :tenant_id and p.model_id = :model_id and p.attempts < 5
-   and (:ids::uuid[] is null or p.entry_id = any (:ids::uuid[]))
+   and (:ids::uuid[] is null or p.entry_id = any (:ids::uuid[])) and p.entry_id <> all (:without::uuid[])
  order by p.created_at, p.entry_id limit :limit;
 
 -- name: store

@@ -46,6 +46,10 @@ on conflict (tenant_id, kind, subject) where state = 'queued' do nothing;
 update embedding_models set paused_until = greatest(paused_until, clock_timestamp() + :pause::interval)
  where id = (select t.model_id from tenants t where t.id = :tenant_id);
 
+-- name: is_paused
+select coalesce((select m.paused_until > clock_timestamp() - :within::interval
+                   from embedding_models m join tenants t on t.model_id = m.id where t.id = :tenant_id), false);
+
 -- name: cancel
 delete from jobs where tenant_id = :tenant_id and kind = :kind and subject = :subject;
 
