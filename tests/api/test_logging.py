@@ -110,7 +110,7 @@ async def test_what_is_written_in_the_background_carries_the_id_of_no_request(
 async def test_a_refused_callers_tenant_is_logged(
     admin: Caller, reader: Caller, platform: Caller, lines: Lines
 ) -> None:
-    await admin.patch("/admin/settings", {"limits": {"requests_per_minute": 1}})
+    await admin.patch("/admin/settings", {"limits": {"requests_per_minute": 2}})
     answers = [await reader.get("/admin/settings")]
     answers += [await reader.get("/knowledge/entries") for _ in range(2)]
     answers += [await reader.http.get("/knowledge/entries"), await platform.get("/knowledge/entries")]

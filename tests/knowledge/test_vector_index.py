@@ -183,10 +183,7 @@ async def test_entry_with_many_near_passages_does_not_crowd_the_others_out(large
     chance = np.random.default_rng(3)
     near = [query + 0.001 * chance.normal(size=MODEL.dimensions) for _ in range(200)]
     async with large.services.database.tenant_session(large.tenant.id) as session:
-        rows = await session.fetch(
-            db.SQL["pending"], tenant_id=large.tenant.id, model_id=1, ids=None, limit=1
-        )
-        assert not rows
+        assert not await db.list_pending(session, 1, None, 1)
         text_hash = await text_hash_of(large, hog.id)
         await db.store_vectors(
             session,
