@@ -102,12 +102,17 @@ class Turns:
         """Places that the tenant waits for."""
         return len(self._queues[tenant].waiting) if tenant in self._queues else 0
 
+    def note(self, tenant: Hashable) -> None:
+        """Count the tenant among the active, for what it does elsewhere."""
+        self._queues.setdefault(tenant, _Queue()).seen = self._clock()
+        self._queues.move_to_end(tenant)
+        self._forget_inactive()
+
     async def acquire(self, tenant: Hashable, *, most: int | None = None) -> None:
         """Wait for a place; it is the tenant's until `release`. It never has more than `most`."""
-        queue = self._queues.setdefault(tenant, _Queue())
+        self.note(tenant)
+        queue = self._queues[tenant]
         queue.most = most
-        queue.seen = self._clock()
-        self._queues.move_to_end(tenant)
         if not queue.waiting and self._taken < self._places and self._has_room(tenant, queue, self.share):
             queue.held += 1
             self._taken += 1
@@ -172,6 +177,10 @@ class Turns:
 
     def _count_active(self) -> int:
         """Tenants that hold or wait for something, or did so lately."""
+        self._forget_inactive()
+        return len(self._queues) - (PLATFORM in self._queues)
+
+    def _forget_inactive(self) -> None:
         horizon = self._clock() - LATELY
         while self._queues:
             tenant, queue = next(iter(self._queues.items()))
@@ -182,4 +191,3 @@ class Turns:
                 self._queues.move_to_end(tenant)
             else:
                 del self._queues[tenant]
-        return len(self._queues) - (PLATFORM in self._queues)

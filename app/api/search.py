@@ -70,11 +70,12 @@ async def search_batch(
             outcomes[index] = invalid_input(error)
         except KnowledgeError as error:
             outcomes[index] = error
-    found = await services.search.search_many(
-        caller.tenant.tenant_id, list(queries.values()), subject=caller.subject
-    )
-    outcomes |= dict(zip(queries, found, strict=True))
-    return json_response({"results": [_show(index, outcomes[index]) for index in range(len(outcomes))]})
+    async with services.admission.reading(caller.tenant):
+        found = await services.search.search_many(
+            caller.tenant.tenant_id, list(queries.values()), subject=caller.subject
+        )
+        outcomes |= dict(zip(queries, found, strict=True))
+        return json_response({"results": [_show(index, outcomes[index]) for index in range(len(outcomes))]})
 
 
 @router.post(

@@ -30,6 +30,9 @@ PATIENCE = 10.0
 REST = 0.5
 """Measured on two cores with benchmarks/flood.py: without it a tenant that floods leaves too little to the others."""
 
+READING_REST = 3.0
+"""Of reading, which is work of this process alone and keeps its loop from others: measured likewise."""
+
 
 @dataclass(slots=True)
 class _Bucket:
@@ -48,14 +51,14 @@ class Admission:
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """While several tenants search, each has an equal share of `crowd` searches at a time, and one at least;
-        those that read likewise."""
+        """While several tenants search or read, each has an equal share of `crowd` searches at a time, and of readings
+        likewise, and one at least."""
         self._clock = clock
         self._waiting = waiting
         self._patience = patience
         self._buckets: OrderedDict[UUID, _Bucket] = OrderedDict()
         self._turns = Turns(PLACES, crowd=crowd, rest=REST, clock=clock)
-        self._readings = Turns(PLACES, crowd=crowd, rest=REST, clock=clock)
+        self._readings = Turns(PLACES, crowd=crowd, rest=READING_REST, clock=clock)
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
@@ -84,6 +87,7 @@ class Admission:
         """Hold one of the tenant's places for a search. Raises RateLimited when too many wait, or for too long."""
         limit = tenant.limits.concurrent_searches
         key = tenant.tenant_id
+        self._readings.note(key)
         if limit and self._turns.waiting(key) >= self._waiting:
             raise self._refuse("concurrent_searches", limit, 1.0)
         try:
@@ -103,6 +107,7 @@ class Admission:
 
         Raises RateLimited when it takes too long to get one. May be held while waiting for a search's place.
         """
+        self._turns.note(tenant.tenant_id)
         try:
             async with asyncio.timeout(self._patience):
                 await self._readings.acquire(tenant.tenant_id)

@@ -247,7 +247,7 @@ async def test_a_crowd_that_reads_leaves_room_for_others(
     admission = Admission(crowd=2, patience=0.05)
     one, other = [await services.tenants.context(t.id) for t in (tenant, other_tenant)]
     async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(admission.reading(other))
+        await stack.enter_async_context(admission.search(other))
         await stack.enter_async_context(admission.reading(one))
         with pytest.raises(RateLimited) as refused:
             await stack.enter_async_context(admission.reading(one))

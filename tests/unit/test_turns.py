@@ -52,6 +52,21 @@ async def test_tenants_share_the_crowd_while_several_are_active() -> None:
     [w.cancel() for w in waiting]
 
 
+async def test_a_tenant_that_is_active_elsewhere_is_shared_with_for_a_while() -> None:
+    clock = Clock()
+    turns = Turns(10, crowd=2, clock=clock)
+    turns.note("b")
+    assert (turns.share, turns.is_calm) == (10, True), "alone so far"
+    await turns.acquire("a")
+    waiting = wait_for(turns, "a")
+    await settle()
+    assert (turns.held("a"), turns.waiting("a")) == (1, 1)
+    clock.now += 2 * LATELY
+    turns.release("a")
+    await waiting
+    assert turns.share == 10
+
+
 async def test_no_share_is_below_the_least() -> None:
     turns = Turns(10, crowd=2, least=3)
     await turns.acquire("b")
