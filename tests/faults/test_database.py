@@ -25,7 +25,7 @@ from app.main import create_app
 from app.settings import IngestionSettings, Settings
 from tests.api.callers import SECRET, Caller, make_token, open_client
 from tests.api.expectations import expect_problem
-from tests.db.cluster import MODEL, TestDatabase, connected
+from tests.db.cluster import MODEL, Connection, TestDatabase, connected
 from tests.faults.conftest import dsn_through
 from tests.faults.proxy import FaultProxy
 
@@ -261,6 +261,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
+async def move_database(superuser: Connection, name: str, tablespace: str) -> None:
+    """Put a database elsewhere, which nobody may use meanwhile: the service would be back at once."""
+    await superuser.execute(f"alter database {name} allow_connections false")
+    await superuser.execute(TERMINATE, name)
+    await superuser.execute(f"alter database {name} set tablespace {tablespace}")
+    await superuser.execute(f"alter database {name} allow_connections true")
+
+
 async def test_a_full_disk_is_a_503_that_says_so_and_searches_go_on(scene: Scene, small_disk: Path) -> None:
     space = small_disk / "space"
     space.mkdir()
@@ -269,8 +277,7 @@ async def test_a_full_disk_is_a_503_that_says_so_and_searches_go_on(scene: Scene
     async with connected(scene.made.address.dsn(database="postgres")) as superuser:
         await superuser.execute(f"create tablespace small location '{space}'")
         scene.proxy.reset_connections()
-        await superuser.execute(TERMINATE, scene.made.name)
-        await superuser.execute(f"alter database {scene.made.name} set tablespace small")
+        await move_database(superuser, scene.made.name, "small")
         try:
             await scene.expect_service()
             filler = small_disk / "filler"
@@ -288,6 +295,5 @@ async def test_a_full_disk_is_a_503_that_says_so_and_searches_go_on(scene: Scene
             await scene.expect_service()
         finally:
             scene.proxy.reset_connections()
-            await superuser.execute(TERMINATE, scene.made.name)
-            await superuser.execute(f"alter database {scene.made.name} set tablespace pg_default")
+            await move_database(superuser, scene.made.name, "pg_default")
             await superuser.execute("drop tablespace small")
