@@ -165,15 +165,19 @@ def _is_uuid(value: Any) -> bool:
     return isinstance(value, UUID)
 
 
+STORABLE = "no NUL and no lone surrogates"
 NULLABLE = frozenset({"title", "parent_id", "language", "expires_at", "superseded_by_id", "external_id"})
 RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "content": (
         _text(1, MAX_CONTENT),
-        f"must have 1 to {MAX_CONTENT} characters, no NUL and no lone surrogates",
+        f"must have 1 to {MAX_CONTENT} characters, {STORABLE}",
     ),
     "entry_type": (lambda v: v in WRITABLE_TYPES, f"must be one of {', '.join(WRITABLE_TYPES)}"),
-    "title": (_text(1, MAX_TITLE), f"must have 1 to {MAX_TITLE} characters, no NUL and no lone surrogates"),
-    "tags": (_list(_text(1, 100), MAX_TAGS), f"must be at most {MAX_TAGS} tags of 1 to 100 characters"),
+    "title": (_text(1, MAX_TITLE), f"must have 1 to {MAX_TITLE} characters, {STORABLE}"),
+    "tags": (
+        _list(_text(1, 100), MAX_TAGS),
+        f"must be at most {MAX_TAGS} tags of 1 to 100 characters, {STORABLE}",
+    ),
     "roles": (
         lambda v: _list(lambda r: r in get_args(Role), 4)(v) and len(v) > 0,
         f"must be one or more of {', '.join(get_args(Role))}",
@@ -193,5 +197,5 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         _is_moment,
         "must be a date and time with a time zone, between the years 1 and 9999 in UTC",
     ),
-    "external_id": (_text(1, 512), "must have 1 to 512 characters"),
+    "external_id": (_text(1, 512), f"must have 1 to 512 characters, {STORABLE}"),
 }

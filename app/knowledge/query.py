@@ -155,7 +155,7 @@ class SearchQuery:
                 len(self.tags) <= MAX_TAGS
                 and all(tag and len(tag) <= 100 and is_storable(tag) for tag in self.tags)
             ),
-            f"at most {MAX_TAGS} tags of 1 to 100 characters",
+            f"must be at most {MAX_TAGS} tags of 1 to 100 characters, no NUL and no lone surrogates",
         )
         check("tags_match", self.tags_match in get_args(TagsMatch), "must be any or all")
         check(
@@ -166,7 +166,7 @@ class SearchQuery:
         check("min_confidence", _absent_or_between(self.min_confidence, 0, 1), "must be between 0 and 1")
         check("scope", self.scope is None or self.scope in get_args(Scope), "must be global or project")
         check("source", self.source is None or self.source in get_args(Source), "must be entry or asset")
-        check("asset_id", self.asset_id is None or len(self.asset_id) <= 1000, "at most 1000 ids")
+        check("asset_id", self.asset_id is None or len(self.asset_id) <= 1000, "must be at most 1000 ids")
         check(
             "metadata",
             self.metadata is None or is_storable_json(self.metadata),
