@@ -11,11 +11,11 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
 from app.api.json_body import JsonRequest
-from app.api.problems import problems
+from app.api.problems import problems, tenant_gone
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition import Services
-from app.errors import Forbidden, TenantNotFound, Unauthenticated
+from app.errors import Forbidden, TenantNotFound
 from app.knowledge.tenants import TenantContext
 from app.settings import Settings
 
@@ -80,7 +80,7 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
         try:
             tenant = await parts.services.tenants.context(principal.tenant_id)
         except TenantNotFound:
-            raise Unauthenticated("the token's tenant does not exist") from None
+            raise tenant_gone() from None
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)
     try:

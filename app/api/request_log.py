@@ -14,11 +14,8 @@ QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 def find_tenant_id(scope: Scope) -> str | None:
-    """The tenant of the request's caller as far as it is known: a refused caller's is the one that its token names."""
-    state = scope.get("state", {})
-    if (caller := state.get("caller")) is not None:
-        return str(caller.tenant.tenant_id)
-    principal = state.get("principal")
+    """The tenant that the caller's token names, once it is verified, whether the caller is let in or refused."""
+    principal = scope.get("state", {}).get("principal")
     return None if principal is None or principal.tenant_id is None else str(principal.tenant_id)
 
 

@@ -15,7 +15,7 @@ from app.documents.language import detect_language
 from app.errors import FieldError, InvalidInput
 from app.knowledge.languages import LANGUAGES
 from app.knowledge.query import EntryType, Role, Scope
-from app.knowledge.text import MAX_JSON_BYTES, is_storable, is_storable_json
+from app.knowledge.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
 
 MAX_CONTENT = 100_000
 MAX_TITLE = 1_000
@@ -165,7 +165,6 @@ def _is_uuid(value: Any) -> bool:
     return isinstance(value, UUID)
 
 
-STORABLE = "no NUL and no lone surrogates"
 NULLABLE = frozenset({"title", "parent_id", "language", "expires_at", "superseded_by_id", "external_id"})
 RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "content": (

@@ -14,7 +14,7 @@ import orjson
 
 from app.db.search import EntryFilter
 from app.errors import FieldError, InvalidInput
-from app.knowledge.text import is_storable, is_storable_json
+from app.knowledge.text import STORABLE, is_storable, is_storable_json
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 Fusion = Literal["rrf", "score"]
@@ -155,7 +155,7 @@ class SearchQuery:
                 len(self.tags) <= MAX_TAGS
                 and all(tag and len(tag) <= 100 and is_storable(tag) for tag in self.tags)
             ),
-            f"must be at most {MAX_TAGS} tags of 1 to 100 characters, no NUL and no lone surrogates",
+            f"must be at most {MAX_TAGS} tags of 1 to 100 characters, {STORABLE}",
         )
         check("tags_match", self.tags_match in get_args(TagsMatch), "must be any or all")
         check(

@@ -11,6 +11,9 @@ import orjson
 MAX_JSON_BYTES = 65_536
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
+STORABLE = "no NUL and no lone surrogates"
+"""What `is_storable` asks for, in a refusal's words."""
+
 
 def is_storable(text: str) -> bool:
     """Whether Postgres can hold the text: no NUL character and no lone surrogate."""
