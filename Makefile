@@ -15,7 +15,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@# The processes that read documents write no files, compiled modules neither: each would compile them anew.
-	@$(BIN)/python -c 'from app.documents import child, formats; [child.import_module(f.module) for f in formats.FORMATS]'
+	@$(BIN)/python -c 'from app.documents import formats; from app.documents.process import child; [child.import_module(f.module) for f in formats.FORMATS]'
 	@touch $@
 
 setup: $(STAMP)

@@ -1,4 +1,4 @@
-"""Runs migrations over the connection that `app.db.migration` hands in, or over DATABASE_ADMIN_URL."""
+"""Runs migrations over the connection that `app.db.schema.migration` hands in, or over DATABASE_ADMIN_URL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from sqlalchemy.pool import NullPool
 
 from alembic import context
-from app.db.migration import make_engine
+from app.db.engine import make_engine
 
 
 def run(connection: Connection) -> None:

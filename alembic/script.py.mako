@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.db.migration import execute_script
+from app.db.schema.migration import execute_script
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}

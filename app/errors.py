@@ -1,4 +1,4 @@
-"""What can go wrong, as facts. Nothing here knows of HTTP: `app.api.problems` maps each to a status."""
+"""What can go wrong, as facts. Nothing here knows of HTTP: `app.web.problems` maps each to a status."""
 
 from __future__ import annotations
 

@@ -10,21 +10,21 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from app.api import administration, assets, entries, feedback, operations, saved_searches, search
-from app.api.dependencies import Parts
-from app.api.description import describe
-from app.api.draining import Draining
-from app.api.head import HeadRequests
-from app.api.middleware import RequestGuard, allow_origins
-from app.api.problems import install_handlers
-from app.api.request_log import RequestLog
+from app.api.http.draining import Draining
+from app.api.http.head import HeadRequests
+from app.api.http.middleware import RequestGuard, allow_origins
+from app.api.http.request_log import RequestLog
+from app.api.openapi.description import describe
 from app.auth.tokens import TokenVerifier
-from app.composition import Services, open_services, open_verifier
+from app.composition.services import Services, open_services, open_verifier
 from app.console.installation import install_console
-from app.db.readiness import outdated_revisions
+from app.db.schema.readiness import outdated_revisions
 from app.mcp.endpoint import install_endpoint, open_endpoint
-from app.monitoring import Observation, serve_metrics
 from app.settings import Settings
 from app.telemetry.export import open_tracing
+from app.web.access import Parts
+from app.web.monitoring import Observation, serve_metrics
+from app.web.problems import install_handlers
 
 DESCRIPTION = """
 Store what you know, and ask for it in plain language. Each search runs two legs, meaning (vectors) and words (BM25),

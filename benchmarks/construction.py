@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 
 import asyncpg
 
-from app.composition import Services
-from app.db import embeddings
-from app.db.embeddings import PassageVector
-from app.db.entries import insert_entries
-from app.db.models import register_model
-from app.db.tenants import create_tenant
-from app.evaluation.progress import ShowProgress
-from app.knowledge.entry import embedding_text, new_entry_values
-from app.knowledge.semantic_leg import EXACT_LIMIT
+from app.composition.services import Services
+from app.db.queries.knowledge import embeddings
+from app.db.queries.knowledge.embeddings import PassageVector
+from app.db.queries.knowledge.entries import insert_entries
+from app.db.queries.tenants.tenants import create_tenant
+from app.db.schema.registration import register_model
+from app.evaluation.output.progress import ShowProgress
+from app.knowledge.entries.entry import embedding_text, new_entry_values
+from app.knowledge.search.legs.semantic import EXACT_LIMIT
 from benchmarks.population import Population
 from benchmarks.stock import BATCH, Stock, StockEntry
 

@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from app.bootstrap import DatabaseAddresses
-from app.composition import Services
+from app.composition.database import DatabaseAddresses
+from app.composition.services import Services
 from app.embeddings.provider import Vector
 from app.errors import KnowledgeError
-from app.evaluation.progress import ShowProgress
+from app.evaluation.output.progress import ShowProgress
 from app.settings import Settings
 from benchmarks.dataset import MeasuredTenant
 from benchmarks.stock import Stock

@@ -11,14 +11,14 @@ from uuid import UUID
 
 import orjson
 
-from app.bootstrap import DatabaseAddresses, open_database
-from app.composition import Services, open_services
-from app.db.migration import latest_revision
+from app.composition.database import DatabaseAddresses, open_database
+from app.composition.services import Services, open_services
+from app.db.schema.migration import latest_revision
 from app.evaluation.collection import Document
-from app.evaluation.progress import ShowProgress
+from app.evaluation.output.progress import ShowProgress
 from app.evaluation.tenant import finish_upkeep
-from app.knowledge.semantic_leg import EXACT_LIMIT
-from app.knowledge.upkeep import Upkeep
+from app.knowledge.search.legs.semantic import EXACT_LIMIT
+from app.knowledge.upkeep.sweep import Upkeep
 from app.settings import Settings
 from benchmarks.construction import analyze, build_tenants
 from benchmarks.place import DATA, KEPT, alone, bench_settings

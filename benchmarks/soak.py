@@ -30,8 +30,8 @@ import psutil
 
 from app.auth.principal import Role
 from app.auth.tokens import issue_token
-from app.bootstrap import embedded_database, prepare
-from app.composition import build_services
+from app.composition.database import embedded_database, prepare
+from app.composition.services import build_services
 from app.db.session import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from app.embeddings.provider import EmbeddingProvider
 from app.evaluation.collection import Document
-from app.evaluation.progress import ShowProgress
+from app.evaluation.output.progress import ShowProgress
 from app.evaluation.vector_cache import VectorCache
-from app.knowledge.entry import embedding_text
+from app.knowledge.entries.entry import embedding_text
 from benchmarks.place import VECTORS
 from benchmarks.population import Population
 from benchmarks.texts import read_texts, vary_text

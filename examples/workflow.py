@@ -16,13 +16,13 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.composition import Services, build_services, check_database, open_services
+from app.composition.services import Services, build_services, check_database, open_services
 from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import TenantNotFound
-from app.knowledge.entry import Entry
-from app.knowledge.query import SearchQuery
-from app.knowledge.results import Hit
+from app.knowledge.entries.entry import Entry
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import Hit
 from app.settings import Settings, load_settings
 
 Learn = Callable[[str, Sequence[Hit]], Awaitable[str]]

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from app.bootstrap import SERVICE, create_roles, prepare
-from app.composition import Services, build_services
-from app.db.models import register_model
+from app.composition.database import SERVICE, create_roles, prepare
+from app.composition.services import Services, build_services
+from app.db.schema.registration import register_model
 from app.db.session import Database
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.knowledge.tenants import Tenant
+from app.knowledge.tenants.directory import Tenant
 from tests.db.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected, new_database
 from tests.knowledge.provider import FailingProvider
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alembic import op
-from app.db.migration import execute_script
+from app.db.schema.migration import execute_script
 
 revision = "0006"
 down_revision = "0005"

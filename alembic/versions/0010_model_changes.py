@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alembic import op
-from app.db.migration import execute_script, isolate_tables
+from app.db.schema.migration import execute_script, isolate_tables
 
 revision = "0010"
 down_revision = "0009"

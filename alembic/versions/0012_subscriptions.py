@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.db.migration import execute_script, isolate_tables
+from app.db.schema.migration import execute_script, isolate_tables
 
 revision = "0012"
 down_revision = "0011"

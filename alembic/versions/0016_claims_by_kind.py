@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from alembic import op
-from app.db.migration import execute_script
+from app.db.schema.migration import execute_script
 
 revision = "0016"
 down_revision = "0015"

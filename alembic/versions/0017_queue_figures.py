@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.db.migration import execute_script
+from app.db.schema.migration import execute_script
 
 revision = "0017"
 down_revision = "0016"

@@ -8,14 +8,18 @@ from uuid import UUID
 
 from fastapi import Query, Response
 
-from app.api.dependencies import (
+from app.auth.principal import Role
+from app.knowledge.reembedding.service import ModelChange
+from app.knowledge.tenants.limits import NAMES
+from app.knowledge.tenants.settings import TenantSettings, check_page_limits
+from app.web.access import (
     CurrentCaller,
     CurrentPrincipal,
     CurrentServices,
     CurrentSettings,
     secured_router,
 )
-from app.api.models.administration import (
+from app.web.models.administration import (
     AuditList,
     ModelChangeModel,
     NewModelChange,
@@ -28,12 +32,8 @@ from app.api.models.administration import (
     TenantModel,
     TenantPatch,
 )
-from app.api.problems import problems
-from app.api.rendering import json_response, page_response
-from app.auth.principal import Role
-from app.knowledge.limits import NAMES
-from app.knowledge.reembedding import ModelChange
-from app.knowledge.tenant_settings import TenantSettings, check_page_limits
+from app.web.problems import problems
+from app.web.rendering import json_response, page_response
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")

@@ -9,13 +9,13 @@ import orjson
 from fastapi import File, Form, Query, Request, Response, UploadFile
 from fastapi.responses import PlainTextResponse
 
-from app.api.dependencies import CurrentCaller, CurrentServices, secured_router
-from app.api.models.assets import AssetList, AssetModel
-from app.api.problems import problems
-from app.api.rendering import json_response, page_response
 from app.auth.principal import Role
 from app.errors import FieldError, InvalidInput, TooLarge
-from app.knowledge.assets import Upload
+from app.knowledge.ingestion.assets import Upload
+from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.models.assets import AssetList, AssetModel
+from app.web.problems import problems
+from app.web.rendering import json_response, page_response
 
 FIELDS = frozenset({"file", "external_id", "tags", "roles", "metadata"})
 """Of the form; what else is sent is refused, since it would be lost."""

@@ -10,8 +10,15 @@ from uuid import UUID
 from fastapi import Header, Query, Response
 from pydantic import ValidationError
 
-from app.api.dependencies import Caller, CurrentCaller, CurrentServices, secured_router
-from app.api.models.entries import (
+from app.auth.principal import Role
+from app.composition.services import Services
+from app.errors import InvalidInput, PreconditionFailed
+from app.knowledge.entries.entry import Entry
+from app.knowledge.entries.related import RelatedEntry
+from app.knowledge.entries.writing import BulkResult
+from app.knowledge.vocabulary import EntryType
+from app.web.access import Caller, CurrentCaller, CurrentServices, secured_router
+from app.web.models.entries import (
     BulkRequest,
     BulkResponse,
     EntryList,
@@ -20,15 +27,8 @@ from app.api.models.entries import (
     NewEntry,
     RelatedResponse,
 )
-from app.api.problems import invalid_input, problems
-from app.api.rendering import json_response, page_response
-from app.auth.principal import Role
-from app.composition import Services
-from app.errors import InvalidInput, PreconditionFailed
-from app.knowledge.entry import Entry
-from app.knowledge.entry_writing import BulkResult
-from app.knowledge.query import EntryType
-from app.knowledge.related import RelatedEntry
+from app.web.problems import invalid_input, problems
+from app.web.rendering import json_response, page_response
 
 readers = secured_router(Role.READER, "/knowledge/entries", "entries")
 writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")

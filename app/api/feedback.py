@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from app.api.dependencies import CurrentCaller, CurrentServices, secured_router
-from app.api.models.feedback import FeedbackModel, FeedbackReportModel, NewFeedback
-from app.api.problems import problems
-from app.api.rendering import json_response
 from app.auth.principal import Role
+from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.models.feedback import FeedbackModel, FeedbackReportModel, NewFeedback
+from app.web.problems import problems
+from app.web.rendering import json_response
 
 router = secured_router(Role.READER, "/knowledge/feedback", "search")
 admin_router = secured_router(Role.TENANT_ADMIN, "/admin/feedback", "administration")

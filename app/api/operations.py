@@ -18,12 +18,12 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from app.api.dependencies import Parts
-from app.api.problems import problem_response, problems, respond_to
-from app.api.rendering import json_response
-from app.db.readiness import check_readiness
+from app.db.schema.readiness import check_readiness
 from app.errors import DatabaseUnavailable
-from app.monitoring import Observation
+from app.web.access import Parts
+from app.web.monitoring import Observation
+from app.web.problems import problem_response, problems, respond_to
+from app.web.rendering import json_response
 
 router = APIRouter(tags=["operations"])
 

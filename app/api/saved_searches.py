@@ -8,8 +8,22 @@ from uuid import UUID
 
 from fastapi import Query, Response
 
-from app.api.dependencies import Caller, CurrentCaller, CurrentServices, CurrentSettings, secured_router
-from app.api.models.saved_searches import (
+from app.api.search import run_search
+from app.auth.principal import Role
+from app.composition.services import Services
+from app.errors import FieldError, InvalidInput
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.subscriptions.saved_searches import SavedSearch, read_request
+from app.knowledge.subscriptions.service import Subscription
+from app.settings import Settings
+from app.web.access import (
+    Caller,
+    CurrentCaller,
+    CurrentServices,
+    CurrentSettings,
+    secured_router,
+)
+from app.web.models.saved_searches import (
     NewSavedSearch,
     NewSubscription,
     NewSubscriptionModel,
@@ -18,17 +32,9 @@ from app.api.models.saved_searches import (
     SubscriptionList,
     SubscriptionModel,
 )
-from app.api.models.search import SearchResponse
-from app.api.problems import problems
-from app.api.rendering import json_response, page_response
-from app.api.search import run_search
-from app.auth.principal import Role
-from app.composition import Services
-from app.errors import FieldError, InvalidInput
-from app.knowledge.query import SearchQuery
-from app.knowledge.saved_searches import SavedSearch, read_request
-from app.knowledge.subscriptions import Subscription
-from app.settings import Settings
+from app.web.models.search import SearchResponse
+from app.web.problems import problems
+from app.web.rendering import json_response, page_response
 
 router = secured_router(Role.READER, "/knowledge/saved-searches", "saved searches")
 admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "administration")

@@ -7,8 +7,20 @@ from typing import Any
 from fastapi import Response
 from pydantic import ValidationError
 
-from app.api.dependencies import Caller, CurrentCaller, CurrentServices, CurrentSettings, secured_router
-from app.api.models.search import (
+from app.auth.principal import Role
+from app.composition.services import Services
+from app.errors import KnowledgeError
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
+from app.settings import Settings
+from app.web.access import (
+    Caller,
+    CurrentCaller,
+    CurrentServices,
+    CurrentSettings,
+    secured_router,
+)
+from app.web.models.search import (
     SearchBatchRequest,
     SearchBatchResponse,
     SearchRequest,
@@ -16,14 +28,8 @@ from app.api.models.search import (
     WhyNotRequest,
     WhyNotResponse,
 )
-from app.api.problems import invalid_input, problem_of, problems
-from app.api.rendering import json_response
-from app.auth.principal import Role
-from app.composition import Services
-from app.errors import KnowledgeError
-from app.knowledge.query import SearchQuery
-from app.knowledge.results import SearchResult
-from app.settings import Settings
+from app.web.problems import invalid_input, problem_of, problems
+from app.web.rendering import json_response
 
 router = secured_router(Role.READER, "/knowledge", "search")
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from app.auth.keys import PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
-from app.background import start_background
+from app.concurrency.background import start_background
 from app.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)

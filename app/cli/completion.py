@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SECONDS = 1.0
 """A person who pressed the tab key waits no longer."""
 SERVICE = "kb_service"
-"""`app.bootstrap.SERVICE`, whose import alone would take half of that time."""
+"""`app.composition.database.SERVICE`, whose import alone would take half of that time."""
 
 
 def find_slugs(incomplete: str) -> list[str]:

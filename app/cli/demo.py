@@ -21,8 +21,8 @@ from app.errors import ConfigurationError, TenantNotFound
 from app.samples import QUERIES, SampleEntry, load_documents, load_entries
 
 if TYPE_CHECKING:
-    from app.composition import Services
-    from app.knowledge.tenants import Tenant
+    from app.composition.services import Services
+    from app.knowledge.tenants.directory import Tenant
     from app.settings import Settings
 
 SLUG = "demo"
@@ -100,7 +100,7 @@ async def _has(services: Services, tenant_id: UUID, external_id: str) -> bool:
 
 
 async def _upload_documents(services: Services, tenant_id: UUID) -> dict[UUID, str]:
-    from app.knowledge.assets import Upload
+    from app.knowledge.ingestion.assets import Upload
 
     assets: dict[UUID, str] = {}
     for document in load_documents():

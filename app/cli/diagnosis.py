@@ -16,7 +16,7 @@ from app.errors import KnowledgeError
 
 if TYPE_CHECKING:
     from app.cli.doctor.finding import Finding
-    from app.db.diagnosis import Connection
+    from app.db.queries.tenants.diagnosis import Connection
     from app.settings import Settings
 
 SHOWN = 5
@@ -109,7 +109,7 @@ async def diagnose() -> list[Finding]:
 async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
     from app.cli.doctor import database as checks
     from app.cli.doctor.finding import Finding
-    from app.db import catalog
+    from app.db.schema import catalog
 
     if is_database_absent(settings):
         yield Finding(

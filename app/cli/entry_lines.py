@@ -12,9 +12,9 @@ from uuid import UUID
 import orjson
 
 from app.cli.execution import ACTOR
-from app.composition import Services
+from app.composition.services import Services
 from app.errors import EntryNotFound
-from app.knowledge.restored import Outcome
+from app.knowledge.transfer.outcome import Outcome
 
 BATCH = 500
 REFERENCES = ("parent_id", "source_ids", "superseded_by_id")

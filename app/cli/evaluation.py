@@ -17,7 +17,7 @@ from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from app.evaluation.evaluation import Variant
-    from app.evaluation.report import Report
+    from app.evaluation.output.report import Report
     from app.evaluation.tuning import Tuning
     from app.settings import Settings
 
@@ -132,7 +132,7 @@ def _measure_tenant(slug: str, as_json: bool) -> None:
 
 
 async def _tune(settings: Settings, slug: str) -> Tuning:
-    from app.composition import open_services
+    from app.composition.services import open_services
     from app.evaluation.tuning import tune
 
     async with open_services(settings) as services:
@@ -169,7 +169,7 @@ def print_report(report: Report) -> None:
     """Print the table, at its full width where the output is no terminal."""
     from rich.console import Console
 
-    from app.evaluation.table import make_table
+    from app.evaluation.output.table import make_table
 
     console = Console()
     if not console.is_terminal:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app.cli.terminal import show_waiting
 
 if TYPE_CHECKING:
-    from app.composition import Services
+    from app.composition.services import Services
     from app.db.session import Database
-    from app.knowledge.tenants import Tenant, TenantDirectory
+    from app.knowledge.tenants.directory import Tenant, TenantDirectory
     from app.settings import Settings
 
 T = TypeVar("T")
@@ -36,8 +36,8 @@ def read_settings(*, identity_required: bool = False, **changes: str) -> Setting
 
     Commands log warnings only, unless LOG_LEVEL is debug. Raises ConfigurationError.
     """
-    from app.logs import configure_logging
     from app.settings import load_settings
+    from app.telemetry.logs import configure_logging
 
     settings = load_settings({**os.environ, **changes}, identity_required=identity_required)
     level = "debug" if settings.logging.level == "debug" else "warning"
@@ -49,7 +49,7 @@ def log_as_service(settings: Settings) -> None:
     """Log as the settings say: plain lines on a terminal, JSON elsewhere, unless one is chosen."""
     import logging
 
-    from app.logs import configure_logging
+    from app.telemetry.logs import configure_logging
 
     chosen = settings.logging.format
     configure_logging(
@@ -123,7 +123,7 @@ def require_database(settings: Settings) -> None:
 @contextlib.asynccontextmanager
 async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Services, Tenant]]:
     """The services and one tenant. Raises ConfigurationError, TenantNotFound."""
-    from app.composition import open_services
+    from app.composition.services import open_services
 
     require_database(settings)
     async with open_services(settings) as services:
@@ -135,11 +135,11 @@ async def open_directory(
     settings: Settings, *, for_creation: bool = False
 ) -> AsyncIterator[tuple[TenantDirectory, Database]]:
     """The tenants alone, without loading an embedding model; `for_creation` also finds the model's number."""
-    from app.bootstrap import configured_models, open_database
-    from app.composition import check_database, find_models
+    from app.composition.database import configured_models, open_database
+    from app.composition.services import check_database, find_models
     from app.db.session import Database
-    from app.knowledge.limits import Limits
-    from app.knowledge.tenants import TenantDirectory
+    from app.knowledge.tenants.directory import TenantDirectory
+    from app.knowledge.tenants.limits import Limits
 
     if not for_creation:
         require_database(settings)

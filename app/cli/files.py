@@ -20,7 +20,7 @@ from app.cli.terminal import print_json, remark, show_progress
 from app.errors import DatabaseUnavailable, InvalidInput, KnowledgeError, TooLarge, UnsupportedMediaType
 
 if TYPE_CHECKING:
-    from app.composition import Services
+    from app.composition.services import Services
     from app.settings import Settings
 
 SHOWN = 10
@@ -197,7 +197,7 @@ async def _upload(
     outcome: Outcome,
 ) -> UUID | None:
     """Hand one file in; returns the asset to wait for, if there is one."""
-    from app.knowledge.assets import Upload
+    from app.knowledge.ingestion.assets import Upload
 
     try:
         if file.path.stat().st_size > services.assets.max_bytes:

@@ -11,7 +11,7 @@ from app.cli.terminal import flatten, make_console, make_text
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from app.knowledge.results import Hit, SearchResult
+    from app.knowledge.search.results import Hit, SearchResult
 
 WORD = re.compile(r"[^\W_]+")
 INDENT = "   "

@@ -58,8 +58,8 @@ def read_changes(given: Iterable[str]) -> dict[str, int | None]:
 
 async def change_limits(settings: Settings, slug: str, changes: Mapping[str, int | None]) -> TenantLimits:
     """Make the changes, if there are any, and read what is in force. Raises InvalidInput, TenantNotFound."""
-    from app.knowledge.limits import NAMES
-    from app.knowledge.platform import PlatformService
+    from app.knowledge.administration.platform import PlatformService
+    from app.knowledge.tenants.limits import NAMES
 
     async with open_directory(settings) as (directory, database):
         tenant = await directory.find(slug)

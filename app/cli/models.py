@@ -60,7 +60,7 @@ def add_model(
 
     Reads DATABASE_ADMIN_URL, since the tables' owner must build the index.
     """
-    from app.bootstrap import configured_models
+    from app.composition.database import configured_models
     from app.embeddings.models import resolve_model
 
     settings = read_settings()
@@ -105,8 +105,8 @@ def list_models(
 
 
 async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
-    from app.bootstrap import open_database
-    from app.db.models import register_model
+    from app.composition.database import open_database
+    from app.db.schema.registration import register_model
 
     async with open_database(settings) as addresses:
         if addresses.admin is None:
@@ -115,7 +115,7 @@ async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
 
 
 async def _list(settings: Settings) -> list[dict[str, Any]]:
-    from app.db.tenants import list_models
+    from app.db.queries.tenants.tenants import list_models
 
     async with open_directory(settings) as (_, database), database.platform_session() as session:
         return [dict(row) for row in await list_models(session)]

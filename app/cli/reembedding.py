@@ -14,8 +14,8 @@ from app.cli.terminal import print_json, remark, show_progress
 from app.errors import InvalidInput, ModelChangeNotFound
 
 if TYPE_CHECKING:
-    from app.composition import Services
-    from app.knowledge.reembedding import ModelChange
+    from app.composition.services import Services
+    from app.knowledge.reembedding.service import ModelChange
     from app.settings import Settings
 
 Action = Literal["start", "status", "switch", "back", "end"]

@@ -61,8 +61,8 @@ def migrate(
 
 
 async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
-    from app.bootstrap import embedded_database
-    from app.db.migration import latest_revision
+    from app.composition.database import embedded_database
+    from app.db.schema.migration import latest_revision
 
     database = settings.database
     url = database.admin_url or database.url
@@ -77,8 +77,8 @@ async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
 
 
 async def _migrate(settings: Settings, service_role: str | None) -> tuple[str | None, str | None, str]:
-    from app.bootstrap import SERVICE, configured_model, embedded_database, prepare
-    from app.db.migration import latest_revision
+    from app.composition.database import SERVICE, configured_model, embedded_database, prepare
+    from app.db.schema.migration import latest_revision
 
     database = settings.database
     model = configured_model(settings)
@@ -99,7 +99,7 @@ async def _migrate(settings: Settings, service_role: str | None) -> tuple[str | 
 
 
 async def _revision(dsn: str) -> str | None:
-    from app.db import catalog
+    from app.db.schema import catalog
 
     connection = await catalog.connect(dsn, "DATABASE_ADMIN_URL")
     try:

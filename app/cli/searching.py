@@ -14,9 +14,9 @@ from app.cli.options import TenantOption, examples, json_option
 from app.cli.terminal import flatten, make_console, make_text, print_json
 
 if TYPE_CHECKING:
-    from app.knowledge.query import SearchQuery
-    from app.knowledge.related import RelatedEntry
-    from app.knowledge.results import SearchResult
+    from app.knowledge.entries.related import RelatedEntry
+    from app.knowledge.search.query import SearchQuery
+    from app.knowledge.search.results import SearchResult
     from app.settings import Settings
 
 
@@ -86,8 +86,8 @@ def search(
     ] = False,
 ) -> None:
     """Search a tenant's knowledge, best hits first: where each was found, at which rank, and the words that match."""
-    from app.knowledge.journal import read_cursor
-    from app.knowledge.query import SearchQuery
+    from app.knowledge.search.journal.journal import read_cursor
+    from app.knowledge.search.query import SearchQuery
 
     settings = read_settings()
     chosen: Any = entry_types or None

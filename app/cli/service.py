@@ -80,7 +80,7 @@ async def _serve(settings: Settings, demo: bool) -> None:
     assert task is not None
     with _reserve_port(settings.server.host, settings.server.port) as listener, on_signals(task.cancel):
         from app.cli.demo import load_demo, welcome
-        from app.composition import open_services, open_verifier
+        from app.composition.services import open_services, open_verifier
         from app.main import create_app
 
         if not demo:
@@ -111,7 +111,7 @@ async def _listen(
     """
     import uvicorn
 
-    from app.api.connection import BoundedConnection
+    from app.api.http.connection import BoundedConnection
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -189,9 +189,9 @@ def describe_address(host: str, port: int) -> str:
 
 
 async def _work(settings: Settings) -> None:
-    from app.composition import open_services
-    from app.monitoring import Observation, serve_metrics
+    from app.composition.services import open_services
     from app.telemetry.export import open_tracing
+    from app.web.monitoring import Observation, serve_metrics
 
     task = asyncio.current_task()
     assert task is not None

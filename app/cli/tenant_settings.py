@@ -16,7 +16,7 @@ from app.cli.terminal import print_json
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from app.knowledge.tenant_settings import TenantSettings
+    from app.knowledge.tenants.settings import TenantSettings
     from app.settings import Settings
 
 SHAPE = "what GET /admin/settings answers: {weights, fusion, keep_query_text, limits, …}"
@@ -94,14 +94,14 @@ def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any
 
 def describe_settings(settings: TenantSettings) -> dict[str, Any]:
     """What GET /admin/settings answers."""
-    from app.knowledge.limits import NAMES
+    from app.knowledge.tenants.limits import NAMES
 
     shown = {f.name: getattr(settings, f.name) for f in fields(settings)}
     return {**shown, "limits": {**dict.fromkeys(NAMES), **settings.limits}}
 
 
 async def _change(settings: Settings, slug: str, given: Sequence[str]) -> TenantSettings:
-    from app.knowledge.tenant_settings import check_page_limits
+    from app.knowledge.tenants.settings import check_page_limits
 
     async with open_directory(settings) as (directory, _):
         tenant = await directory.find(slug)

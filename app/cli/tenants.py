@@ -15,7 +15,7 @@ from app.cli.terminal import print_json, remark
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from app.knowledge.tenants import Tenant
+    from app.knowledge.tenants.directory import Tenant
     from app.settings import Settings
 
 NewSlug = Annotated[str, typer.Argument(metavar="SLUG", help="The tenant's short name: a-z, 0-9 and -.")]

@@ -67,7 +67,7 @@ def print_token(
 def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int) -> str:
     """A token that the service of these settings accepts. Raises ConfigurationError with JWKS."""
     from app.auth.tokens import issue_token
-    from app.composition import shared_secret
+    from app.composition.services import shared_secret
 
     secret = shared_secret(settings)
     if secret is None:

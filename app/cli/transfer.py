@@ -21,8 +21,8 @@ from app.errors import InvalidInput
 
 if TYPE_CHECKING:
     from app.cli.entry_lines import Imported
-    from app.composition import Services
-    from app.knowledge.restored import Restored
+    from app.composition.services import Services
+    from app.knowledge.transfer.outcome import Restored
     from app.settings import Settings
 
 
@@ -144,7 +144,7 @@ def _whole_file(output: Path | None) -> Iterator[BinaryIO]:
 
 async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tuple[Restored | Imported, int]:
     from app.cli.entry_lines import EntryImport, count_lines
-    from app.knowledge.restoration import read_header
+    from app.knowledge.transfer.restoration import read_header
 
     async with contextlib.AsyncExitStack() as stack:
         services, tenant = await stack.enter_async_context(open_tenant(settings, slug))
@@ -180,7 +180,7 @@ async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int:
 
 async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapping[str, Any]) -> Restored:
     from app.cli.entry_lines import count_lines
-    from app.knowledge.restoration import TenantRestoration
+    from app.knowledge.transfer.restoration import TenantRestoration
 
     restoration = TenantRestoration(services.database, services.tenants, services.jobs, tenant_id, ACTOR)
     with show_progress("lines", count_lines(file)) as report:
@@ -199,7 +199,7 @@ def _after_header(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool) -> Counter[str]:
-    from app.knowledge.export import TenantExport
+    from app.knowledge.transfer.export import TenantExport
 
     written: Counter[str] = Counter()
     async with open_tenant(settings, slug) as (services, tenant):

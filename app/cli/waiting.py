@@ -13,8 +13,8 @@ from app.cli.terminal import remark, show_progress
 from app.errors import AssetNotFound
 
 if TYPE_CHECKING:
-    from app.composition import Services
-    from app.knowledge.assets import Asset
+    from app.composition.services import Services
+    from app.knowledge.ingestion.assets import Asset
 
 POLL_SECONDS = 0.25
 LOOK_AHEAD = 20
@@ -157,7 +157,7 @@ async def wait_for_embeddings(services: Services, tenant_id: UUID, patience: Pat
 
 async def wait_for_upkeep(services: Services, tenant_id: UUID) -> None:
     """Wait a moment for the word statistics of a large tenant."""
-    from app.knowledge.upkeep import LEAST_ENTRIES
+    from app.knowledge.upkeep.sweep import LEAST_ENTRIES
 
     deadline = time.monotonic() + UPKEEP_SECONDS
     while time.monotonic() < deadline:

@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
 from app.api.operations import DocsFiles
-from app.console import (
+from app.console.pages import (
     assets,
     comparing,
     entries,

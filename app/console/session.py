@@ -14,12 +14,17 @@ from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from app.api.dependencies import answer, authenticate, authenticate_platform
-from app.api.problems import refusal_of, respond_to, respond_to_invalid, unexpected_error
 from app.auth.principal import Role
 from app.console.rendering import place_beside, render, render_problem
 from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
+from app.web.access import answer, authenticate, authenticate_platform
+from app.web.problems import (
+    refusal_of,
+    respond_to,
+    respond_to_invalid,
+    unexpected_error,
+)
 
 log = logging.getLogger("app.console")
 

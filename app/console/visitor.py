@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from app.api.dependencies import Caller
 from app.auth.principal import Principal, Role
+from app.web.access import Caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from weakref import WeakSet
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from app.concurrency.turns import PLATFORM, Turns
 from app.db.outage import AWAY, Outage
-from app.turns import PLATFORM, Turns
 
 
 class Connections:

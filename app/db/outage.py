@@ -13,7 +13,7 @@ import asyncpg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from app.background import start_background
+from app.concurrency.background import start_background
 from app.errors import DatabaseUnavailable
 
 log = logging.getLogger("app.db")

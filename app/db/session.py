@@ -21,15 +21,15 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from app.concurrency.turns import PLATFORM, Turns
 from app.db.codecs import register_types
 from app.db.connections import Connections
-from app.db.migration import make_engine
+from app.db.engine import make_engine
 from app.db.outage import AWAY, BUSY, Outage
 from app.db.statements import Statement, load_statements
 from app.errors import DatabaseUnavailable, TenantNotFound
-from app.turns import PLATFORM, Turns
 
-SQL = load_statements("tenants")
+SQL = load_statements("app.db.queries.tenants.tenants")
 
 Row = asyncpg.Record
 Result = TypeVar("Result")

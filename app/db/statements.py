@@ -1,4 +1,6 @@
-"""SQL lives in `sql/*.sql`; this reads the files once and turns named parameters into asyncpg's numbered ones.
+"""SQL lives in a `.sql` file beside the module that runs it.
+
+This reads the files once and turns named parameters into asyncpg's numbered ones.
 
 A file holds statements headed `-- name: fetch_entry`; comments that follow describe them. `:name` is a bound
 parameter. `{model_id}` is a literal integer, needed where the planner must see the value to pick a partial
@@ -48,9 +50,10 @@ def parse_statement(name: str, text: str) -> Statement:
     return Statement(name, PARAMETER.sub(number, text).strip().rstrip(";"), tuple(names))
 
 
-def load_statements(file: str) -> Mapping[str, Statement]:
-    """All statements of `sql/<file>.sql` by name. Raises KeyError at use for a name that is not there."""
-    text = (files("app.db") / "sql" / f"{file}.sql").read_text(encoding="utf-8")
+def load_statements(module: str) -> Mapping[str, Statement]:
+    """All statements of the SQL file beside a module, by name. Raises KeyError at use for a name that is not there."""
+    package, _, file = module.rpartition(".")
+    text = (files(package) / f"{file}.sql").read_text(encoding="utf-8")
     parts = HEADING.split(text)[1:]
     return {
         name: parse_statement(f"{file}.{name}", body)

@@ -13,8 +13,8 @@ from pathlib import PurePath
 
 from app.documents import recognition
 from app.documents.archive import is_archive, list_names
+from app.documents.readers.text import decode_text, marked_encoding
 from app.documents.recognition import Sample
-from app.documents.text import decode_text, marked_encoding
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 
 _HEAD = 8_192
@@ -37,19 +37,19 @@ class DocumentFormat:
 def _row(
     name: str, label: str, media_type: str, module: str, recognise: Callable[[Sample], bool]
 ) -> DocumentFormat:
-    return DocumentFormat(name, label, media_type, f"app.documents.{module}", recognise)
+    return DocumentFormat(name, label, media_type, f"app.documents.readers.{module}", recognise)
 
 
 FORMATS: tuple[DocumentFormat, ...] = (
     _row("pdf", "PDF", "application/pdf", "pdf", recognition.is_pdf),
-    _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "docx", recognition.is_docx),
-    _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "pptx", recognition.is_pptx),
-    _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "xlsx", recognition.is_xlsx),
+    _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx", recognition.is_docx),
+    _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx", recognition.is_pptx),
+    _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx", recognition.is_xlsx),
     _row("zip", "ZIP", "application/zip", "bundle", recognition.is_zip),
     _row("html", "HTML", "text/html", "html", recognition.is_html),
-    _row("jsonl", "JSON Lines", "application/x-ndjson", "records", recognition.is_json_lines),
-    _row("json", "JSON", "application/json", "records", recognition.is_json),
-    _row("csv", "CSV", "text/csv", "delimited", recognition.is_table),
+    _row("jsonl", "JSON Lines", "application/x-ndjson", "tables.records", recognition.is_json_lines),
+    _row("json", "JSON", "application/json", "tables.records", recognition.is_json),
+    _row("csv", "CSV", "text/csv", "tables.delimited", recognition.is_table),
     _row("code", "source code", "text/x-source", "source_code", recognition.is_code),
     _row("markdown", "Markdown", "text/markdown", "markdown", recognition.is_markdown),
     _row("text", "plain text", "text/plain", "plain", recognition.is_text),

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from app.documents.delimited import find_delimiter
+from app.documents.readers.tables.delimited import find_delimiter
 
 _HTML_START = re.compile(
     r"(?>\s+|<!--(?>(?:(?!-->).)*)-->|<\?xml[^>]{0,500}>)*+<(?:!doctype\s+html|html)\b", re.I | re.S

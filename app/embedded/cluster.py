@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.embedded.account import Account
 from app.embedded.address import DATABASE, SUPERUSER
-from app.embedded.binaries import build_environment
 from app.embedded.data_folder import DataFolder
+from app.embedded.machine.account import Account
+from app.embedded.machine.binaries import build_environment
 from app.embedded.secret_file import read_or_create_secret
 from app.errors import ConfigurationError
 

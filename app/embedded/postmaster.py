@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.embedded.account import Account
-from app.embedded.binaries import build_environment
 from app.embedded.configuration import build_arguments
 from app.embedded.data_folder import DataFolder
-from app.embedded.processes import FAST_STOP_SECONDS, IMMEDIATE_STOP_SECONDS, read_pid_file
+from app.embedded.machine.account import Account
+from app.embedded.machine.binaries import build_environment
+from app.embedded.machine.processes import FAST_STOP_SECONDS, IMMEDIATE_STOP_SECONDS, read_pid_file
 
 LARGEST_LOG_BYTES = 10 * 1024 * 1024
 

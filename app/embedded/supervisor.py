@@ -14,14 +14,14 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
-from app.embedded.account import Account, choose_account
 from app.embedded.cluster import ensure_cluster
 from app.embedded.data_folder import DataFolder
-from app.embedded.locks import FileLock
+from app.embedded.machine.account import Account, choose_account
+from app.embedded.machine.locks import FileLock
+from app.embedded.machine.processes import remove_stale_files, stop_cluster_processes
+from app.embedded.machine.sockets import choose_socket_dir, remove_socket_dir
 from app.embedded.options import Options
 from app.embedded.postmaster import Postmaster
-from app.embedded.processes import remove_stale_files, stop_cluster_processes
-from app.embedded.sockets import choose_socket_dir, remove_socket_dir
 from app.embedded.state import Phase, State, read_state, write_state
 from app.errors import ConfigurationError
 

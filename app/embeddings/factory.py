@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from app.embeddings.cache import QueryCache
 from app.embeddings.models import E5, GEMINI, LOCAL, MOCK, OPENAI, resolve_model
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
-from app.embeddings.query_queue import QueryQueue
-from app.embeddings.resilient import CallBudget, ResiliencePolicy, ResilientProvider
+from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience.query_queue import QueryQueue
+from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, ResilientProvider
 from app.embeddings.tokens import BatchLimits
 from app.errors import ConfigurationError
 
@@ -74,7 +74,7 @@ def _build_source(model: EmbeddingModel, config: ProviderConfig) -> _Source:
     match model.provider:
         case "openai":
             _check_access(OPENAI, config)
-            from app.embeddings.openai import OPENAI_BATCH, OpenAIProvider
+            from app.embeddings.providers.openai import OPENAI_BATCH, OpenAIProvider
 
             openai = OpenAIProvider(
                 model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout
@@ -84,7 +84,7 @@ def _build_source(model: EmbeddingModel, config: ProviderConfig) -> _Source:
             _check_access(GEMINI, config)
             return _build_gemini(model, config)
         case "mock":
-            from app.embeddings.mock import MockProvider
+            from app.embeddings.providers.mock import MockProvider
 
             return _Source(MockProvider(model))
         case _:
@@ -92,7 +92,7 @@ def _build_source(model: EmbeddingModel, config: ProviderConfig) -> _Source:
 
 
 def _build_minilm() -> _Source:
-    from app.embeddings.local import LocalProvider, load_minilm
+    from app.embeddings.providers.local import LocalProvider, load_minilm
 
     local = LocalProvider(load_minilm())
     return _Source(local, _LOCAL_BATCH, local.query_threads)
@@ -100,7 +100,7 @@ def _build_minilm() -> _Source:
 
 def _build_e5() -> _Source:
     try:
-        from app.embeddings.e5 import E5Provider, load_e5
+        from app.embeddings.providers.e5 import E5Provider, load_e5
     except ImportError:
         raise _name_missing_extra(f"EMBEDDING_MODEL: {E5}", "multilingual") from None
     e5 = E5Provider(load_e5())
@@ -109,7 +109,7 @@ def _build_e5() -> _Source:
 
 def _build_gemini(model: EmbeddingModel, config: ProviderConfig) -> _Source:
     try:
-        from app.embeddings.gemini import GEMINI_BATCH, GeminiProvider
+        from app.embeddings.providers.gemini import GEMINI_BATCH, GeminiProvider
     except ImportError:
         raise _name_missing_extra("EMBEDDING_PROVIDER: gemini", "gemini") from None
     gemini = GeminiProvider(

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.composition import Services
+from app.composition.services import Services
 from app.evaluation.baseline import is_baseline_installed, rank_by_bm25
 from app.evaluation.bootstrap import Interval, compare_paired
 from app.evaluation.collection import Collection
 from app.evaluation.metrics import Scores, score_rankings
-from app.evaluation.progress import ShowProgress
+from app.evaluation.output.progress import ShowProgress
 from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
-from app.knowledge.query import Fusion, Mode, SearchQuery
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.vocabulary import Fusion, Mode
 
 DEPTH = 100
 CONCURRENCY = 2

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.knowledge.gain import ndcg
+from app.knowledge.feedback.gain import ndcg
 
 __all__ = ["METRICS", "Scores", "ndcg", "recall", "reciprocal_rank", "score_rankings"]
 

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from app.composition import Services, build_services, open_services
+from app.composition.services import Services, build_services, open_services
 from app.evaluation.collection import Collection
 from app.evaluation.evaluation import VARIANTS, Variant, evaluate
-from app.evaluation.progress import ShowProgress
-from app.evaluation.report import Report
+from app.evaluation.output.progress import ShowProgress
+from app.evaluation.output.report import Report
 from app.evaluation.vector_cache import VectorCache
 from app.settings import Settings
 

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from app.composition import Services
-from app.db import embeddings, jobs
+from app.composition.services import Services
+from app.db.queries.knowledge import embeddings
+from app.db.queries.work import jobs
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, Document
-from app.evaluation.progress import ShowProgress
-from app.knowledge.entry import MAX_TITLE
+from app.evaluation.output.progress import ShowProgress
+from app.knowledge.entries.entry import MAX_TITLE
 
 BATCH = 500
 PATIENCE = 120.0

@@ -8,16 +8,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from app.composition import Services
+from app.composition.services import Services
 from app.errors import KnowledgeError
 from app.evaluation.bootstrap import Interval, compare_paired
-from app.evaluation.progress import ShowProgress
-from app.evaluation.report import describe
-from app.knowledge.feedback import JudgedQuery
-from app.knowledge.gain import ndcg
-from app.knowledge.plan import make_plan
-from app.knowledge.query import MAX_QUERY_LENGTH, Fusion, SearchQuery, Weights
-from app.knowledge.tenants import TenantContext
+from app.evaluation.output.progress import ShowProgress
+from app.evaluation.output.report import describe
+from app.knowledge.feedback.gain import ndcg
+from app.knowledge.feedback.service import JudgedQuery
+from app.knowledge.search.plan import make_plan
+from app.knowledge.search.query import MAX_QUERY_LENGTH, SearchQuery
+from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.vocabulary import Fusion, Weights
 
 DEPTH = 10
 FEW = 20

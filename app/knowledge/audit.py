@@ -1,7 +1,7 @@
 """The trail of what was done and of what was refused.
 
-What is done is noted by whoever does it, in the same transaction: `app.db.records.write_audit`. What is refused has
-no transaction that lasts, so it gets one of its own here.
+What is done is noted in the transaction that does it, with `write_audit` of `app.db.queries.search.records`. What is
+refused has no transaction that lasts, so it gets one of its own here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from app.db import records
-from app.db import tenants as platform
+from app.db.queries.search import records
+from app.db.queries.tenants import tenants as platform
 from app.db.session import Database
 from app.errors import (
     Conflict,

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from app.embeddings.tokens import estimate_tokens
-from app.knowledge.results import Hit, SearchResult
+from app.knowledge.search.results import Hit, SearchResult
 from app.mcp.citations import cite
 from app.mcp.passages import READABLE_LENGTH, Marker, Passage, cut_passage, cut_to_tokens
 

@@ -7,9 +7,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.models.entries import BulkRequest, NewEntry
-from app.api.models.search import Number, QueryText, SearchRequest, WeightsModel
-from app.knowledge.query import MAX_LIMIT, EntryType, Role, SearchQuery, Weights
+from app.knowledge.search.query import MAX_LIMIT, SearchQuery
+from app.knowledge.vocabulary import EntryType, Role, Weights
+from app.web.models.entries import BulkRequest, NewEntry
+from app.web.models.search import Number, QueryText, SearchRequest, WeightsModel
 
 MIN_TOKEN_BUDGET = 200
 MAX_TOKEN_BUDGET = 1_000_000

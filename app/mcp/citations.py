@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.knowledge.results import Hit
+from app.knowledge.search.results import Hit
 
 
 @dataclass(frozen=True, slots=True)

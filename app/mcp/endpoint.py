@@ -16,11 +16,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api.dependencies import Caller, Parts, authenticate
-from app.api.json_body import LARGE, check_shape, media_type, refuse_coding
 from app.auth.principal import Role
 from app.errors import InvalidInput, RateLimited, UnsupportedMediaType
 from app.mcp.server import Context, build_server
+from app.web.access import Caller, Parts, authenticate
+from app.web.json_body import LARGE, check_shape, media_type, refuse_coding
 
 PATH = "/mcp"
 

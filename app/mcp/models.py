@@ -7,10 +7,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from app.api.models.entries import EntryModel
-from app.api.models.search import HitModel, SearchMetadataModel
 from app.mcp.answers import MAIN_FIELDS, MAIN_METADATA
 from app.mcp.schemas import output_schema
+from app.web.models.entries import EntryModel
+from app.web.models.search import HitModel, SearchMetadataModel
 
 
 class CitationModel(BaseModel):

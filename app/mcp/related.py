@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.knowledge.related import RelatedEntry
+from app.knowledge.entries.related import RelatedEntry
 from app.mcp.answers import Answer
 from app.mcp.passages import READABLE_LENGTH, Marker, cut_passage
 

@@ -15,15 +15,15 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from app.api.dependencies import Caller
-from app.api.metrics import TOOL_CALLS
-from app.api.problems import invalid_input, problem_of, tenant_gone, unexpected_error
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers import Answer
 from app.mcp.tools import TOOLS, Call, Tool
 from app.settings import Settings
+from app.web.access import Caller
+from app.web.metrics import TOOL_CALLS
+from app.web.problems import invalid_input, problem_of, tenant_gone, unexpected_error
 
 log = logging.getLogger("app.mcp")
 

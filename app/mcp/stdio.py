@@ -11,13 +11,13 @@ from uuid import UUID
 
 from mcp.server.stdio import stdio_server
 
-from app.api.dependencies import Caller
 from app.auth.principal import Principal, Role
-from app.composition import Services
+from app.composition.services import Services
 from app.errors import TenantNotFound, Unauthenticated
-from app.logs import request_id
 from app.mcp.server import Context, build_server
 from app.settings import Settings
+from app.telemetry.logs import request_id
+from app.web.access import Caller
 
 MAX_LINE = 32 * 1024 * 1024
 """Longest message in bytes, as over HTTP."""

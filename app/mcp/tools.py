@@ -10,13 +10,10 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
 from app.api.administration import describe_change
-from app.api.dependencies import Caller
 from app.api.entries import describe_related, write_entries
-from app.api.models.administration import ModelChangeModel, NewModelChange, Stats
-from app.api.models.entries import BulkResponse, NewEntry, RelatedResponse
 from app.api.search import make_query, run_search
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from app.mcp.answers import Answer, answer_search, to_json
 from app.mcp.arguments import (
     BulkArguments,
@@ -29,6 +26,9 @@ from app.mcp.models import AddedModel, search_output_schema
 from app.mcp.related import answer_related
 from app.mcp.schemas import input_schema, output_schema
 from app.settings import Settings
+from app.web.access import Caller
+from app.web.models.administration import ModelChangeModel, NewModelChange, Stats
+from app.web.models.entries import BulkResponse, NewEntry, RelatedResponse
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import Any
 import asyncpg
 from pgvector.asyncpg import register_vector
 
-from app.db.search import SQL
+from app.db.queries.search.search import SQL
 from app.db.statements import Statement
-from app.knowledge.plan import KEYWORD_POOL, SearchDefaults, make_plan
-from app.knowledge.query import SearchQuery
-from app.knowledge.semantic_leg import session_setup
+from app.knowledge.search.legs.semantic import session_setup
+from app.knowledge.search.plan import KEYWORD_POOL, SearchDefaults, make_plan
+from app.knowledge.search.query import SearchQuery
 from benchmarks.contender import Contender, Question, Race
 
 CONNECTIONS = 10

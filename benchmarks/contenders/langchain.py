@@ -14,7 +14,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.embedded import SUPERUSER, EmbeddedPostgres
-from app.evaluation.progress import ShowProgress
+from app.evaluation.output.progress import ShowProgress
 from benchmarks.contender import Contender, Question, Race, import_peer
 from benchmarks.copies import Copy, iterate_batches
 from benchmarks.place import DATA

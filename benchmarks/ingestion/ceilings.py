@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db import assets
-from app.db.assets import ChunkRow, NewAsset
-from app.db.embeddings import PassageVector
 from app.db.identifiers import new_id
+from app.db.queries.knowledge import assets
+from app.db.queries.knowledge.assets import ChunkRow, NewAsset
+from app.db.queries.knowledge.embeddings import PassageVector
 from app.documents.chunking import split
 from app.documents.formats import find_format
-from app.documents.parsing import parse_document
+from app.documents.process.parsing import parse_document
 from app.embeddings.provider import EmbeddingProvider
-from app.knowledge.embedding import make_passages
-from app.knowledge.ingestion import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
+from app.knowledge.entries.embedding import make_passages
+from app.knowledge.ingestion.ingestion import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
 from benchmarks.ingestion.line import Line
 
 

@@ -68,6 +68,6 @@ def _held_by_parsers() -> int:
     held = 0
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
-            if any("app.documents.child" in part for part in child.cmdline()):
+            if any("app.documents.process.child" in part for part in child.cmdline()):
                 held += int(child.memory_info().rss)
     return held

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from app.composition import Services, build_services, open_services
+from app.composition.services import Services, build_services, open_services
 from app.db.statements import parse_statement
 from app.errors import KnowledgeError
-from app.knowledge.assets import Upload
-from app.knowledge.ingestion import ChunkSize
-from app.knowledge.plan import SearchDefaults
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.ingestion.ingestion import ChunkSize
+from app.knowledge.search.plan import SearchDefaults
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
 
 DIMENSIONS = 384

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 
 from app import errors
-from app.api.problems import STATUSES, problems
+from app.web.problems import STATUSES, problems
 from docs.generation.tables import render_table
 
 INTRODUCTION = """\

@@ -13,15 +13,15 @@ import orjson
 
 from app.auth.principal import Role
 from app.db.identifiers import new_id
-from app.db.models import register_model
+from app.db.schema.registration import register_model
 from app.embeddings.models import resolve_model
-from app.knowledge import upkeep
-from app.knowledge.export import FORMAT, TenantExport
-from app.knowledge.restoration import TenantRestoration
-from app.knowledge.upkeep import Upkeep
+from app.knowledge.transfer.export import FORMAT, TenantExport
+from app.knowledge.transfer.restoration import TenantRestoration
+from app.knowledge.upkeep import sweep as upkeep
+from app.knowledge.upkeep.sweep import Upkeep
 from tests.api.callers import Caller, make_token
 from tests.api.stage import Stage
-from tests.knowledge.moving import WIDER
+from tests.knowledge.reembedding.moving import WIDER
 
 HOOK = "https://198.51.101.7/hook"
 
@@ -167,7 +167,7 @@ async def _purge(scene: Scene) -> Sequence[str]:
 
 
 async def _restore(scene: Scene) -> Sequence[str]:
-    """Settings alone: what the other parts leave is in tests/knowledge/test_transfer_audit.py."""
+    """Settings alone: what the other parts leave is in tests/knowledge/transfer/test_audit.py."""
     services = scene.stage.services
     restoration = TenantRestoration(
         services.database, services.tenants, services.jobs, scene.tenant_id, "ada"

@@ -12,11 +12,11 @@ from fastapi import FastAPI
 
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
-from app.composition import Services, build_services
+from app.composition.services import Services, build_services
 from app.db.identifiers import new_id
 from app.db.session import Database
 from app.embedded import EmbeddedAddress
-from app.knowledge.tenants import Tenant
+from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
 from tests.api.callers import SECRET, Caller, make_token, open_client

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from app.composition import Services
+from app.composition.services import Services
 from app.db.session import Database
-from app.knowledge.tenants import TenantDirectory
+from app.knowledge.tenants.directory import TenantDirectory
 
 
 async def delete_elsewhere(services: Services, service_dsn: str, tenant_id: UUID) -> Callable[[], None]:

@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from app.api.connection import BoundedConnection
+from app.api.http.connection import BoundedConnection
 
 ROOT = Path(__file__).parents[2]
 

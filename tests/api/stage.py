@@ -11,16 +11,16 @@ import httpx
 from asgi_lifespan import LifespanManager
 
 from app.auth.tokens import TokenVerifier
-from app.composition import Services, build_services
-from app.db.models import register_model
+from app.composition.services import Services, build_services
+from app.db.schema.registration import register_model
 from app.db.session import Database
 from app.embedded import EmbeddedAddress
 from app.main import create_app
 from app.settings import Settings
 from tests.api.callers import open_client
 from tests.db.cluster import MODEL, Connection, TestDatabase, connected, new_database
-from tests.knowledge.moving import WIDER
 from tests.knowledge.provider import FailingProvider
+from tests.knowledge.reembedding.moving import WIDER
 
 TRAILS = ("audit", "platform_audit")
 FIGURES = {"access_counts", "embedding_usage", "searches"}

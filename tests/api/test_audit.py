@@ -10,8 +10,8 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth.tokens import TokenVerifier
-from app.db.records import Action
-from app.db.tenants import PlatformAction
+from app.db.queries.search.records import Action
+from app.db.queries.tenants.tenants import PlatformAction
 from app.embedded import EmbeddedAddress
 from app.settings import Settings
 from tests.api.acts import (

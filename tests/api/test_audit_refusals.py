@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from app.db.session import Database, TenantSession
 from app.errors import DatabaseUnavailable, EntryNotFound, Forbidden
 from app.knowledge.audit import REFUSAL_SECONDS, AuditTrail

@@ -12,8 +12,8 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth.principal import Role
-from app.composition import Services
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
 from tests.api.callers import SECRET, Caller, make_token
 from tests.api.expectations import expect_problem
 from tests.api.routes import list_endpoints, list_mounts

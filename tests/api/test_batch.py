@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.composition import Services
+from app.composition.services import Services
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, is_id
 from tests.knowledge.provider import FailingProvider

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 from sqlalchemy import event
 
-from app.composition import Services
-from app.db.entries import SQL
+from app.composition.services import Services
+from app.db.queries.knowledge.entries import SQL
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, is_id
 from tests.api.test_limits import allow

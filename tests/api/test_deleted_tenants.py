@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
-from app.composition import Services
-from app.db.feedback import put_feedback
-from app.db.jobs import Job
-from app.knowledge.job_runner import KINDS, OUTWARD_KINDS
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.db.queries.search.feedback import put_feedback
+from app.db.queries.work.jobs import Job
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from tests.api.callers import Caller, make_token
 from tests.api.deletion import delete_elsewhere
 from tests.api.expectations import expect_problem

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.composition import Services
+from app.composition.services import Services
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, expect_problem, is_time
 

@@ -10,10 +10,10 @@ import pytest
 from asgi_lifespan import LifespanManager
 
 from app.auth.tokens import TokenVerifier
-from app.composition import Services
+from app.composition.services import Services
 from app.console.session import COOKIE
-from app.knowledge.admission import Admission
-from app.knowledge.limits import NAMES
+from app.knowledge.tenants.admission import Admission
+from app.knowledge.tenants.limits import NAMES
 from app.main import create_app
 from app.settings import Settings
 from tests.api.callers import Caller, open_client

@@ -10,16 +10,16 @@ from asgi_lifespan import LifespanManager
 
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
-from app.composition import Services, build_services
-from app.db.models import register_model
+from app.composition.services import Services, build_services
+from app.db.schema.registration import register_model
 from app.db.session import Database
 from app.main import create_app
 from app.settings import Settings
 from tests.api.callers import Caller, make_token, open_client
 from tests.api.expectations import expect_fields, expect_problem, is_time
 from tests.db.cluster import MODEL, TestDatabase, connected
-from tests.knowledge.moving import WIDER
 from tests.knowledge.provider import FailingProvider
+from tests.knowledge.reembedding.moving import WIDER
 
 FIELDS = {
     *(

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
-from app.composition import Services
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
 from tests.api.callers import SECRET, Caller, make_token
 from tests.api.expectations import each, expect_fields, expect_problem, is_id, is_time
 from tests.auth.forgery import forge

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.knowledge.suggestions import SUGGESTIONS
+from app.knowledge.search.answer.suggestions import SUGGESTIONS
 from tests.api.callers import Caller
 from tests.api.expectations import is_id, is_time
 from tests.knowledge.provider import FailingProvider

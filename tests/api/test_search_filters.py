@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from app.db.identifiers import new_id
 from tests.api.callers import Caller, make_token
 from tests.knowledge.provider import FailingProvider

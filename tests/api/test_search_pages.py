@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from app.knowledge.continuation import mark_search, resume
-from app.knowledge.journal import PinnedRanking
-from app.knowledge.query import SearchQuery
+from app.knowledge.search.journal.continuation import mark_search, resume
+from app.knowledge.search.journal.journal import PinnedRanking
+from app.knowledge.search.query import SearchQuery
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, expect_problem
 from tests.api.test_limits import allow

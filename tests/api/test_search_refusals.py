@@ -14,10 +14,10 @@ import pytest
 from asgi_lifespan import LifespanManager
 
 from app.auth.tokens import TokenVerifier
-from app.composition import Services, find_models
+from app.composition.services import Services, find_models
 from app.db.session import Database, TenantSession
-from app.knowledge.plan import SearchDefaults
-from app.knowledge.search import KnowledgeSearchService
+from app.knowledge.search.plan import SearchDefaults
+from app.knowledge.search.service import KnowledgeSearchService
 from app.main import create_app
 from app.settings import IngestionSettings, SearchSettings, Settings
 from tests.api.callers import Caller, open_client

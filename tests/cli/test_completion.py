@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.bootstrap import SERVICE
 from app.cli import completion
+from app.composition.database import SERVICE
 from tests.cli.conftest import PROGRAM, CommandLine
 
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from app.cli.demo import STILL_SECONDS, curl_line, load_demo
-from app.composition import Services
-from app.knowledge.entry import Entry
-from app.knowledge.query import SearchQuery
+from app.composition.services import Services
+from app.knowledge.entries.entry import Entry
+from app.knowledge.search.query import SearchQuery
 from app.samples import load_documents, load_entries
 from tests.knowledge.provider import FailingProvider
 

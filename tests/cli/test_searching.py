@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from app.api.models.entries import RelatedResponse
-from app.api.models.search import SearchResponse
-from app.composition import build_services
+from app.composition.services import build_services
 from app.db.session import Database
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.knowledge.results import SearchMetadata
+from app.knowledge.search.results import SearchMetadata
+from app.web.models.entries import RelatedResponse
+from app.web.models.search import SearchResponse
 from tests.cli.conftest import CommandLine, create_tenant
 from tests.db.cluster import MODEL, TestDatabase
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.api.models.administration import SettingsModel
 from app.cli.tenant_settings import read_changes
 from app.errors import InvalidInput
-from app.knowledge.query import Weights
-from app.knowledge.tenant_settings import TenantSettings
+from app.knowledge.tenants.settings import TenantSettings
+from app.knowledge.vocabulary import Weights
+from app.web.models.administration import SettingsModel
 from tests.cli.conftest import CommandLine
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from app.cli.execution import working
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
-from app.composition import Services
-from app.knowledge.assets import Upload
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.provider import FailingProvider
 
 

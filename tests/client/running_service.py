@@ -14,7 +14,7 @@ import uvloop
 
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
-from app.composition import Services, build_services
+from app.composition.services import Services, build_services
 from app.db.identifiers import new_id
 from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from uuid import UUID, uuid4
 
-from app.api.middleware import MULTIPART_ROOM
-from app.composition import Services
-from app.console.assets import PART
-from app.console.text_marking import mark_chunks
-from app.knowledge.inspection import ChunkSpan, TextPart
+from app.api.http.middleware import MULTIPART_ROOM
+from app.composition.services import Services
+from app.console.pages.assets import PART
+from app.console.parts.text_marking import mark_chunks
+from app.knowledge.entries.inspection import ChunkSpan, TextPart
 from tests.api.callers import Caller
 from tests.console.browser import OWN, Browser, Page
 from tests.console.conftest import SignIn

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.auth.principal import Role
-from app.composition import Services
-from app.console.charts import draw_hours, round_up
+from app.composition.services import Services
+from app.console.parts.charts import draw_hours, round_up
 from tests.api.callers import Caller, make_token
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn

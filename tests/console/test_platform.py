@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from app.db.identifiers import new_id
 from app.errors import InvalidInput
 from tests.api.callers import Caller, make_token

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from starlette.datastructures import QueryParams
 
-from app.api.models.search import SearchRequest
-from app.composition import Services
-from app.console.search_form import NAMES, SearchForm, read_list, write_list
+from app.composition.services import Services
+from app.console.parts.search_form import NAMES, SearchForm, read_list, write_list
+from app.web.models.search import SearchRequest
 from tests.api.callers import Caller
 from tests.console.browser import Browser, Page, all_fields
 from tests.knowledge.provider import FailingProvider

@@ -12,10 +12,10 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from app.console.rendering import FOLDER
 from app.console.session import COOKIE, local_page
-from app.knowledge.tenants import Tenant
+from app.knowledge.tenants.directory import Tenant
 from tests.api.callers import SECRET, Caller, make_token
 from tests.api.deletion import delete_elsewhere
 from tests.auth.forgery import forge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from app.api.models.search import SearchRequest
+from app.web.models.search import SearchRequest
 from tests.api.callers import Caller
 from tests.console.browser import Browser
 

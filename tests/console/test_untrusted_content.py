@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI
 
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from app.db.identifiers import new_id
 from tests.api.callers import Caller, make_token
 from tests.console.browser import Browser, Page, open_browser

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import asyncpg
 
-from app.bootstrap import MIGRATOR, SERVICE
+from app.composition.database import MIGRATOR, SERVICE
 from app.embedded import EmbeddedAddress
 from app.embeddings.models import resolve_model
 

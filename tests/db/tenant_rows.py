@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from app.composition import Services
+from app.composition.services import Services
 from app.db.identifiers import new_id
-from app.knowledge.assets import Upload
-from app.knowledge.query import SearchQuery
-from app.knowledge.tenants import Tenant
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.tenants.directory import Tenant
 from tests.db.cluster import connected
 from tests.knowledge.provider import FailingProvider
 

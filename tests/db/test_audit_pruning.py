@@ -8,8 +8,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.composition import Services
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
 from tests.db.cluster import connected
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations" / "sizing.md"

@@ -12,13 +12,13 @@ import pytest
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
-from app.composition import build_services
-from app.db.search import SQL, EntryFilter
+from app.composition.services import build_services
+from app.db.queries.search.search import SQL, EntryFilter
 from app.db.session import Database
 from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
-from app.knowledge.plan import KEYWORD_BUDGET, KEYWORD_POOL
-from app.knowledge.semantic_leg import session_setup
+from app.knowledge.search.legs.semantic import session_setup
+from app.knowledge.search.plan import KEYWORD_BUDGET, KEYWORD_POOL
 from tests.db.cluster import MODEL, Connection, TestDatabase, connected, new_database
 from tests.knowledge.provider import FailingProvider
 

@@ -10,7 +10,7 @@ from mypy import api
 PROJECT = Path(__file__).resolve().parents[2]
 HEAD = """
 from uuid import UUID
-from app.db.entries import fetch_entries
+from app.db.queries.knowledge.entries import fetch_entries
 from app.db.session import Database
 """
 SCOPED = """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
+import app
 from app.db.statements import load_statements, parse_statement
 
 
@@ -43,14 +45,22 @@ def test_literals_are_integers_and_nothing_else() -> None:
         statement.literal(other=7)
 
 
+def sql_modules() -> list[str]:
+    """The modules that have a file of statements beside them, as dotted names."""
+    root = Path(app.__file__).parent
+    return sorted(
+        ".".join(("app", *path.relative_to(root).with_suffix("").parts)) for path in root.rglob("*.sql")
+    )
+
+
 def test_every_file_loads_and_its_statements_are_named_once() -> None:
-    folder = files("app.db") / "sql"
-    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".sql"))
-    assert len(names) >= 8
-    for name in names:
-        text = (folder / name).read_text(encoding="utf-8")
-        statements = load_statements(name.removesuffix(".sql"))
-        assert len(statements) == text.count("-- name: "), f"{name} names a statement twice"
+    modules = sql_modules()
+    assert len(modules) >= 8
+    for module in modules:
+        package, _, file = module.rpartition(".")
+        text = (files(package) / f"{file}.sql").read_text(encoding="utf-8")
+        statements = load_statements(module)
+        assert len(statements) == text.count("-- name: "), f"{module} names a statement twice"
         for statement in statements.values():
             assert statement.sql, statement.name
             code = [line for line in statement.sql.splitlines() if not line.startswith("--")]
@@ -72,16 +82,14 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
         f"tenants.{name}" for name in ("create_tenant", "delete_tenant", "change_limits", "note_action")
     }
     exempt |= {f"diagnosis.{name}" for name in ("server", "extension", "broken_indexes", "search_indexes")}
-    for name in (
-        *("deliveries", "feedback", "saved_searches", "subscriptions"),
-        *("assets", "embeddings", "entries", "jobs", "records", "reembedding", "search", "statistics"),
-        *("diagnosis", "inspection", "tenants", "transfer", "usage"),
-    ):
-        for statement in load_statements(name).values():
+    for module in sql_modules():
+        if not module.startswith("app.db.queries."):
+            continue
+        for statement in load_statements(module).values():
             if statement.name not in exempt:
                 assert "tenant_id" in statement.parameters, statement.name
 
 
 def test_unknown_statement_is_a_key_error() -> None:
     with pytest.raises(KeyError):
-        load_statements("entries")["nothing"]
+        load_statements("app.db.queries.knowledge.entries")["nothing"]

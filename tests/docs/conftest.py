@@ -16,7 +16,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.cli.demo import SLUG, load_demo
-from app.db.models import register_model
+from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
 from docs.generation.pages import make_pages

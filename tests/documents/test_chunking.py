@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from app.documents import markdown, source_code
-from app.documents.builder import TextBuilder
 from app.documents.chunking import Chunk, split, split_text
 from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits
+from app.documents.readers import markdown, source_code
+from app.documents.readers.builder import TextBuilder
 
 PROSE = "The tenant is set in every transaction. Nothing else decides what a query sees. "
 

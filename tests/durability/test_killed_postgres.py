@@ -15,14 +15,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.bootstrap import SERVICE, create_roles, prepare
-from app.composition import Services, build_services
+from app.composition.database import SERVICE, create_roles, prepare
+from app.composition.services import Services, build_services
 from app.db.session import Database
 from app.embedded import EmbeddedPostgres
-from app.embeddings.mock import MockProvider
+from app.embeddings.providers.mock import MockProvider
 from app.errors import DatabaseUnavailable
-from app.knowledge.assets import Upload
-from app.knowledge.tenants import Tenant
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.tenants.directory import Tenant
 from tests.db.cluster import MODEL, PASSWORDS, TestDatabase, connected
 from tests.durability.files import FileSource
 from tests.durability.stock import assert_nothing_left_over, read_stock, wait_until_settled

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.composition import Services
-from app.knowledge.assets import Upload
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.tenants.directory import Tenant
 from app.settings import IngestionSettings
 from tests.db.cluster import Connection, connected
 from tests.durability.files import FileSource

@@ -20,14 +20,14 @@ from uuid import UUID
 
 import psutil
 
-from app.composition import build_services
-from app.db.jobs import Job
+from app.composition.services import build_services
+from app.db.queries.work.jobs import Job
 from app.db.session import Database, TenantSession
 from app.documents.parsed import ParsedDocument
-from app.embeddings.mock import MockProvider
 from app.embeddings.provider import Vector
-from app.knowledge.ingestion import STORING, Ingestion
-from app.knowledge.lease import Lease
+from app.embeddings.providers.mock import MockProvider
+from app.knowledge.ingestion.ingestion import STORING, Ingestion
+from app.knowledge.queue.lease import Lease
 from tests.db.cluster import MODEL
 from tests.knowledge.workers import change_runner
 

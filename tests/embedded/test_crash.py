@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
-from app.embedded.account import choose_account
-from app.embedded.binaries import find_binaries
 from app.embedded.data_folder import DataFolder
+from app.embedded.machine.account import choose_account
+from app.embedded.machine.binaries import find_binaries
 from app.embedded.postmaster import Postmaster
 from app.embedded.supervisor import RESTART_LIMIT, STEADY_SECONDS
 from tests.embedded.observation import (

@@ -11,10 +11,10 @@ import asyncpg
 import pytest
 
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
-from app.embedded.account import choose_account
-from app.embedded.binaries import find_binaries
 from app.embedded.data_folder import DataFolder
-from app.embedded.sockets import choose_socket_dir
+from app.embedded.machine.account import choose_account
+from app.embedded.machine.binaries import find_binaries
+from app.embedded.machine.sockets import choose_socket_dir
 from tests.embedded.observation import FAST, fetch_value, find_postmaster
 
 

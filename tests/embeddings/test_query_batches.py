@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from app.embeddings.cache import QueryCache
 from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.resilient import ResiliencePolicy, ResilientProvider
+from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from tests.embeddings.fakes import FakeClock, ScriptedProvider
 from tests.embeddings.wire import WireServer, serve_wire

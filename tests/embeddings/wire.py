@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from app.embeddings.mock import MockProvider
 from app.embeddings.models import resolve_model
+from app.embeddings.providers.mock import MockProvider
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.composition import Services
+from app.composition.services import Services
 from app.db.session import Database
 from app.evaluation.collection import Document
-from app.evaluation.progress import hide_progress
-from app.knowledge.query import SearchQuery
+from app.evaluation.output.progress import hide_progress
+from app.knowledge.search.query import SearchQuery
 from benchmarks.construction import analyze, build_tenants
 from benchmarks.population import MEASURED, Population, entry_number, find_tenant, plan_tenants
 from benchmarks.stock import BATCH, RARE, Stock, is_rare

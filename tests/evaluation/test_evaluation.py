@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from app.composition import Services
+from app.composition.services import Services
 from app.errors import EmbeddingUnavailable
 from app.evaluation.collection import Collection, Document, Query, read_collection
 from app.evaluation.evaluation import VARIANTS, Variant, evaluate
-from app.evaluation.progress import ShowProgress, hide_progress
+from app.evaluation.output.progress import ShowProgress, hide_progress
 from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
-from app.knowledge.query import SearchQuery
+from app.knowledge.search.query import SearchQuery
 from tests.evaluation.samples import make_tiny_collection
 from tests.knowledge.provider import FailingProvider
 

@@ -14,9 +14,9 @@ from app.embeddings.models import resolve_model
 from app.evaluation.bootstrap import Interval
 from app.evaluation.evaluation import Baseline, Evaluation, Run, Variant
 from app.evaluation.metrics import Scores
-from app.evaluation.report import Report, describe
-from app.evaluation.table import make_table
-from app.knowledge.plan import SearchDefaults
+from app.evaluation.output.report import Report, describe
+from app.evaluation.output.table import make_table
+from app.knowledge.search.plan import SearchDefaults
 from tests.evaluation.samples import make_tiny_collection
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from app.cli.main import main
-from app.composition import Services, build_services
+from app.composition.services import Services, build_services
 from app.db.session import Database
-from app.evaluation.progress import hide_progress
+from app.evaluation.output.progress import hide_progress
 from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
-from app.knowledge.query import SearchQuery, Weights
-from app.knowledge.tenants import Tenant
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.vocabulary import Weights
 from tests.db.cluster import MODEL, TestDatabase, connected
 from tests.knowledge.provider import FailingProvider
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from app.embeddings.mock import MockProvider
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.providers.mock import MockProvider
 from app.evaluation.vector_cache import VectorCache
 
 

@@ -13,10 +13,10 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.composition import Services
-from app.embeddings.mock import MockProvider
+from app.composition.services import Services
 from app.embeddings.models import resolve_model
-from app.knowledge.results import Hit
+from app.embeddings.providers.mock import MockProvider
+from app.knowledge.search.results import Hit
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
 from examples.workflow import (
     QUESTIONS,

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from app.bootstrap import SERVICE
-from app.db.models import register_model
+from app.composition.database import SERVICE
+from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.models import resolve_model
 from tests.db.cluster import PASSWORDS, TestDatabase, new_database

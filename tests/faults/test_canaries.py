@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
-from app.bootstrap import SERVICE
-from app.composition import build_services
+from app.composition.database import SERVICE
+from app.composition.services import build_services
 from app.db.session import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 from tests.api.callers import SECRET, Caller, make_token

@@ -18,9 +18,9 @@ from asgi_lifespan import LifespanManager
 
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
-from app.composition import build_services
+from app.composition.services import build_services
 from app.db.session import Database
-from app.embeddings.mock import MockProvider
+from app.embeddings.providers.mock import MockProvider
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
 from tests.api.callers import SECRET, Caller, make_token, open_client

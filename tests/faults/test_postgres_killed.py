@@ -17,7 +17,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.db.session import Database
-from app.knowledge.tenants import TenantDirectory
+from app.knowledge.tenants.directory import TenantDirectory
 from tests.api.callers import make_token
 from tests.db.cluster import connected
 from tests.durability.test_killed_postgres import Server

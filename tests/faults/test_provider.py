@@ -10,15 +10,15 @@ from itertools import count
 
 import pytest
 
-from app.composition import Services, build_services
+from app.composition.services import Services, build_services
 from app.db.session import Database
-from app.embeddings.cache import QueryCache
-from app.embeddings.circuit import Circuit, CircuitState
-from app.embeddings.openai import OpenAIProvider
-from app.embeddings.resilient import CallBudget, ResiliencePolicy, ResilientProvider
-from app.knowledge.query import SearchQuery
-from app.knowledge.results import SearchResult
-from app.knowledge.tenants import Tenant
+from app.embeddings.providers.openai import OpenAIProvider
+from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience.circuit import Circuit, CircuitState
+from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, ResilientProvider
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
+from app.knowledge.tenants.directory import Tenant
 from tests.db.cluster import TestDatabase
 from tests.embeddings.fakes import FakeClock
 from tests.embeddings.wire import Reply, WireServer, encode_rows

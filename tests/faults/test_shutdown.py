@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from tests.api.callers import Caller, make_token
 from tests.faults.balancer import balance
 from tests.faults.service import ServedProcess, served, settings_for

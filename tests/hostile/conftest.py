@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.auth.tokens import TokenVerifier
-from app.composition import Services
+from app.composition.services import Services
 from app.main import create_app
 from app.settings import Settings
 from tests.api.conftest import (

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.api import connection
-from app.api.body import Patience
-from app.api.connection import MAX_HEAD_BYTES, MAX_HEADERS
+from app.api.http import connection
+from app.api.http.body import Patience
+from app.api.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
 from app.auth.tokens import TokenVerifier
-from app.composition import Services
+from app.composition.services import Services
 from app.main import create_app
 from app.settings import Settings
 from tests.api.callers import Caller

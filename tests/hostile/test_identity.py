@@ -20,8 +20,8 @@ from app.auth import claims, keys, tokens
 from app.auth.jwks import JwksCache
 from app.auth.keys import find_key, parse_key_set
 from app.auth.tokens import TokenVerifier
-from app.composition import Services
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import Settings
 from tests.api.callers import SECRET, Caller, open_client

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from app.api.json_body import (
+from app.errors import InvalidInput
+from app.web.json_body import (
     LARGE,
     MAX_CONTAINERS,
     MAX_DEPTH,
@@ -19,7 +20,6 @@ from app.api.json_body import (
     check_shape,
     parse_json,
 )
-from app.errors import InvalidInput
 from tests.api.callers import Caller
 from tests.api.expectations import expect_fields, expect_problem
 

@@ -15,7 +15,7 @@ import asyncpg
 
 from tests.db.cluster import Connection
 from tests.db.conftest import Seeded
-from tests.db.test_definer_functions import HOSTILE
+from tests.db.schema.test_definer_functions import HOSTILE
 from tests.isolation.matrix import ROLE
 
 ACROSS_TENANTS = {

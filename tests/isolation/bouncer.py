@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from app.bootstrap import SERVICE
+from app.composition.database import SERVICE
 from tests.db.cluster import PASSWORDS, TestDatabase
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from fastapi import FastAPI
 
-from app.composition import Services
-from app.logs import configure_logging
+from app.composition.services import Services
+from app.telemetry.logs import configure_logging
 from tests.api.callers import Caller
 from tests.db.cluster import TestDatabase, connected
 from tests.isolation.holdings import fill

@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 from app.auth.principal import Role
-from app.composition import Services, build_services
-from app.embeddings.cache import QueryCache
-from app.knowledge.query import SearchQuery
+from app.composition.services import Services, build_services
+from app.embeddings.resilience.cache import QueryCache
+from app.knowledge.search.query import SearchQuery
 from tests.api.callers import Caller, make_token
 from tests.db.cluster import MODEL
 from tests.knowledge.provider import FailingProvider

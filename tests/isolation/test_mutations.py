@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.composition import check_database
-from app.db.catalog import check_service_role
-from app.db.isolation import find_faults
+from app.composition.services import check_database
+from app.db.schema.catalog import check_service_role
+from app.db.schema.isolation import find_faults
 from app.errors import ConfigurationError
 from tests.db.cluster import Connection, TestDatabase, connected
 from tests.db.conftest import Seeded

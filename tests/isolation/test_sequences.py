@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from app.auth.principal import Role
-from app.composition import Services
+from app.composition.services import Services
 from tests.api.callers import Caller, make_token
 
 WORDS = ("harbour", "lantern", "zeppelin", "vinegar")

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from app.composition import Services, build_services
+from app.composition.services import Services, build_services
 from app.db.identifiers import new_id
 from app.db.session import Database
 from app.embedded import EmbeddedAddress
-from app.knowledge.assets import Upload
-from app.knowledge.export import PART_BYTES
-from app.knowledge.tenants import Tenant
-from app.knowledge.webhooks import WebhookSender
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.subscriptions.webhooks import WebhookSender
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.transfer.export import PART_BYTES
 from tests.db.cluster import MODEL, connected, new_database
 from tests.db.tenant_rows import fill_tenant
-from tests.knowledge.endpoint import open_endpoint
 from tests.knowledge.provider import FailingProvider
-from tests.knowledge.subscribing import Desk
+from tests.knowledge.subscriptions.endpoint import open_endpoint
+from tests.knowledge.subscriptions.subscribing import Desk
 from tests.knowledge.workers import Bench
 
 RunJobs = Callable[[], Awaitable[int]]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.embeddings.failures import InputRefused
-from app.embeddings.mock import MockProvider
 from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.providers.mock import MockProvider
 from app.errors import EmbeddingUnavailable
 
 

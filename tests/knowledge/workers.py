@@ -11,16 +11,16 @@ from uuid import UUID
 
 import psutil
 
-from app.composition import Services
-from app.db import jobs as db
-from app.db.jobs import Job
+from app.composition.services import Services
+from app.db.queries.work import jobs as db
+from app.db.queries.work.jobs import Job
 from app.documents.parsed import ParseLimits
 from app.embeddings.provider import EmbeddingProvider
-from app.knowledge.assets import Asset, Upload
-from app.knowledge.ingestion import Ingestion
-from app.knowledge.job_runner import KINDS
-from app.knowledge.tenants import Tenant
-from app.knowledge.worker import Worker
+from app.knowledge.ingestion.assets import Asset, Upload
+from app.knowledge.ingestion.ingestion import Ingestion
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.worker.runner import KINDS
+from app.knowledge.worker.worker import Worker
 from tests.db.cluster import connected
 from tests.knowledge.provider import FailingProvider
 
@@ -104,6 +104,6 @@ async def find_parser() -> psutil.Process:
     async with asyncio.timeout(PATIENCE):
         while True:
             for child in me.children():
-                if "app.documents.child" in " ".join(child.cmdline()):
+                if "app.documents.process.child" in " ".join(child.cmdline()):
                     return child
             await asyncio.sleep(0)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from app.composition import Services
-from app.knowledge.results import SearchResult
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.knowledge.search.results import SearchResult
+from app.knowledge.tenants.directory import Tenant
 
 
 async def write(services: Services, tenant: Tenant, *contents: str, **values: Any) -> list[UUID]:

@@ -10,11 +10,11 @@ import pytest
 from fastapi import FastAPI
 from mcp import MCPError
 
-from app.api.json_body import MAX_CONTAINERS, MAX_VALUES
 from app.auth.principal import Role
-from app.composition import Services
-from app.knowledge.tenants import Tenant
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
 from app.mcp.tools import TOOLS
+from app.web.json_body import MAX_CONTAINERS, MAX_VALUES
 from tests.api.callers import Caller, make_token
 from tests.api.expectations import expect_problem
 from tests.mcp.clients import ADMINISTERING, READING, WRITING, connect, fail, succeed

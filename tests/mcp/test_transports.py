@@ -16,9 +16,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
-from app.composition import Services
+from app.composition.services import Services
 from app.db.identifiers import new_id
-from app.knowledge.tenants import Tenant
+from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import Settings
 from tests.api.callers import Caller, make_token

@@ -11,12 +11,12 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from app.composition import Services
+from app.composition.services import Services
 from app.db.session import Database
 from app.errors import ConfigurationError
-from app.knowledge.job_runner import KINDS, OUTWARD_KINDS
+from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from app.mcp.tools import TOOLS
-from app.monitoring import FRESH_SECONDS, Observation, serve_metrics
+from app.web.monitoring import FRESH_SECONDS, Observation, serve_metrics
 from tests.db.cluster import connected
 from tests.operation.service import Operated
 from tests.operation.traffic import CANARY, Series, Traffic, read_scrape, value

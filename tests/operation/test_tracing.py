@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from app.errors import EmbeddingUnavailable
-from app.logs import configure_logging
 from app.telemetry import tracing
 from app.telemetry.export import is_wanted, open_tracing
+from app.telemetry.logs import configure_logging
 from app.telemetry.opentelemetry import OpenTelemetryTracer
 from app.telemetry.tracing import NO_SPAN, current_ids, span, use_tracer
 from tests.operation.service import Operated

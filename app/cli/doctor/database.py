@@ -12,7 +12,7 @@ from app.cli.doctor.finding import Finding, Status, count, from_error, size
 from app.errors import ConfigurationError, KnowledgeError
 
 if TYPE_CHECKING:
-    from app.db.diagnosis import Connection
+    from app.db.queries.tenants.diagnosis import Connection
     from app.settings import Settings
 
 NOTICED_SKEW, WRONG_SKEW = 2.0, 30.0
@@ -22,7 +22,7 @@ NOTICED_SKEW, WRONG_SKEW = 2.0, 30.0
 @asynccontextmanager
 async def reach(settings: Settings) -> AsyncIterator[str]:
     """The service's address; an embedded server is joined or started, and not migrated. Raises ConfigurationError."""
-    from app.bootstrap import embedded_database
+    from app.composition.database import embedded_database
 
     if settings.database.url is not None:
         yield settings.database.url.get_secret_value()
@@ -33,7 +33,7 @@ async def reach(settings: Settings) -> AsyncIterator[str]:
 
 async def check_server(connection: Connection, settings: Settings, seconds: float) -> AsyncIterator[Finding]:
     """Version, size, clock and connections."""
-    from app.db import diagnosis
+    from app.db.queries.tenants import diagnosis
 
     asked = time.time()
     row = await diagnosis.read_server(connection)
@@ -82,7 +82,8 @@ def check_connections(pool: int, most: int, used: int, role_limit: int) -> Findi
 
 async def check_extension(connection: Connection) -> Finding:
     """pgvector, and whether the server has a newer one."""
-    from app.db import catalog, diagnosis
+    from app.db.queries.tenants import diagnosis
+    from app.db.schema import catalog
 
     try:
         await catalog.check_server(connection)
@@ -97,7 +98,7 @@ async def check_extension(connection: Connection) -> Finding:
 
 async def check_role(connection: Connection) -> Finding:
     """Whether row-level security binds the role that is logged in."""
-    from app.db import catalog
+    from app.db.schema import catalog
 
     role = await connection.fetchval("select current_user")
     try:
@@ -109,8 +110,8 @@ async def check_role(connection: Connection) -> Finding:
 
 async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
     """Whether all migrations are applied."""
-    from app.db import catalog
-    from app.db.migration import latest_revision
+    from app.db.schema import catalog
+    from app.db.schema.migration import latest_revision
 
     try:
         await catalog.check_schema(connection)
@@ -126,7 +127,7 @@ async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
 
 async def check_isolation(connection: Connection) -> AsyncIterator[Finding]:
     """Each protection between tenants that is missing."""
-    from app.db.isolation import SQL, find_faults
+    from app.db.schema.isolation import SQL, find_faults
 
     faults = await find_faults(connection)
     for fault in faults:

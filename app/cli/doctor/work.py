@@ -9,7 +9,7 @@ from app.cli.doctor.finding import Finding, count, from_error, size
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from app.db.diagnosis import Backlog, Connection
+    from app.db.queries.tenants.diagnosis import Backlog, Connection
     from app.db.session import Database
     from app.settings import Settings
 
@@ -22,8 +22,8 @@ WORD_INDEX = "entries_by_lexeme"
 
 async def check_models(settings: Settings, database: Database) -> AsyncIterator[Finding]:
     """Whether every configured model is registered and every tenant's is served."""
-    from app.bootstrap import configured_models
-    from app.composition import find_models
+    from app.composition.database import configured_models
+    from app.composition.services import find_models
 
     try:
         models = configured_models(settings)
@@ -39,7 +39,7 @@ async def check_models(settings: Settings, database: Database) -> AsyncIterator[
 
 async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
     """Whether the indexes of both legs are there, whole and valid, and how often they were read."""
-    from app.db import diagnosis
+    from app.db.queries.tenants import diagnosis
 
     broken = await diagnosis.list_broken_indexes(connection)
     parts: list[str] = []
@@ -73,7 +73,7 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
 
 async def check_work(settings: Settings, database: Database) -> AsyncIterator[Finding]:
     """Backlog, failures, and whether a search of the largest indexed tenant uses its index."""
-    from app.db.diagnosis import measure_backlog
+    from app.db.queries.tenants.diagnosis import measure_backlog
 
     backlog = await measure_backlog(database, COUNTING_SECONDS)
     yield await _check_plan(settings, database, backlog)
@@ -83,10 +83,10 @@ async def check_work(settings: Settings, database: Database) -> AsyncIterator[Fi
 
 
 async def _check_plan(settings: Settings, database: Database, backlog: Backlog) -> Finding:
-    from app.db.diagnosis import explain_indexed
-    from app.db.search import VectorSpace
-    from app.db.tenants import list_models
-    from app.knowledge.semantic_leg import session_setup
+    from app.db.queries.search.search import VectorSpace
+    from app.db.queries.tenants.diagnosis import explain_indexed
+    from app.db.queries.tenants.tenants import list_models
+    from app.knowledge.search.legs.semantic import session_setup
 
     limit = settings.search.exact_limit
     if backlog.largest is None or backlog.largest[2] <= limit:

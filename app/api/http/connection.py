@@ -1,0 +1,155 @@
+"""One HTTP connection to the server: how much a caller may send beside bodies, and how long it may take for a head."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.telemetry.logs import request_id
+from app.web.problems import problem_response, title_of
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Request line and headers together; a token has at most 8 KiB of them. As much may come in one piece of what is
+neither head nor body: sizes and extensions of chunks, trailers, and empty lines between requests."""
+MAX_HEADERS = 100
+HEAD_SECONDS = 20.0
+"""From the connection, or from the request before, until the head of a request is complete."""
+UNREAD_SECONDS = 60.0
+"""How long a caller may leave an answer unread while more of it waits to be sent."""
+
+_INVALID = (400, "this is no valid HTTP request")
+_LONG_HEAD = (431, f"the request line and the headers are longer than the limit of {MAX_HEAD_BYTES} bytes")
+_LONG_REST = (431, f"what came beside the request's body is longer than the limit of {MAX_HEAD_BYTES} bytes")
+_MANY_HEADERS = (431, f"the request has more headers than the limit of {MAX_HEADERS}")
+_SLOW_HEAD = (408, f"the head of the request did not come within {HEAD_SECONDS:.0f} seconds")
+
+
+class HeadRefused(Exception):
+    """Ends the parsing of a request that was refused."""
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """uvicorn's connection, which by itself takes heads and trailers of any length and waits for them for ever.
+
+    Refusals are problems, like those of the application.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._refusal = _INVALID
+        self._loose_bytes = 0
+        """Since the last that was part of a body, or since a head began or ended."""
+        self._in_head = False
+        self._moved = False
+        """Whether the data that are being read brought a body on, or the beginning or end of a head."""
+        self._overdue: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop all waiting."""
+        for timer in (self._overdue, self._unread):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come."""
+        self._moved = False
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        # Where a head or a body ended inside the data, how much of them came after it is not known, nor needed.
+        self._loose_bytes = 0 if self._moved else self._loose_bytes + len(data)
+        if self._loose_bytes > MAX_HEAD_BYTES:
+            self._refuse(_LONG_HEAD if self._in_head else _LONG_REST)
+            return
+        if self._overdue is None:
+            self._expect_head()
+
+    def on_message_begin(self) -> None:
+        """A request's first byte was read."""
+        self._in_head = self._moved = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header was read, or a trailer, which is dropped: nothing changes a request that was let in already."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body was read."""
+        self._moved = True
+        super().on_body(body)
+
+    def on_headers_complete(self) -> None:
+        """A request's head was read. Raises HeadRefused."""
+        self._in_head, self._moved = False, True
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if len(self.headers) > MAX_HEADERS:
+            self._refusal = _MANY_HEADERS
+            raise HeadRefused
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD_BYTES:
+            self._refusal = _LONG_HEAD
+            raise HeadRefused
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what could not be parsed, or was refused while it was."""
+        self._refuse(self._refusal)
+
+    def pause_writing(self) -> None:
+        """The caller reads more slowly than it is answered."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The caller has read on."""
+        if self._unread is not None:
+            self._unread.cancel()
+        super().resume_writing()
+
+    def _is_answering(self) -> bool:
+        """Whether a problem would come in the midst of an answer, before one that is owed, or as a second one."""
+        if self.cycle is not None and self.cycle.response_complete:
+            return not self._in_head
+        return self.cycle is not None and (
+            bool(self.pipeline) or self._in_head or self.cycle.response_started
+        )
+
+    def _expect_head(self) -> None:
+        self._overdue = self.loop.call_later(HEAD_SECONDS, self._end_wait)
+
+    def _end_wait(self) -> None:
+        self._overdue = None
+        if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
+            return
+        if self._in_head:
+            self._refuse(_SLOW_HEAD)
+        else:
+            self.transport.close()
+
+    def _refuse(self, refusal: tuple[int, str]) -> None:
+        if self._is_answering():
+            self.transport.close()
+            return
+        token = request_id.set(secrets.token_hex(8))
+        try:
+            response = problem_response(*refusal)
+            response.headers["x-request-id"] = request_id.get() or ""
+        finally:
+            request_id.reset(token)
+        response.headers["connection"] = "close"
+        lines = [f"HTTP/1.1 {response.status_code} {title_of(response.status_code)}".encode()]
+        lines += [name + b": " + value for name, value in response.raw_headers]
+        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(response.body))
+        self.transport.close()

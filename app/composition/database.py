@@ -1,0 +1,140 @@
+"""Getting to a database that can be served: the embedded one made ready, or the given one checked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+
+from app.db.schema import catalog
+from app.db.schema.migration import migrate
+from app.db.schema.registration import register_model
+from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
+from app.embeddings.models import resolve_model
+from app.embeddings.provider import EmbeddingModel
+from app.errors import ConfigurationError
+from app.settings import Settings
+
+MIGRATOR = "kb_migrator"
+SERVICE = "kb_service"
+# Embedded start-ups in several processes prepare the database one after the other.
+PREPARATION_LOCK = 0x6B625F70726570
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseAddresses:
+    """Where the service logs in, and where its administration does (None: not known here)."""
+
+    service: str = field(repr=False)
+    admin: str | None = field(repr=False)
+
+
+@contextlib.asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[DatabaseAddresses]:
+    """Start or join the embedded Postgres and bring it up to date, or check the one that DATABASE_URL names.
+
+    Raises ConfigurationError with what is missing and how to mend it.
+    """
+    if settings.database.url is not None:
+        admin = settings.database.admin_url
+        yield DatabaseAddresses(
+            settings.database.url.get_secret_value(), admin.get_secret_value() if admin else None
+        )
+        return
+    async with embedded_database(settings.database.data_dir) as addresses:
+        assert addresses.admin is not None
+        await prepare(addresses.admin, service_role=SERVICE, model=configured_model(settings))
+        yield addresses
+
+
+@contextlib.asynccontextmanager
+async def embedded_database(
+    data_dir: Path, server_settings: Mapping[str, str] | None = None
+) -> AsyncIterator[DatabaseAddresses]:
+    """A share in the embedded Postgres of `data_dir`, with the roles that a managed Postgres would have."""
+    server = EmbeddedPostgres(data_dir, settings=server_settings or {})
+    address = await asyncio.to_thread(server.start)
+    try:
+        passwords = {
+            role: read_or_create_secret(data_dir / f"{role}-password") for role in (MIGRATOR, SERVICE)
+        }
+        await create_roles(address.dsn(), passwords)
+        yield DatabaseAddresses(
+            service=address.dsn(SERVICE, DATABASE, passwords[SERVICE]),
+            admin=address.dsn(MIGRATOR, DATABASE, passwords[MIGRATOR]),
+        )
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+async def create_roles(superuser_dsn: str, passwords: Mapping[str, str]) -> None:
+    """What `deploy/roles.sql` does on a managed server: the two login roles and the extension."""
+    connection = await asyncpg.connect(superuser_dsn)
+    try:
+        async with connection.transaction():
+            await connection.execute(f"select pg_advisory_xact_lock({PREPARATION_LOCK})")
+            for role, rights in ((MIGRATOR, "createrole"), (SERVICE, "nocreaterole")):
+                quoted = await connection.fetchval("select quote_literal($1::text)", passwords[role])
+                exists = await connection.fetchval(
+                    "select exists (select from pg_roles where rolname = $1)", role
+                )
+                verb = "alter" if exists else "create"
+                await connection.execute(f"{verb} role {role} login {rights} password {quoted}")
+            database = await connection.fetchval("select quote_ident(current_database())")
+            await connection.execute(f"alter database {database} owner to {MIGRATOR}")
+            await connection.execute("create extension if not exists vector")
+    finally:
+        await connection.close()
+
+
+async def prepare(admin_dsn: str, *, service_role: str | None, model: EmbeddingModel | None) -> None:
+    """Migrate, give `service_role` the application's rights, and register the model, all only where needed.
+
+    Raises ConfigurationError for a server that cannot serve.
+    """
+    connection = await catalog.connect(admin_dsn, "DATABASE_ADMIN_URL")
+    try:
+        await connection.execute(f"select pg_advisory_lock({PREPARATION_LOCK})")
+        await catalog.check_server(connection)
+        try:
+            await migrate(admin_dsn)
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise ConfigurationError(
+                "DATABASE_ADMIN_URL: the role may not create what the migrations need; see deploy/roles.sql"
+            ) from error
+        if service_role is not None:
+            await _grant(connection, service_role)
+        if model is not None:
+            await register_model(admin_dsn, model, actor="service")
+    finally:
+        await connection.close()
+
+
+def configured_model(settings: Settings) -> EmbeddingModel:
+    """The model that the settings choose. Raises ConfigurationError."""
+    embedding = settings.embedding
+    return resolve_model(embedding.provider, embedding.model, embedding.dimensions)
+
+
+def configured_models(settings: Settings) -> list[EmbeddingModel]:
+    """All models that the settings choose: that one, and a second where tenants may move. Raises ConfigurationError."""
+    following = settings.next_embedding
+    models = [configured_model(settings)]
+    if following.provider is not None:
+        try:
+            models.append(resolve_model(following.provider, following.model, following.dimensions))
+        except ConfigurationError as error:
+            raise ConfigurationError(str(error).replace("EMBEDDING_", "EMBEDDING_NEXT_", 1)) from None
+    return models
+
+
+async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: str) -> None:
+    if not await connection.fetchval("select exists (select from pg_roles where rolname = $1)", service_role):
+        raise ConfigurationError(f"--service-role: there is no role {service_role}")
+    if not await connection.fetchval("select pg_has_role($1, 'kb_app', 'usage')", service_role):
+        quoted = await connection.fetchval("select quote_ident($1)", service_role)
+        await connection.execute(f"grant kb_app to {quoted}")

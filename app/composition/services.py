@@ -1,0 +1,333 @@
+"""The composition root: builds database, provider and services once, from settings or from given parts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import httpx
+from pydantic import SecretStr
+
+from app.auth.jwks import JwksCache
+from app.auth.secret import ensure_secret
+from app.auth.tokens import TokenVerifier
+from app.composition.database import DatabaseAddresses, open_database
+from app.db.queries.tenants.tenants import list_models, list_tenants
+from app.db.schema import catalog
+from app.db.schema.isolation import check_isolation
+from app.db.schema.registration import register_model
+from app.db.session import Database
+from app.embeddings.factory import ProviderConfig, build_provider
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.resilience.lanes import count_cores
+from app.errors import ConfigurationError
+from app.knowledge.administration.platform import PlatformService
+from app.knowledge.administration.service import AdministrationService
+from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.embedding import EntryEmbedder
+from app.knowledge.entries.inspection import InspectionService
+from app.knowledge.entries.related import RelatedService
+from app.knowledge.entries.service import EntryService
+from app.knowledge.feedback.service import FeedbackService
+from app.knowledge.ingestion.assets import AssetService
+from app.knowledge.ingestion.ingestion import ChunkSize, Ingestion
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.reembedding.jobs import ReembeddingJobs
+from app.knowledge.reembedding.service import ReembeddingService
+from app.knowledge.search.journal.journal import SearchJournal
+from app.knowledge.search.plan import SearchDefaults
+from app.knowledge.search.ranking.ranker import Ranker
+from app.knowledge.search.service import KnowledgeSearchService
+from app.knowledge.subscriptions.deliveries import DeliveryService
+from app.knowledge.subscriptions.matching import ChangeMatcher
+from app.knowledge.subscriptions.saved_searches import SavedSearchService
+from app.knowledge.subscriptions.service import RIGHTS_LAST, SubscriptionService
+from app.knowledge.subscriptions.webhooks import WebhookSender
+from app.knowledge.tenants.admission import Admission
+from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.limits import Limits
+from app.knowledge.upkeep.sweep import Upkeep
+from app.knowledge.vocabulary import Weights
+from app.knowledge.worker.runner import JobRunner
+from app.knowledge.worker.worker import Worker
+from app.settings import Settings
+
+_WAITING_FOR = {"openai": 16, "gemini": 16}
+"""Searches for each core at the same time where most of a search is waiting for a remote provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that a way in needs; each service may be used from any task of one event loop.
+
+    `provider` makes the vectors of new tenants' model; `providers` are all, by the number of their model.
+    Whoever called `build_services` closes them, then the provider and the database, which it gave.
+    """
+
+    database: Database
+    provider: EmbeddingProvider
+    providers: Mapping[int, EmbeddingProvider]
+    tenants: TenantDirectory
+    trail: AuditTrail
+    admission: Admission
+    search: KnowledgeSearchService
+    entries: EntryService
+    assets: AssetService
+    related: RelatedService
+    saved_searches: SavedSearchService
+    subscriptions: SubscriptionService
+    feedback: FeedbackService
+    administration: AdministrationService
+    inspection: InspectionService
+    platform: PlatformService
+    ranker: Ranker
+    defaults: SearchDefaults
+    reembedding: ReembeddingService
+    embedder: EntryEmbedder
+    journal: SearchJournal
+    jobs: JobQueue
+    worker: Worker
+
+    async def close(self) -> None:
+        """Write down what is still to be written in the background. Leaves `database` and `provider` open."""
+        await self.subscriptions.close()
+        await self.journal.close()
+
+
+async def build_services(
+    database: Database,
+    provider: EmbeddingProvider,
+    *,
+    next_provider: EmbeddingProvider | None = None,
+    defaults: SearchDefaults | None = None,
+    max_upload_bytes: int = 50 * 1024 * 1024,
+    worker_concurrency: int = 1,
+    chunk_size: ChunkSize | None = None,
+    limits: Limits | None = None,
+    crowd: int | None = None,
+    webhooks: WebhookSender | None = None,
+    rights_last: timedelta = RIGHTS_LAST,
+) -> Services:
+    """Build the services over a database and a provider, e.g. for a workflow engine with an engine of its own.
+
+    `next_provider` serves tenants that move to its model, have moved, or may move back. Subscriptions go on for
+    `rights_last` after their owner's last call. Raises ConfigurationError
+    when a provider's model is not registered, or a tenant is on a model of neither.
+    """
+    defaults = defaults or SearchDefaults()
+    given = [provider] if next_provider is None else [provider, next_provider]
+    providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
+    jobs = JobQueue()
+    tenants = TenantDirectory(database, default_model_id=next(iter(providers)), limits=limits)
+    admission = Admission(crowd=crowd)
+    journal = SearchJournal(database)
+    embedder = EntryEmbedder(database, providers, tenants)
+    webhooks = webhooks or WebhookSender()
+    deliveries = DeliveryService(database, jobs, webhooks)
+    upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit, deliveries=deliveries)
+    ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
+    reembedding = ReembeddingService(
+        database, providers, tenants, embedder, jobs, exact_limit=defaults.exact_limit
+    )
+    ranker = Ranker(database, providers, defaults, journal.meter)
+    runner = JobRunner(
+        database,
+        ingestion,
+        embedder,
+        upkeep,
+        ReembeddingJobs(database, tenants, reembedding, embedder, upkeep, ranker, defaults),
+        ChangeMatcher(database, providers, tenants, jobs, defaults),
+        deliveries,
+    )
+    return Services(
+        database=database,
+        provider=provider,
+        providers=providers,
+        tenants=tenants,
+        trail=AuditTrail(database),
+        admission=admission,
+        search=KnowledgeSearchService(database, providers, tenants, journal, defaults, admission),
+        entries=EntryService(database, embedder, jobs, tenants),
+        assets=AssetService(database, jobs, tenants, max_bytes=max_upload_bytes),
+        related=RelatedService(database),
+        saved_searches=SavedSearchService(database),
+        subscriptions=SubscriptionService(
+            database, jobs, allow_private=webhooks.allow_private, rights_last=rights_last
+        ),
+        feedback=FeedbackService(database, tenants, journal),
+        administration=AdministrationService(database, tenants, admission, journal),
+        inspection=InspectionService(database),
+        platform=PlatformService(database, tenants),
+        ranker=ranker,
+        defaults=defaults,
+        reembedding=reembedding,
+        embedder=embedder,
+        journal=journal,
+        jobs=jobs,
+        worker=Worker(database, jobs, runner, concurrency=worker_concurrency),
+    )
+
+
+@contextlib.asynccontextmanager
+async def open_services(
+    settings: Settings, *, provider: EmbeddingProvider | None = None
+) -> AsyncIterator[Services]:
+    """The services as the settings describe them, with the database they need.
+
+    A given `provider` takes the place of those of the settings, and is not closed; its model is registered where the
+    settings name an administrator of the database. Raises ConfigurationError with one line that says what is missing.
+    """
+    async with open_database(settings) as addresses:
+        if provider is not None and addresses.admin is not None:
+            await register_model(addresses.admin, provider.model, actor="service")
+        async with _services_at(settings, addresses, provider) as services:
+            yield services
+
+
+@contextlib.asynccontextmanager
+async def _services_at(
+    settings: Settings, addresses: DatabaseAddresses, lent: EmbeddingProvider | None
+) -> AsyncIterator[Services]:
+    await check_database(addresses.service)
+    database = Database(
+        addresses.service,
+        pool_size=settings.database.pool_size,
+        pool_timeout=settings.database.timeout,
+        connect_timeout=settings.database.timeout,
+        statement_timeout=settings.database.statement_timeout,
+        prepared_statements=settings.database.prepared_statements,
+        crowd=settings.limits.crowd or count_cores(),
+    )
+    providers = [lent] if lent is not None else await asyncio.to_thread(build_providers, settings)
+    try:
+        services = await build_services(
+            database,
+            providers[0],
+            next_provider=providers[1] if len(providers) > 1 else None,
+            defaults=SearchDefaults(
+                weights=Weights(settings.search.semantic_weight, settings.search.keyword_weight),
+                similarity_threshold=settings.search.similarity_threshold,
+                exact_limit=settings.search.exact_limit,
+            ),
+            max_upload_bytes=settings.ingestion.max_upload_bytes,
+            worker_concurrency=settings.ingestion.concurrency,
+            limits=Limits(**settings.limits.model_dump(exclude={"crowd"})),
+            crowd=settings.limits.crowd or count_cores() * _WAITING_FOR.get(settings.embedding.provider, 1),
+            chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
+            webhooks=WebhookSender(allow_private=settings.webhooks.allow_private),
+            rights_last=timedelta(days=settings.webhooks.rights_days),
+        )
+        try:
+            yield services
+        finally:
+            await services.close()
+    finally:
+        for provider in providers:
+            if provider is not lent:
+                await provider.close()
+        await database.close()
+
+
+async def check_database(service_dsn: str) -> None:
+    """Raise ConfigurationError unless the database can be served by a role that row-level security binds."""
+    connection = await catalog.connect(service_dsn, "DATABASE_URL")
+    try:
+        await catalog.check_server(connection)
+        await catalog.check_service_role(connection)
+        await catalog.check_schema(connection)
+        await check_isolation(connection)
+    finally:
+        await connection.close()
+
+
+async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> list[int]:
+    """The numbers of the registered models that are served. Raises ConfigurationError for one that is not registered,
+    and for a tenant whose vectors are of none of them: its searches would find nothing by meaning."""
+    async with database.platform_session() as session:
+        models = {row["id"]: row for row in await list_models(session)}
+        tenants = await list_tenants(session)
+    numbers = {(m["provider"], m["name"], m["dimensions"]): i for i, m in models.items()}
+    found: list[int] = []
+    for model, prefix in zip(served, ("EMBEDDING", "EMBEDDING_NEXT"), strict=False):
+        number = numbers.get((model.provider, model.name, model.dimensions))
+        if number is None:
+            remedy = "migrate" if prefix == "EMBEDDING" else "model add --next"
+            raise ConfigurationError(
+                f"{prefix}_PROVIDER: the model {model.provider}/{model.name} with {model.dimensions} dimensions"
+                f" is not registered; run: knowledge {remedy}"
+            )
+        if number in found:
+            raise ConfigurationError(
+                "EMBEDDING_NEXT_PROVIDER: names the model of EMBEDDING_PROVIDER once more"
+            )
+        found.append(number)
+    for tenant in tenants:
+        if tenant["model_id"] not in found:
+            other = models[tenant["model_id"]]
+            present = " and ".join(f"{model.provider}/{model.name}" for model in served)
+            raise ConfigurationError(
+                f"EMBEDDING_PROVIDER: tenant {tenant['slug']} has vectors of {other['provider']}/{other['name']}"
+                f" with {other['dimensions']} dimensions, which {present} cannot search;"
+                " set EMBEDDING_PROVIDER and EMBEDDING_MODEL to that model, or EMBEDDING_NEXT_PROVIDER while tenants"
+                " move from one to the other"
+            )
+    return found
+
+
+def provider_configs(settings: Settings) -> list[ProviderConfig]:
+    """The providers' part of the settings: one, or two while tenants move from model to model."""
+    embedding, following = settings.embedding, settings.next_embedding
+
+    def configure(
+        kind: str, model: str | None, dimensions: int | None, key: SecretStr | None, url: str | None
+    ) -> ProviderConfig:
+        if kind in ("openai", "gemini") and url is None:
+            # A key goes to the address that it was given for, and to no other.
+            key = key or getattr(embedding, f"{kind}_api_key")
+            url = getattr(embedding, f"{kind}_base_url")
+        secret = key.get_secret_value() if key else None
+        return ProviderConfig(kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout)
+
+    configs = [configure(embedding.provider, embedding.model, embedding.dimensions, None, None)]
+    if (kind := following.provider) is not None:
+        own = following
+        configs.append(configure(kind, own.model, own.dimensions, own.api_key, own.base_url))
+    return configs
+
+
+def build_providers(settings: Settings) -> list[EmbeddingProvider]:
+    """The providers that the settings name, those of `provider_configs`. Raises ConfigurationError."""
+    first, *others = provider_configs(settings)
+    providers: list[EmbeddingProvider] = [build_provider(first)]
+    try:
+        providers += [build_provider(config) for config in others]
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace("EMBEDDING_", "EMBEDDING_NEXT_", 1)) from None
+    return providers
+
+
+def shared_secret(settings: Settings) -> str | None:
+    """The HS256 secret: the configured one, or the one that the embedded mode makes and keeps; None with JWKS."""
+    if settings.jwt.secret is not None:
+        return settings.jwt.secret.get_secret_value()
+    if settings.jwt.jwks_url is None and settings.database.embedded:
+        return ensure_secret(settings.database.data_dir)
+    return None
+
+
+@contextlib.asynccontextmanager
+async def open_verifier(settings: Settings) -> AsyncIterator[TokenVerifier]:
+    """The verifier of callers' tokens that the settings choose. Raises ConfigurationError."""
+    jwt = settings.jwt
+    if jwt.jwks_url is None:
+        yield TokenVerifier(secret=shared_secret(settings), audience=jwt.audience, issuer=jwt.issuer)
+        return
+    async with httpx.AsyncClient(trust_env=False) as client:
+        keys = JwksCache(jwt.jwks_url, client)
+        try:
+            yield TokenVerifier(keys=keys, audience=jwt.audience, issuer=jwt.issuer)
+        finally:
+            await keys.close()

@@ -1,0 +1,201 @@
+"""Documents: upload with progress, status, and the text with its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, get_args
+from urllib.parse import urlencode
+from uuid import UUID
+
+from fastapi import Query, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import FormData, UploadFile
+
+from app.api.assets import read_metadata
+from app.auth.principal import Role
+from app.console.parts.entry_form import errors_at, read_tags
+from app.console.parts.text_marking import mark_chunks
+from app.console.rendering import render
+from app.console.session import console_router
+from app.errors import Conflict, InvalidInput, TooLarge
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.vocabulary import Role as MeantFor
+from app.web.access import CurrentCaller, CurrentServices
+
+readers = console_router(Role.READER)
+writers = console_router(Role.CREATOR)
+
+LIST = "/console/assets"
+SHOWN = 25
+PART = 20_000
+"""Characters of a text on one page."""
+FOLLOWED = 50
+"""Documents whose status one request brings up to date."""
+STATUSES = ("pending", "processing", "indexed", "failed")
+DONE = {
+    "same": "This file is here already, so nothing had to be read again.",
+    "deleted": "The document and its chunks are deleted.",
+    "retried": "It is read once more.",
+}
+
+
+@readers.get("/assets")
+async def show_assets(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    status: str = "",
+    cursor: Annotated[str, Query(max_length=200)] = "",
+    done: str = "",
+) -> Response:
+    """The newest documents, of one status if asked for, and the form to upload another."""
+    return await _show_list(request, caller, services, status=status, cursor=cursor, done=done)
+
+
+@writers.post("/assets")
+async def upload_asset(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Take in a file; where a part of the page was asked for, the answer is what to say about it."""
+    is_part = bool(request.headers.get("hx-request"))
+    form = FormData()
+    try:
+        async with request.form() as form:
+            upload = await _read_upload(form, services.assets.max_bytes)
+        asset, work = await services.assets.upload(caller.tenant.tenant_id, upload, actor=caller.subject)
+    except InvalidInput as error:
+        errors = errors_at(error.errors)
+        if is_part:
+            return render(request, "_upload_refusal.html", status=422, errors=errors)
+        return await _show_list(request, caller, services, errors=errors, form=form, http_status=422)
+    if not is_part:
+        return RedirectResponse(f"{LIST}/{asset.id}{'' if work else '?done=same'}", 303)
+    response = render(request, "_upload_taken.html", asset=asset, is_new=work)
+    response.headers["HX-Trigger"] = "assets-changed"
+    return response
+
+
+@readers.get("/assets/progress")
+async def show_progress(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    asset_id: Annotated[list[UUID], Query(max_length=FOLLOWED)],
+) -> Response:
+    """How far the indexing of these documents has come; the part asks again until all are done."""
+    found = await services.assets.find(caller.tenant.tenant_id, asset_id)
+    return render(request, "_asset_progress.html", assets=found)
+
+
+@readers.get("/assets/{asset_id}")
+async def show_asset(
+    request: Request,
+    asset_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    start: int = 0,
+    chunk: int | None = None,
+    done: str = "",
+) -> Response:
+    """A document and a part of its text: from `start` on, or with the given chunk in it."""
+    tenant_id = caller.tenant.tenant_id
+    asset = await services.assets.get(tenant_id, asset_id)
+    if chunk is not None:
+        start = await services.inspection.find_chunk(tenant_id, asset_id, chunk) // PART * PART
+    part = await services.inspection.text_part(tenant_id, asset_id, start, PART)
+    return render(
+        request,
+        "asset.html",
+        asset=asset,
+        part=part,
+        stretches=mark_chunks(part) if part else [],
+        size=PART,
+        chosen=None if chunk is None else chunk + 1,
+        done=DONE.get(done),
+    )
+
+
+@writers.post("/assets/{asset_id}/retry")
+async def retry_asset(
+    request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Read a failed document once more; one that has not failed is left alone."""
+    try:
+        asset = await services.assets.retry(caller.tenant.tenant_id, asset_id, actor=caller.subject)
+    except Conflict:
+        asset = await services.assets.get(caller.tenant.tenant_id, asset_id)
+    if request.headers.get("hx-request"):
+        return render(request, "_asset_progress.html", assets=[asset])
+    return RedirectResponse(f"{LIST}/{asset_id}?done=retried", 303)
+
+
+@writers.get("/assets/{asset_id}/delete")
+async def ask_before_deletion(
+    request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """The question whether the document shall really go."""
+    return render(
+        request, "asset_deletion.html", asset=await services.assets.get(caller.tenant.tenant_id, asset_id)
+    )
+
+
+@writers.post("/assets/{asset_id}/delete")
+async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Delete the document and its chunks."""
+    await services.assets.delete(caller.tenant.tenant_id, asset_id, actor=caller.subject)
+    return RedirectResponse(f"{LIST}?done=deleted", 303)
+
+
+async def _show_list(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    *,
+    status: str = "",
+    cursor: str = "",
+    done: str = "",
+    errors: dict[str, str] | None = None,
+    form: FormData | None = None,
+    http_status: int = 200,
+) -> Response:
+    if status and status not in STATUSES:
+        raise InvalidInput.of("status", f"must be one of {', '.join(STATUSES)}")
+    page = await services.assets.list_assets(
+        caller.tenant.tenant_id, limit=SHOWN, cursor=cursor or None, status=status or None
+    )
+    given = {"status": status} if status else {}
+    return render(
+        request,
+        "assets.html",
+        status=http_status,
+        page=page,
+        chosen=status,
+        first=f"{LIST}?{urlencode(given)}" if cursor else None,
+        following=f"{LIST}?{urlencode({**given, 'cursor': page.next_cursor})}" if page.next_cursor else None,
+        statuses=STATUSES,
+        all_roles=get_args(MeantFor),
+        limit=services.assets.max_bytes,
+        errors=errors or {},
+        texts=_texts(form or FormData()),
+        done=DONE.get(done),
+    )
+
+
+async def _read_upload(form: FormData, limit: int) -> Upload:
+    files: Sequence[object] = form.getlist("file")
+    if len(files) != 1 or not isinstance(file := files[0], UploadFile) or not file.filename:
+        raise InvalidInput.of("file", "choose one file")
+    if (file.size or 0) > limit:
+        raise TooLarge(f"the file is larger than the limit of {limit} bytes")
+    texts = _texts(form)
+    return Upload(
+        name=file.filename,
+        data=await file.read(),
+        declared_type=file.content_type,
+        external_id=texts["external_id"].strip() or None,
+        tags=read_tags(texts["tags"]),
+        roles=[role for role in form.getlist("roles") if isinstance(role, str)] or ("all",),
+        metadata=read_metadata(texts["metadata"].strip()),
+    )
+
+
+def _texts(form: FormData) -> dict[str, str]:
+    return {n: v if isinstance(v := form.get(n), str) else "" for n in ("external_id", "tags", "metadata")}

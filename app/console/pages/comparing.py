@@ -1,0 +1,140 @@
+"""Two settings on the same query, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from fastapi import Request, Response
+
+from app.api.search import run_search
+from app.auth.principal import Role
+from app.console.pages.searching import lead_to_address, read_parameters, read_query
+from app.console.parts.hits import title_of
+from app.console.parts.rank_chart import Place, RankChart, Ranking, draw_ranks
+from app.console.parts.search_form import LONGEST_ADDRESS, SearchForm, errors_by_field
+from app.console.parts.sides import (
+    ADDRESS,
+    SETTINGS,
+    SHARED,
+    SIDES,
+    compare_with,
+    comparison_address,
+)
+from app.console.rendering import render
+from app.console.session import console_router
+from app.errors import InvalidInput
+from app.knowledge.search.results import Hit, SearchResult
+from app.web.access import CurrentCaller, CurrentServices, CurrentSettings
+
+router = console_router(Role.READER)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A hit of one side or both: its ranks, and how many places it moves up from the first side to the second."""
+
+    id: UUID
+    title: str
+    hit: Hit
+    ranks: Sequence[int | None]
+    scores: Sequence[float | None]
+
+    @property
+    def movement(self) -> str:
+        """The move in words."""
+        before, after = self.ranks
+        if before is None:
+            return "only in B"
+        if after is None:
+            return "only in A"
+        if before == after:
+            return "same"
+        return f"▲ {before - after}" if before > after else f"▼ {after - before}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both answers as one table and one chart."""
+
+    rows: Sequence[Row]
+    chart: RankChart
+    results: Sequence[SearchResult]
+
+    @property
+    def summary(self) -> str:
+        """How alike the two pages are."""
+        both = sum(None not in row.ranks for row in self.rows)
+        moved = sum(None not in row.ranks and row.ranks[0] != row.ranks[1] for row in self.rows)
+        a, b = (len(result.results) for result in self.results)
+        return (
+            f"{both} hits on both sides, {moved} of them moved; {a - both} only in A, {b - both} only in B."
+        )
+
+
+@router.api_route("/compare", methods=["GET", "POST"])
+async def show_comparison(
+    request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
+) -> Response:
+    """One query and its filters with two settings, and where each hit moves."""
+    parameters = await read_parameters(request)
+    shared = SearchForm.read(parameters, SHARED)
+    sides = {side: SearchForm.read(parameters, SETTINGS, f"{side}.") for side in SIDES}
+    if not any(side.values for side in sides.values()):
+        sides = compare_with(SearchForm({}))
+    address = comparison_address(shared, sides)
+    if shared.text("query") and not shared.is_long and (led := lead_to_address(request, address)):
+        return led
+    errors: dict[str, dict[str, str]] = {}
+    results: list[SearchResult] = []
+    wholes = {side: SearchForm({**shared.values, **form.values}) for side, form in sides.items()}
+    if "query" in parameters:
+        for side, whole in wholes.items():
+            try:
+                query = read_query(whole, caller, settings)
+                results.append(await run_search(query, caller, services))
+            except InvalidInput as error:
+                errors[side] = errors_by_field(error)
+    comparison = compare(results) if len(results) == len(SIDES) else None
+    response = render(
+        request,
+        "compare.html",
+        status=422 if errors else 200,
+        shared=shared,
+        sides=sides,
+        errors=errors,
+        shared_errors={n: m for found in errors.values() for n, m in found.items() if n in SHARED},
+        comparison=comparison,
+        maximum=settings.search.max_limit,
+        alone={side: shared.lead_to(whole) for side, whole in wholes.items()},
+    )
+    is_long = shared.is_long or len(address) > LONGEST_ADDRESS
+    response.headers["HX-Push-Url"] = ADDRESS if is_long else address
+    return response
+
+
+def compare(results: Sequence[SearchResult]) -> Comparison:
+    """Two answers as one table, in the order of the first and then what only the second has."""
+    hits: dict[UUID, Hit] = {}
+    for result in results:
+        for hit in result.results:
+            hits.setdefault(hit.id, hit)
+    places = [
+        {hit.id: Place(rank, f"{hit.score:.4f}") for rank, hit in enumerate(result.results, 1)}
+        for result in results
+    ]
+    scores = [{hit.id: hit.score for hit in result.results} for result in results]
+    rows = [
+        Row(
+            id,
+            title_of(hit),
+            hit,
+            [side[id].rank if id in side else None for side in places],
+            [side.get(id) for side in scores],
+        )
+        for id, hit in hits.items()
+    ]
+    titles = {row.id: row.title for row in rows}
+    chart = draw_ranks(titles, [Ranking(side.upper(), p) for side, p in zip(SIDES, places, strict=True)])
+    return Comparison(rows, chart, results)

@@ -1,0 +1,247 @@
+"""Entries: browse, read, write, change, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast, get_args
+from urllib.parse import urlencode
+from uuid import UUID
+
+from fastapi import Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from app.auth.principal import Role
+from app.console.parts.entry_form import EntryForm, errors_at, read_texts
+from app.console.rendering import render
+from app.console.session import console_router
+from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
+from app.knowledge.entries.entry import WRITABLE_TYPES, Entry, embedding_text
+from app.knowledge.languages import LANGUAGES
+from app.knowledge.vocabulary import EntryType, Scope, Source
+from app.knowledge.vocabulary import Role as MeantFor
+from app.web.access import CurrentCaller, CurrentServices
+
+readers = console_router(Role.READER)
+writers = console_router(Role.CREATOR)
+
+SHOWN = 25
+LIST = "/console/entries"
+DONE = {
+    "created": "The entry is stored.",
+    "exists": "An entry with this text or external id was there already: this is it, brought up to what you wrote.",
+    "changed": "The changes are stored.",
+    "deleted": "The entry is deleted.",
+}
+
+
+@readers.get("/entries")
+async def show_entries(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    entry_type: str = "",
+    tag: Annotated[str, Query(max_length=100)] = "",
+    source: str = "",
+    asset_id: str = "",
+    cursor: Annotated[str, Query(max_length=200)] = "",
+    done: str = "",
+) -> Response:
+    """The newest entries, of one type, tag, source or asset if asked for."""
+    tag = tag.strip()
+    page = await services.entries.list_entries(
+        caller.tenant.tenant_id,
+        limit=SHOWN,
+        cursor=cursor or None,
+        entry_type=_one_of("entry_type", entry_type, get_args(EntryType)),
+        tag=_storable(tag),
+        source=cast(Source | None, _one_of("source", source, get_args(Source))),
+        asset_id=_id("asset_id", asset_id),
+    )
+    filters = {"entry_type": entry_type, "tag": tag, "source": source, "asset_id": asset_id}
+    given = {name: value for name, value in filters.items() if value}
+    following = f"{LIST}?{urlencode({**given, 'cursor': page.next_cursor})}" if page.next_cursor else None
+    return render(
+        request,
+        "entries.html",
+        page=page,
+        filters=filters,
+        given=given,
+        first=f"{LIST}?{urlencode(given)}" if cursor else None,
+        following=following,
+        types=get_args(EntryType),
+        done=DONE.get(done),
+    )
+
+
+@writers.get("/entries/new")
+async def show_new_entry(request: Request, parent_id: str = "") -> Response:
+    """The form for a new entry, of which `parent_id` may be given."""
+    form = EntryForm.empty()
+    form = EntryForm({**form.texts, "parent_id": parent_id}, form.roles, form.is_verified)
+    return _show_form(request, form, None, {})
+
+
+@writers.post("/entries")
+async def create_entry(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Store an entry, or say at each field what is wrong with it."""
+    form = EntryForm.read(await read_texts(request))
+    try:
+        entry, new = await services.entries.create(
+            caller.tenant.tenant_id, form.new_values(), actor=caller.subject
+        )
+    except InvalidInput as error:
+        return _show_form(request, form, None, errors_at(error.errors), status=422)
+    return _lead_to(entry.id, "created" if new else "exists")
+
+
+@writers.get("/entries/{entry_id}/edit")
+async def show_entry_form(
+    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """The form with what is stored."""
+    entry = await services.entries.get(caller.tenant.tenant_id, entry_id)
+    return _show_form(request, EntryForm.of_entry(entry), entry, {})
+
+
+@writers.post("/entries/{entry_id}/edit")
+async def change_entry(
+    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Store the changes, unless somebody else has changed the entry since the form was shown."""
+    sent = await read_texts(request)
+    form = EntryForm.read(sent)
+    version = _version(sent.get("version"))
+    stored = await services.entries.get(caller.tenant.tenant_id, entry_id)
+    try:
+        await services.entries.change(
+            caller.tenant.tenant_id,
+            entry_id,
+            form.changes(stored),
+            if_version=version,
+            actor=caller.subject,
+        )
+    except InvalidInput as error:
+        return _show_form(request, form, stored, errors_at(error.errors), status=422, version=version)
+    except PreconditionFailed:
+        stored = await services.entries.get(caller.tenant.tenant_id, entry_id)
+        return _show_form(request, form, stored, {}, status=412, is_stale=True)
+    except Conflict as error:
+        return _show_form(request, form, stored, {}, status=409, version=version, refusal=error)
+    return _lead_to(entry_id, "changed")
+
+
+@writers.get("/entries/{entry_id}/delete")
+async def ask_before_deletion(
+    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """The question whether the entry shall really go, and what goes with it."""
+    return await _show_question(request, entry_id, caller, services)
+
+
+@writers.post("/entries/{entry_id}/delete")
+async def delete_entry(
+    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Delete the entry, unless it has changed since the question was asked."""
+    version = _version((await read_texts(request)).get("version"))
+    try:
+        await services.entries.delete(
+            caller.tenant.tenant_id, entry_id, if_version=version, actor=caller.subject
+        )
+    except (PreconditionFailed, Conflict) as error:
+        status = 412 if isinstance(error, PreconditionFailed) else 409
+        return await _show_question(request, entry_id, caller, services, status=status, refusal=str(error))
+    return RedirectResponse(f"{LIST}?done=deleted", 303)
+
+
+@readers.get("/entries/{entry_id}")
+async def show_entry(
+    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices, done: str = ""
+) -> Response:
+    """All that is known of an entry."""
+    tenant_id = caller.tenant.tenant_id
+    entry = await services.entries.get(tenant_id, entry_id)
+    response = render(
+        request,
+        "entry.html",
+        entry=entry,
+        details=await services.inspection.entry(tenant_id, entry_id),
+        related=await services.related.related(tenant_id, entry_id, 10),
+        embedded_text=embedding_text(entry.title, entry.content),
+        done=DONE.get(done),
+    )
+    response.headers["etag"] = f'"{entry.version}"'
+    return response
+
+
+def _show_form(
+    request: Request,
+    form: EntryForm,
+    entry: Entry | None,
+    errors: dict[str, str],
+    *,
+    status: int = 200,
+    version: int | None = None,
+    is_stale: bool = False,
+    refusal: KnowledgeError | None = None,
+) -> Response:
+    return render(
+        request,
+        "entry_form.html",
+        status=status,
+        form=form,
+        entry=entry,
+        errors=errors,
+        version=version or (entry.version if entry else 0),
+        is_stale=is_stale,
+        refusal=str(refusal) if refusal else None,
+        types=WRITABLE_TYPES,
+        languages=LANGUAGES,
+        scopes=get_args(Scope),
+        all_roles=get_args(MeantFor),
+    )
+
+
+async def _show_question(
+    request: Request,
+    entry_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    *,
+    status: int = 200,
+    refusal: str | None = None,
+) -> Response:
+    entry = await services.entries.get(caller.tenant.tenant_id, entry_id)
+    details = await services.inspection.entry(caller.tenant.tenant_id, entry_id)
+    return render(
+        request, "entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal
+    )
+
+
+def _lead_to(entry_id: UUID, done: str) -> Response:
+    return RedirectResponse(f"{LIST}/{entry_id}?done={done}", 303)
+
+
+def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> str | None:
+    if value and value not in allowed:
+        raise InvalidInput.of(field, f"must be one of {', '.join(allowed)}")
+    return value or None
+
+
+def _storable(tag: str) -> str | None:
+    if "\x00" in tag:
+        raise InvalidInput.of("tag", "must not contain NUL characters")
+    return tag or None
+
+
+def _id(field: str, text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        raise InvalidInput.of(field, "must be an id") from None
+
+
+def _version(text: object) -> int:
+    """The version that a form was made of. Raises InvalidInput: nobody changes what they have not seen."""
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InvalidInput.of("version", "is missing: open the entry's page and try again from there")
+    return int(text)

@@ -1,0 +1,52 @@
+"""How a tenant fares, for its admins."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from fastapi import Request, Response
+
+from app.auth.principal import Role
+from app.console.parts.charts import draw_hours
+from app.console.rendering import render
+from app.console.session import console_router
+from app.web.access import CurrentCaller, CurrentServices
+
+router = console_router(Role.TENANT_ADMIN)
+
+LIMITS = {
+    "entries": "Entries",
+    "bytes": "Files and text",
+    "embedding_tokens_per_day": "Embedding tokens today (UTC)",
+    "requests_per_minute": "Requests in a minute, of this process",
+    "concurrent_searches": "Searches at the same time, in this process",
+}
+KINDS = {
+    "ingest_asset": "Documents to read",
+    "embed_entries": "Entries to embed",
+    "refresh_statistics": "Words to count anew",
+    "index_vectors": "Vectors to index",
+    "reembed": "Change of model",
+    "match_changes": "Changes to compare with subscriptions",
+    "deliver_webhooks": "Messages to send",
+}
+
+
+@router.get("/health")
+async def show_health(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Stock, backlog, searches and limits of the tenant."""
+    tenant_id, now = caller.tenant.tenant_id, datetime.now(UTC)
+    stats = await services.administration.stats(tenant_id, reader=caller.subject)
+    report = await services.feedback.report(tenant_id, reader=caller.subject)
+    hours = stats["searches_by_hour"]
+    return render(
+        request,
+        "health.html",
+        stats=stats,
+        report=report,
+        now=now,
+        times=draw_hours(hours, now, "p95_ms", "p50_ms"),
+        counts=draw_hours(hours, now, "searches", "without_results"),
+        limits=[(label, name, stats["limits"][name]) for name, label in LIMITS.items()],
+        kinds=KINDS,
+    )

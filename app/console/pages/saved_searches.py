@@ -1,0 +1,168 @@
+"""Saved searches of whoever looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+from uuid import UUID
+
+import orjson
+from fastapi import Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
+
+from app.api.saved_searches import keep_search
+from app.auth.principal import Role
+from app.console.pages.searching import render_search
+from app.console.parts.search_form import SearchForm
+from app.console.rendering import render
+from app.console.session import console_router
+from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
+from app.knowledge.subscriptions.service import Subscription
+from app.web.access import CurrentCaller, CurrentServices, CurrentSettings
+from app.web.models.saved_searches import NewSavedSearch
+from app.web.problems import invalid_input
+
+router = console_router(Role.READER)
+
+LIST = "/console/saved-searches"
+SHOWN = 25
+EXAMPLE = '{"query": "how do I order routes", "limit": 5}'
+DONE = {
+    "saved": "The search is saved.",
+    "replaced": "You had a search of this name: it now asks for this.",
+    "deleted": "The search is forgotten.",
+}
+
+
+@router.get("/saved-searches")
+async def show_saved_searches(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    cursor: Annotated[str, Query(max_length=200)] = "",
+    done: str = "",
+) -> Response:
+    """The caller's saved searches, newest first, and a form for another."""
+    return await _show_list(request, caller, services, cursor=cursor, done=done)
+
+
+@router.post("/saved-searches")
+async def save_search(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    settings: CurrentSettings,
+    name: Annotated[str, Form()] = "",
+    search: Annotated[str, Form(alias="request")] = "",
+) -> Response:
+    """Keep a search under a name; `request` is the JSON of POST /knowledge/search."""
+    try:
+        _, new = await keep_search(_read(name, search), caller, services, settings)
+    except (InvalidInput, Conflict) as error:
+        errors = error.errors if isinstance(error, InvalidInput) else (FieldError("name", str(error)),)
+        return await _show_list(
+            request,
+            caller,
+            services,
+            texts={"name": name, "request": search},
+            errors=_errors_at(errors),
+            status=422 if isinstance(error, InvalidInput) else 409,
+        )
+    return RedirectResponse(f"{LIST}?done={'saved' if new else 'replaced'}", 303)
+
+
+@router.get("/saved-searches/{saved_search_id}/run")
+async def run_saved_search(
+    request: Request,
+    saved_search_id: UUID,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    settings: CurrentSettings,
+) -> Response:
+    """To the search page, with what is saved filled in; a search that is too long for an address is shown here."""
+    saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    form = SearchForm.of_request(saved.request)
+    if not form.is_long:
+        return RedirectResponse(form.address(), 303)
+    return await render_search(request, form, caller, services, settings)
+
+
+@router.get("/saved-searches/{saved_search_id}/delete")
+async def ask_before_deletion(
+    request: Request, saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """The question whether the search shall really be forgotten."""
+    saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    return render(request, "saved_search_deletion.html", saved=saved)
+
+
+@router.post("/saved-searches/{saved_search_id}/delete")
+async def delete_saved_search(
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Forget a saved search, and its subscription."""
+    await services.saved_searches.delete(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    return RedirectResponse(f"{LIST}?done=deleted", 303)
+
+
+async def _show_list(
+    request: Request,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    *,
+    cursor: str = "",
+    done: str = "",
+    texts: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    tenant_id = caller.tenant.tenant_id
+    page = await services.saved_searches.list_saved(
+        tenant_id, caller.subject, limit=SHOWN, cursor=cursor or None
+    )
+    subscriptions: dict[UUID, Subscription] = {}
+    for saved in page.items:
+        if saved.subscribed:
+            try:
+                subscriptions[saved.id] = await services.subscriptions.get(
+                    tenant_id, caller.subject, saved.id
+                )
+            except SubscriptionNotFound:  # ended meanwhile
+                continue
+    return render(
+        request,
+        "saved_searches.html",
+        status=status,
+        page=page,
+        subscriptions=subscriptions,
+        first=LIST if cursor else None,
+        following=f"{LIST}?cursor={page.next_cursor}" if page.next_cursor else None,
+        texts=texts or {"name": "", "request": ""},
+        errors=errors or {},
+        example=EXAMPLE,
+        done=DONE.get(done),
+    )
+
+
+def _read(name: str, search: str) -> NewSavedSearch:
+    try:
+        request: Any = orjson.loads(search)
+    except orjson.JSONDecodeError:
+        raise InvalidInput.of("request", "must be valid JSON") from None
+    if not isinstance(request, dict):
+        raise InvalidInput.of("request", "must be a JSON object")
+    try:
+        return NewSavedSearch.model_validate({"name": name, "request": request})
+    except ValidationError as error:
+        raise invalid_input(error) from None
+
+
+def _errors_at(errors: tuple[FieldError, ...]) -> dict[str, str]:
+    """What to say at the two fields; a field of the request is named in the text."""
+    found: dict[str, str] = {}
+    for error in errors:
+        name, _, inner = error.field.partition(".")
+        message = f"{inner}: {error.message}" if inner else error.message
+        found[name] = f"{found[name]}; {message}" if name in found else message
+    return found

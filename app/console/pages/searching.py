@@ -1,0 +1,180 @@
+"""The search page, and what it shows of single entries: why one is missing, and what is related to one."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
+from starlette.datastructures import FormData, ImmutableMultiDict
+
+from app.api.search import make_query, run_search
+from app.auth.principal import Role
+from app.composition.services import Services
+from app.console.parts.entry_form import read_texts
+from app.console.parts.hits import Answer, show_answer
+from app.console.parts.search_form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
+from app.console.parts.sides import compare_with, comparison_address
+from app.console.rendering import render
+from app.console.session import console_router
+from app.errors import InvalidInput
+from app.knowledge.search.query import SearchQuery
+from app.settings import Settings
+from app.web.access import Caller, CurrentCaller, CurrentServices, CurrentSettings
+from app.web.models.search import SearchRequest
+from app.web.problems import invalid_input
+
+router = console_router(Role.READER)
+
+RELATED = 10
+"""Related entries that are shown."""
+
+RELATIONSHIPS = {
+    "parent": "Parent",
+    "sibling": "Siblings",
+    "source": "Made from",
+    "derived": "Made from it",
+    "tag_overlap": "Sharing tags",
+}
+
+STAGES = {
+    "entry": "No such entry",
+    "filter": "Filter",
+    "cut": "Below the page's end",
+    "semantic": "Meaning",
+    "keyword": "Words",
+}
+"""Where an entry can be lost, as people call it."""
+
+
+@router.api_route("", methods=["GET", "POST"])
+async def show_search(
+    request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
+) -> Response:
+    """The search form, filled in as was asked, and the hits; a search can be shared as this page's address.
+
+    The form is sent, since a search may be too long for an address; where it is not, its address answers.
+    """
+    parameters = await read_parameters(request)
+    form = SearchForm.read(parameters)
+    if form.text("query") and (led := lead_to_address(request, form.address())):
+        return led
+    return await render_search(request, form, caller, services, settings, is_asked="query" in parameters)
+
+
+async def render_search(
+    request: Request,
+    form: SearchForm,
+    caller: Caller,
+    services: Services,
+    settings: Settings,
+    *,
+    is_asked: bool = True,
+) -> Response:
+    """The search page, with the answer if something `is_asked`."""
+    answer: Answer | None = None
+    errors: dict[str, str] = {}
+    if is_asked:
+        try:
+            query = read_query(form, caller, settings, explain=True)
+            answer = show_answer(form, await run_search(query, caller, services))
+        except InvalidInput as error:
+            errors = errors_by_field(error)
+    response = render(
+        request,
+        "search.html",
+        status=422 if errors else 200,
+        form=form,
+        answer=answer,
+        errors=errors,
+        maximum=settings.search.max_limit,
+        compare_address=comparison_address(form, compare_with(form)),
+    )
+    # What is left empty in the form would only make the address longer.
+    response.headers["HX-Push-Url"] = ADDRESS if form.is_long else form.address()
+    return response
+
+
+@router.api_route("/why-not", methods=["GET", "POST"])
+async def show_why_not(
+    request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
+) -> Response:
+    """Which filter, leg, threshold or cut lost an entry, for the search that is sent with it."""
+    parameters = await read_parameters(request)
+    form = SearchForm.read(parameters)
+    wanted = str(parameters.get("entry_id", "")).strip()
+    verdict, refusal = None, ""
+    try:
+        query = read_query(form, caller, settings)
+        entry_id = await _find_entry(services, caller, wanted)
+        verdict = await services.search.why_not(caller.tenant.tenant_id, entry_id, query)
+    except InvalidInput as error:
+        refusal = str(error)
+    status = 422 if refusal else 200
+    return render(
+        request,
+        "why_not.html",
+        status=status,
+        form=form,
+        verdict=verdict,
+        refusal=refusal,
+        wanted=wanted,
+        stages=STAGES,
+    )
+
+
+@router.get("/related/{entry_id}")
+async def show_related(
+    request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """The entries around an entry, by relationship. An unknown id has none."""
+    found = await services.related.related(caller.tenant.tenant_id, entry_id, limit=RELATED)
+    groups = [
+        (RELATIONSHIPS[relationship], list(items))
+        for relationship, items in groupby(found, key=lambda item: item.relationship)
+    ]
+    return render(request, "related.html", groups=groups)
+
+
+async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
+    """The entry with this id, or else with this external id. Raises InvalidInput where none can have it."""
+    try:
+        return UUID(wanted)
+    except ValueError:
+        if wanted and "\x00" not in wanted:
+            page = await services.entries.list_entries(caller.tenant.tenant_id, limit=1, external_id=wanted)
+            if page.items:
+                return page.items[0].id
+        raise InvalidInput.of("entry_id", "must be the id or the external id of an entry") from None
+
+
+async def read_parameters(request: Request) -> ImmutableMultiDict[str, Any]:
+    """What a search is asked with, in the address or in a form; what both name is as the address says."""
+    named = request.query_params
+    if request.method != "POST":
+        return named
+    sent = await read_texts(request)
+    kept = [(n, v) for n, v in sent.multi_items() if n not in named and isinstance(v, str)]
+    return FormData([*kept, *named.multi_items()])
+
+
+def lead_to_address(request: Request, address: str) -> Response | None:
+    """From a form that was sent to the address that asks for the same; None where that is long or no form was sent."""
+    if request.method != "POST" or request.headers.get("hx-request") or len(address) > LONGEST_ADDRESS:
+        return None
+    return RedirectResponse(address, 303)
+
+
+def read_query(form: SearchForm, caller: Caller, settings: Settings, *, explain: bool = False) -> SearchQuery:
+    """The search that a form asks for, checked as the API checks it. Raises InvalidInput.
+
+    With `explain` the answer tells how it came about, whether or not the form asks for it.
+    """
+    request = form.request() | ({"explain": True} if explain else {})
+    try:
+        return make_query(SearchRequest.model_validate(request), caller, settings)
+    except ValidationError as error:
+        raise invalid_input(error) from None

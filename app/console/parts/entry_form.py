@@ -1,0 +1,163 @@
+"""An entry as a person fills it in: texts, from which the fields of the API are read."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from pydantic import ValidationError
+from starlette.datastructures import FormData
+
+from app.api.assets import read_metadata
+from app.console.parts.search_form import read_list, read_number, write_list
+from app.console.rendering import pretty_json
+from app.errors import FieldError, InvalidInput
+from app.knowledge.entries.entry import DEFAULTS, PLACE, Entry, detect
+from app.web.models.entries import EntryPatch, NewEntry
+from app.web.problems import invalid_input
+
+TEXTS = (
+    *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
+    *("superseded_by_id", "metadata", "language", "expires_at", "external_id"),
+)
+AREAS = frozenset({"content", "source_ids", "metadata"})
+"""Fields of several lines."""
+
+OF_ASSETS = frozenset({"content", "title", "entry_type", "external_id"})
+"""What an entry that is cut from an asset has from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryForm:
+    """A filled-in form: a text for each field, and what is ticked."""
+
+    texts: Mapping[str, str]
+    roles: Sequence[str]
+    is_verified: bool
+
+    @classmethod
+    def empty(cls) -> EntryForm:
+        """The form of an entry that is still to be written."""
+        texts = dict.fromkeys(TEXTS, "") | {"entry_type": "fact", "confidence": "1", "scope": "global"}
+        return cls(texts, DEFAULTS["roles"], False)
+
+    @classmethod
+    def of_entry(cls, entry: Entry) -> EntryForm:
+        """The form that holds what is stored."""
+        texts = {name: _write(getattr(entry, name)) for name in TEXTS}
+        texts["tags"] = write_list(entry.tags)
+        texts["source_ids"] = "\n".join(map(str, entry.source_ids))
+        place = _place(entry)
+        own = {n: v for n, v in entry.metadata.items() if n not in place}
+        texts["metadata"] = pretty_json(own) if own else ""
+        return cls(texts, entry.roles, entry.is_verified)
+
+    @classmethod
+    def read(cls, form: FormData) -> EntryForm:
+        """The form as it was sent; what is missing is empty. Browsers send each new line as two characters."""
+        texts = {name: _text(form.get(name)).replace("\r\n", "\n") for name in TEXTS}
+        roles = [_text(role) for role in form.getlist("roles")]
+        return cls(texts, roles, form.get("is_verified") is not None)
+
+    def new_values(self) -> dict[str, Any]:
+        """What to store as a new entry: what says no more than the defaults is left out. Raises InvalidInput.
+
+        An entry that exists already with this text then keeps what the form does not speak of.
+        """
+        given = {n: v for n, v in self._values().items() if v not in (None, "") and v != DEFAULTS.get(n)}
+        try:
+            return NewEntry.model_validate(given).given()
+        except ValidationError as error:
+            raise invalid_input(error) from None
+
+    def changes(self, stored: Entry) -> dict[str, Any]:
+        """What to change in an entry: the fields that differ from what the form showed of it. Raises InvalidInput.
+
+        A changed text has its language detected anew, unless the stored one was set against what is detected.
+        """
+        shown = EntryForm.of_entry(stored)
+        changed = {n for n in TEXTS if _as_sent(n, self.texts[n]) != _as_sent(n, shown.texts[n])}
+        if stored.asset_id is not None:
+            changed -= OF_ASSETS
+        if changed & {"title", "content"} and stored.language != detect(stored.title, stored.content):
+            changed.add("language")
+        if set(self.roles) != set(shown.roles):
+            changed.add("roles")
+        if self.is_verified != shown.is_verified:
+            changed.add("is_verified")
+        given = {name: value for name, value in self._values().items() if name in changed}
+        if "metadata" in given:
+            given["metadata"] |= _place(stored)
+        try:
+            return EntryPatch.model_validate(given).given()
+        except ValidationError as error:
+            raise invalid_input(error) from None
+
+    def _values(self) -> dict[str, Any]:
+        texts = self.texts
+        empty_as_none = ("title", "parent_id", "superseded_by_id", "language", "expires_at", "external_id")
+        return {
+            "content": texts["content"],
+            "entry_type": texts["entry_type"],
+            "scope": texts["scope"],
+            **{name: texts[name].strip() or None for name in empty_as_none},
+            "tags": read_tags(texts["tags"]),
+            "roles": list(self.roles),
+            "confidence": read_number(texts["confidence"], float),
+            "source_ids": texts["source_ids"].replace(",", " ").split(),
+            "metadata": read_metadata(texts["metadata"].strip()),
+            "is_verified": self.is_verified,
+        }
+
+
+async def read_texts(request: Request) -> FormData:
+    """A form that holds texts; files that are sent with it are thrown away."""
+    async with request.form() as form:
+        return form
+
+
+def read_tags(text: str) -> list[str]:
+    """Tags separated by commas; one with a comma in it stands in double quotes. Raises InvalidInput."""
+    try:
+        return read_list(text)
+    except csv.Error:
+        raise InvalidInput.of("tags", "must be separated by commas") from None
+
+
+def errors_at(errors: Sequence[FieldError]) -> dict[str, str]:
+    """What to say at each field of a form; an item of a list counts to its list."""
+    found: dict[str, str] = {}
+    for error in errors:
+        name, _, place = error.field.partition(".")
+        message = f"{int(place) + 1}: {error.message}" if re.fullmatch(r"\d{1,4}", place) else error.message
+        found[name] = f"{found[name]}; {message}" if name in found else message
+    return found
+
+
+def _place(entry: Entry) -> dict[str, Any]:
+    """Where in its document a chunk is: metadata that nobody writes."""
+    return {n: v for n, v in entry.metadata.items() if entry.asset_id is not None and n in PLACE}
+
+
+def _as_sent(name: str, text: str) -> str:
+    """The text as a browser sends it back, which keeps new lines in large fields alone, and only one kind of them."""
+    if name in AREAS:
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\r", "").replace("\n", "")
+
+
+def _write(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _text(value: object) -> str:
+    """A field's text; a file that is sent in its place is no text."""
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,42 @@
+"""Finding the query's words in a text that is shown, in whatever form they stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.knowledge.entries.entry import detect
+from app.knowledge.languages import WORD, find_stemmer
+from app.knowledge.search.results import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a text, and whether it is a word that was found."""
+
+    text: str
+    found: bool = False
+
+
+class Highlighter:
+    """Marks the words of one hit that made it match."""
+
+    def __init__(self, hit: Hit) -> None:
+        languages = {"simple", "english", "german", detect(hit.title, hit.content[:2000])}
+        self._stemmers = [find_stemmer(language) for language in sorted(languages)]
+        self._stems = {stem(term.lower()) for term in hit.matched_terms for stem in self._stemmers}
+
+    def split(self, text: str) -> Sequence[Piece]:
+        """The text in pieces, each word that was found in one of its own."""
+        pieces: list[Piece] = []
+        end = 0
+        for match in WORD.finditer(text) if self._stems else ():
+            if not any(stem(match[0].lower()) in self._stems for stem in self._stemmers):
+                continue
+            if match.start() > end:
+                pieces.append(Piece(text[end : match.start()]))
+            pieces.append(Piece(match[0], found=True))
+            end = match.end()
+        if end < len(text):
+            pieces.append(Piece(text[end:]))
+        return pieces

@@ -1,0 +1,210 @@
+"""Assets and the chunks cut from them, as stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from app.db.queries.knowledge.embeddings import PassageVector, as_columns
+from app.db.queries.work.jobs import Job
+from app.db.session import Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NewAsset:
+    """A file as it is taken in."""
+
+    external_id: str | None
+    name: str
+    media_type: str
+    sha256: bytes
+    original: bytes
+    tags: Sequence[str]
+    roles: Sequence[str]
+    metadata: Mapping[str, Any]
+
+    def as_parameters(self) -> dict[str, Any]:
+        """The columns that a new asset and a new version share."""
+        return {
+            "name": self.name,
+            "media_type": self.media_type,
+            "byte_size": len(self.original),
+            "sha256": self.sha256,
+            "original": self.original,
+            "tags": list(self.tags),
+            "roles": list(self.roles),
+            "metadata": orjson.dumps(dict(self.metadata)).decode(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A chunk on its way into `entries`."""
+
+    id: UUID
+    index: int
+    title: str | None
+    content: str
+    metadata: Mapping[str, Any]
+    text_hash: bytes
+
+
+async def find_same_asset(session: TenantSession, external_id: str | None, sha256: bytes) -> Row | None:
+    """The asset with the external_id, else (without one) with the same bytes; locked."""
+    return await session.fetch_row(
+        SQL["find_same"], tenant_id=session.tenant_id, external_id=external_id, sha256=sha256
+    )
+
+
+async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
+    """Add an asset; False when another writer has just added the same."""
+    added = await session.execute(
+        SQL["insert"],
+        tenant_id=session.tenant_id,
+        id=asset_id,
+        external_id=asset.external_id,
+        **asset.as_parameters(),
+    )
+    return added > 0
+
+
+async def replace_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> None:
+    """Put a new version in the place of an asset's bytes; its chunks stay until they are swapped."""
+    await session.execute(SQL["replace"], tenant_id=session.tenant_id, id=asset_id, **asset.as_parameters())
+
+
+async def fetch_assets(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Row]:
+    """Assets by id, without bytes and text."""
+    rows = await session.fetch(SQL["fetch"], tenant_id=session.tenant_id, ids=list(ids))
+    return {row["id"]: row for row in rows}
+
+
+async def list_assets(
+    session: TenantSession, *, before: tuple[datetime, UUID] | None, limit: int, status: str | None
+) -> Sequence[Row]:
+    """Ids and creation times, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch(
+        SQL["list"], tenant_id=session.tenant_id, before_at=at, before_id=last_id, limit=limit, status=status
+    )
+
+
+async def fetch_original(session: TenantSession, asset_id: UUID) -> Row | None:
+    """The bytes of an asset, and what its chunks inherit."""
+    return await session.fetch_row(SQL["original"], tenant_id=session.tenant_id, id=asset_id)
+
+
+async def fetch_text(session: TenantSession, asset_id: UUID) -> Row | None:
+    """The extracted text of an asset; null until it is indexed."""
+    return await session.fetch_row(SQL["extracted_text"], tenant_id=session.tenant_id, id=asset_id)
+
+
+async def set_progress(
+    session: TenantSession, job: Job, asset_id: UUID, generation: int, progress: float
+) -> bool:
+    """Say how far the work has come; False when the asset is gone or has a newer version, or the claim is lost."""
+    touched = await session.execute(
+        SQL["set_progress"],
+        tenant_id=session.tenant_id,
+        id=asset_id,
+        generation=generation,
+        progress=progress,
+        job_id=job.id,
+        fence=job.fence,
+    )
+    return touched > 0
+
+
+async def finish_asset(
+    session: TenantSession,
+    asset_id: UUID,
+    generation: int,
+    *,
+    title: str | None,
+    text: str,
+    total_pages: int | None,
+) -> bool:
+    """Declare an asset indexed; False when it is gone or has a newer version."""
+    touched = await session.execute(
+        SQL["finish"],
+        tenant_id=session.tenant_id,
+        id=asset_id,
+        generation=generation,
+        title=title,
+        text=text,
+        total_pages=total_pages,
+    )
+    return touched > 0
+
+
+async def fail_asset(session: TenantSession, asset_id: UUID, generation: int, error: str) -> None:
+    """Declare that a version cannot be read, and why."""
+    await session.execute(
+        SQL["fail"], tenant_id=session.tenant_id, id=asset_id, generation=generation, error=error
+    )
+
+
+async def retry_asset(session: TenantSession, asset_id: UUID) -> bool:
+    """Make a failed asset pending again; False when it has not failed."""
+    return await session.execute(SQL["retry"], tenant_id=session.tenant_id, id=asset_id) > 0
+
+
+async def delete_asset(session: TenantSession, asset_id: UUID) -> bool:
+    """Remove an asset and its chunks."""
+    return await session.execute(SQL["delete"], tenant_id=session.tenant_id, id=asset_id) > 0
+
+
+async def delete_chunks(session: TenantSession, asset_id: UUID) -> None:
+    """Remove an asset's chunks, to put others in their place."""
+    await session.execute(SQL["delete_chunks"], tenant_id=session.tenant_id, id=asset_id)
+
+
+async def insert_chunks(
+    session: TenantSession,
+    asset_id: UUID,
+    chunks: Sequence[ChunkRow],
+    *,
+    tags: Sequence[str],
+    roles: Sequence[str],
+    language: str,
+) -> None:
+    """Add chunks to an asset."""
+    await session.execute(
+        SQL["insert_chunks"],
+        tenant_id=session.tenant_id,
+        asset_id=asset_id,
+        tags=list(tags),
+        roles=list(roles),
+        language=language,
+        ids=[c.id for c in chunks],
+        titles=[c.title for c in chunks],
+        contents=[c.content for c in chunks],
+        metadata=[orjson.dumps(dict(c.metadata)).decode() for c in chunks],
+        indexes=[c.index for c in chunks],
+        text_hashes=[c.text_hash for c in chunks],
+    )
+
+
+async def insert_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
+    """Keep the vectors of chunks that the same transaction has inserted."""
+    await session.execute(
+        SQL["insert_vectors"], tenant_id=session.tenant_id, model_id=model_id, **as_columns(vectors)
+    )
+
+
+async def known_vectors(session: TenantSession, model_id: int, text_hashes: Sequence[bytes]) -> Sequence[Row]:
+    """Vectors that the tenant already has for these texts, by passage."""
+    return await session.fetch(
+        SQL["known_vectors"],
+        tenant_id=session.tenant_id,
+        model_id=model_id,
+        text_hashes=list(text_hashes),
+    )

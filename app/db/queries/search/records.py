@@ -1,0 +1,172 @@
+"""What is remembered of searches and changes: receipts, access counts, the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+
+from app.db.identifiers import new_id
+from app.db.queries.search.search import EntryFilter
+from app.db.session import Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+Outcome = Literal["done", "refused"]
+
+Action = Literal[
+    "access",
+    "asset.delete",
+    "asset.retry",
+    "asset.upload",
+    "audit.read",
+    "entry.delete",
+    "entry.purge",
+    "entry.update",
+    "entry.write",
+    "feedback.read",
+    "feedback.write",
+    "model.drop",
+    "model.pace",
+    "model.read",
+    "model.reembed",
+    "model.switch",
+    "saved_search.delete",
+    "saved_search.write",
+    "search.read",
+    "settings.read",
+    "settings.update",
+    "stats.read",
+    "subscription.delete",
+    "subscription.list",
+    "subscription.write",
+    "tenant.export",
+    "tenant.import",
+]
+"""What a tenant's audit trail tells of; `tests/api/acts.py` has each done."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """One search as it is kept for its tenant's admin and for the next pages."""
+
+    id: UUID
+    subject: str
+    at: datetime
+    fallback: bool
+    result_count: int
+    query_time_ms: int
+    receipt: Mapping[str, Any]
+
+
+async def insert_searches(session: TenantSession, records: Sequence[SearchRecord]) -> None:
+    """Keep searches of one tenant."""
+    await session.execute(
+        SQL["insert_searches"],
+        tenant_id=session.tenant_id,
+        ids=[r.id for r in records],
+        subjects=[r.subject for r in records],
+        ats=[r.at for r in records],
+        fallbacks=[r.fallback for r in records],
+        result_counts=[r.result_count for r in records],
+        query_times=[r.query_time_ms for r in records],
+        receipts=[orjson.dumps(r.receipt).decode() for r in records],
+    )
+
+
+async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> None:
+    """Add to how often entries were shown; entries that are gone are passed over."""
+    await session.execute(
+        SQL["count_accesses"],
+        tenant_id=session.tenant_id,
+        ids=list(accesses),
+        accesses=list(accesses.values()),
+    )
+
+
+async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) -> Row | None:
+    """One kept search that is not older than `age`."""
+    return await session.fetch_row(SQL["fetch_search"], tenant_id=session.tenant_id, id=search_id, age=age)
+
+
+async def purge_searches(session: TenantSession, age: timedelta, empty_age: timedelta) -> int:
+    """Drop kept searches older than `age`, and without their receipts keep those that found nothing for `empty_age`.
+
+    Returns how many were dropped.
+    """
+    dropped = await session.execute(
+        SQL["purge_searches"], tenant_id=session.tenant_id, age=age, empty_age=empty_age
+    )
+    await session.execute(SQL["strip_receipts"], tenant_id=session.tenant_id, age=age)
+    return dropped
+
+
+async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[Row]:
+    """Type, verification and access count of entries."""
+    return await session.fetch(SQL["boost_facts"], tenant_id=session.tenant_id, ids=list(ids))
+
+
+async def suggest_tags(
+    session: TenantSession, words: Sequence[str], least: float, limit: int
+) -> Sequence[Row]:
+    """Tags that resemble the words, then the tenant's most used ones: rows of tag and likeness.
+
+    Likeness is a trigram similarity; it is None where it is not above `least`.
+    """
+    return await session.fetch(
+        SQL["suggest_tags"], tenant_id=session.tenant_id, words=list(words), least=least, limit=limit
+    )
+
+
+async def suggest_lexemes(
+    session: TenantSession, query: str, entry_filter: EntryFilter, least: float, limit: int
+) -> Sequence[Row]:
+    """Lexemes that resemble words of the query, each with likeness and an entry that has it and passes the filter.
+
+    Rows of lexeme, likeness, language, title and content (the first 20,000 characters), the most alike first.
+    """
+    return await session.fetch(
+        SQL["suggest_lexemes"],
+        tenant_id=session.tenant_id,
+        query=query,
+        filter=entry_filter.as_row(),
+        least=least,
+        limit=limit,
+    )
+
+
+async def write_audit(
+    session: TenantSession,
+    actor: str,
+    action: Action,
+    subject_ids: Sequence[UUID],
+    detail: Mapping[str, Any],
+    *,
+    outcome: Outcome = "done",
+) -> None:
+    """Note a change or an administrative read, in the transaction that makes it; metadata only, never content."""
+    await session.execute(
+        SQL["write_audit"],
+        tenant_id=session.tenant_id,
+        id=new_id(),
+        actor=actor,
+        action=action,
+        subject_ids=list(subject_ids),
+        detail=orjson.dumps(detail).decode(),
+        outcome=outcome,
+    )
+
+
+async def list_audit(
+    session: TenantSession, before: tuple[datetime, UUID] | None, limit: int
+) -> Sequence[Row]:
+    """The audit trail, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch(
+        SQL["list_audit"], tenant_id=session.tenant_id, before_at=at, before_id=last_id, limit=limit
+    )

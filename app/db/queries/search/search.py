@@ -1,0 +1,253 @@
+"""The statements of a search: both legs, and the reading of the hits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.db.session import Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """What a search asks of an entry besides its text; None asks nothing. Order as in SQL's `entry_filter`."""
+
+    include_superseded: bool = False
+    roles: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    all_tags: bool = False
+    entry_types: tuple[str, ...] | None = None
+    min_confidence: float | None = None
+    scope: str | None = None
+    source: str | None = None
+    asset_ids: tuple[UUID, ...] | None = None
+    metadata_json: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every visible entry passes."""
+        return self == EntryFilter(include_superseded=self.include_superseded)
+
+    def as_row(self) -> tuple[Any, ...]:
+        """The composite value that Postgres receives."""
+        return (
+            self.include_superseded,
+            self.roles,
+            self.tags,
+            self.all_tags,
+            self.entry_types,
+            self.min_confidence,
+            self.scope,
+            self.source,
+            self.asset_ids,
+            self.metadata_json,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSpace:
+    """A registered model as SQL needs it: literals that pick its partial index."""
+
+    model_id: int
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordQuery:
+    """What the keyword leg looks for.
+
+    Attributes:
+        text: the query as asked.
+        phrases: parts of it that were quoted.
+        corrections: lexemes to look for beside its own, in place of words that no entry has.
+        whole: look for the identifiers in the text only, not for words that are parts of them.
+    """
+
+    text: str
+    phrases: tuple[str, ...] = ()
+    corrections: tuple[str, ...] = ()
+    whole: bool = False
+
+
+CORRECTION_WEIGHT = 0.7
+"""What a corrected word is worth beside one that was spelt as the entries spell it."""
+
+
+async def keyword_leg(
+    session: TenantSession, query: KeywordQuery, entry_filter: EntryFilter, limit: int, budget: int, pool: int
+) -> Sequence[Row]:
+    """Best entries by BM25: rows of entry_id, updated_at, score, candidates (in all), best (a full match's score)
+    and unknown (lexemes of the query that no entry has)."""
+    return await session.fetch(
+        SQL["keyword_leg"],
+        tenant_id=session.tenant_id,
+        query=query.text,
+        words="" if query.whole else query.text,
+        phrases=list(query.phrases),
+        corrections=list(query.corrections),
+        correction_weight=CORRECTION_WEIGHT,
+        filter=entry_filter.as_row(),
+        limit=limit,
+        budget=budget,
+        pool=pool,
+    )
+
+
+async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
+    """Run the statements of a search for nothing, so that the connection has their plans."""
+    nothing = EntryFilter()
+    await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
+    await keyword_leg(session, KeywordQuery("rehearsal"), nothing, 1, 1, 1)
+    await exact_all(session, space, vector, 2.0, nothing, 1)
+    await indexed(session, space, vector, 2.0, nothing, 1)
+    await hydrate(session, space, [], "rehearsal", vector, nothing)
+
+
+async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[str] | None) -> dict[str, str]:
+    """For the longest five lexemes of the query that no entry has, the tenant's lexeme that is spelt most like each.
+
+    `unknown` narrows the lexemes to look at; None looks at all of the query's.
+    """
+    rows = await session.fetch(
+        SQL["similar_lexemes"],
+        tenant_id=session.tenant_id,
+        query=text,
+        unknown=None if unknown is None else list(unknown),
+    )
+    return {row["misspelt"]: row["correction"] for row in rows}
+
+
+async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit: int) -> list[UUID]:
+    """Ids of entries that pass the filter, at most `limit`."""
+    ids: list[UUID] = await session.fetch_value(
+        SQL["filtered_ids"], filter=entry_filter.as_row(), limit=limit
+    )
+    return ids
+
+
+async def exact_all(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    entry_filter: EntryFilter,
+    limit: int,
+) -> Sequence[Row]:
+    """Nearest entries of the whole tenant by comparing every passage."""
+    return await session.fetch(
+        SQL["exact_all"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        tenant_id=session.tenant_id,
+        vector=vector,
+        max_distance=max_distance,
+        filter=entry_filter.as_row(),
+        limit=limit,
+    )
+
+
+async def exact_ids(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    ids: Sequence[UUID],
+    limit: int,
+) -> Sequence[Row]:
+    """Nearest of the given entries by comparing every passage of theirs."""
+    return await session.fetch(
+        SQL["exact_ids"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        tenant_id=session.tenant_id,
+        vector=vector,
+        max_distance=max_distance,
+        ids=list(ids),
+        limit=limit,
+    )
+
+
+async def indexed(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    entry_filter: EntryFilter,
+    wanted: int,
+) -> tuple[list[Row], bool]:
+    """Nearest entries in the order of the HNSW index, read until `wanted` distinct ones are there.
+
+    The second value is False when the scan ended before that: there may be more than the index gave.
+    """
+    nearest: dict[UUID, Row] = {}
+    enough = False
+    rows = session.stream(
+        SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        2 * wanted,
+        tenant_id=session.tenant_id,
+        vector=vector,
+        filter=entry_filter.as_row(),
+    )
+    async for batch in rows:
+        for row in batch:
+            known = nearest.get(row["entry_id"])
+            if known is None or row["similarity"] > known["similarity"]:
+                nearest[row["entry_id"]] = row
+        if len(nearest) >= wanted or 1 - batch[-1]["similarity"] > max_distance:
+            enough = True
+            break
+    # Relaxed order: the index may hand out a nearer passage a little late.
+    ranked = sorted(nearest.values(), key=lambda row: (-row["similarity"], row["entry_id"]))
+    return [row for row in ranked if 1 - row["similarity"] <= max_distance][:wanted], enough
+
+
+async def first_vectors(
+    session: TenantSession, space: VectorSpace, ids: Sequence[UUID]
+) -> dict[UUID, NDArray[np.float32]]:
+    """The vector of each entry's first passage, where it has one; of length 1, as stored."""
+    rows = await session.fetch(
+        SQL["first_vectors"].literal(model_id=space.model_id), tenant_id=session.tenant_id, ids=list(ids)
+    )
+    return {row["entry_id"]: row["embedding"].to_numpy().astype(np.float32) for row in rows}
+
+
+async def hydrate(
+    session: TenantSession,
+    space: VectorSpace,
+    ids: Sequence[UUID],
+    query: str,
+    vector: Any | None,
+    entry_filter: EntryFilter,
+) -> Sequence[Row]:
+    """The entries with these ids that still pass the filter, in the order of `ids`."""
+    return await session.fetch(
+        SQL["hydrate"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        tenant_id=session.tenant_id,
+        ids=list(ids),
+        query=query,
+        vector=vector,
+        filter=entry_filter.as_row(),
+    )
+
+
+async def fetch_verdict(
+    session: TenantSession,
+    space: VectorSpace,
+    entry_id: UUID,
+    query: str,
+    vector: Any | None,
+    entry_filter: EntryFilter,
+) -> Row | None:
+    """How one entry stands to a search: each part of the filter, shared words, cosine; None for no such entry."""
+    return await session.fetch_row(
+        SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        tenant_id=session.tenant_id,
+        id=entry_id,
+        query=query,
+        vector=vector,
+        filter=entry_filter.as_row(),
+    )

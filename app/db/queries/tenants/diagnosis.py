@@ -1,0 +1,106 @@
+"""The questions of `knowledge doctor`, answered as the service's role and one tenant at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+from uuid import UUID
+
+import asyncpg
+
+from app.db.queries.search import search
+from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.db.queries.tenants.tenants import list_tenants
+from app.db.session import Database, Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Work and failures of `counted` of `tenants`, and the largest tenant that has an index of its vectors.
+
+    Attributes:
+        overdue: jobs that could be done now; `oldest_seconds` is how long the first of them has waited.
+        lost: jobs whose worker has not been heard of.
+        failed: tenants' slugs with their assets that could not be read.
+        refused: tenants' slugs with their entries that the provider refused for good.
+        pending: entries that wait for their vectors.
+    """
+
+    tenants: int
+    counted: int
+    jobs: int
+    overdue: int
+    lost: int
+    oldest_seconds: float
+    failed: dict[str, int]
+    refused: dict[str, int]
+    pending: int
+    largest: tuple[UUID, int, int] | None
+
+
+async def read_server(connection: Connection) -> Row:
+    """Version, clock, size of the database and connections."""
+    row = await connection.fetchrow(SQL["server"].sql)
+    assert row is not None
+    return row
+
+
+async def read_extension(connection: Connection) -> Row | None:
+    """The installed version of pgvector and the one that the server would install."""
+    return await connection.fetchrow(SQL["extension"].sql)
+
+
+async def list_broken_indexes(connection: Connection) -> list[str]:
+    """Indexes of ours that Postgres does not use."""
+    return [row["name"] for row in await connection.fetch(SQL["broken_indexes"].sql)]
+
+
+async def list_search_indexes(connection: Connection) -> Sequence[Row]:
+    """The word index and each model's vector index: presence, partitions, uses and size."""
+    return await connection.fetch(SQL["search_indexes"].sql)
+
+
+async def measure_backlog(database: Database, seconds: float) -> Backlog:
+    """Look at one tenant after the other, for about as long as `seconds`. Raises DatabaseUnavailable."""
+    deadline = time.monotonic() + seconds
+    async with database.platform_session() as session:
+        tenants = await list_tenants(session)
+    rows: list[tuple[Row, Row]] = []
+    for tenant in tenants:
+        if time.monotonic() > deadline:
+            break
+        async with database.tenant_session(tenant["id"]) as own:
+            row = await own.fetch_row(SQL["backlog"], tenant_id=own.tenant_id)
+        if row is not None:
+            rows.append((tenant, row))
+    indexed = [(t["id"], r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"]
+    return Backlog(
+        tenants=len(tenants),
+        counted=len(rows),
+        jobs=sum(r["jobs"] for _, r in rows),
+        overdue=sum(r["overdue"] for _, r in rows),
+        lost=sum(r["lost"] for _, r in rows),
+        oldest_seconds=max((r["oldest_seconds"] or 0.0 for _, r in rows), default=0.0),
+        failed={t["slug"]: r["failed_assets"] for t, r in rows if r["failed_assets"]},
+        refused={t["slug"]: r["refused"] for t, r in rows if r["refused"]},
+        pending=sum(r["pending"] for _, r in rows),
+        largest=max(indexed, key=lambda found: found[2], default=None),
+    )
+
+
+async def explain_indexed(session: TenantSession, space: VectorSpace) -> str:
+    """The plan of a semantic search by the index, without running it; its session has the leg's settings."""
+    statement = search.SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions)
+    known = {
+        "tenant_id": session.tenant_id,
+        "vector": [1.0] + [0.0] * (space.dimensions - 1),
+        "filter": EntryFilter().as_row(),
+    }
+    explained = replace(statement, sql=f"explain (costs off) {statement.sql}")
+    return "\n".join(row[0] for row in await session.fetch(explained, **known))

@@ -1,0 +1,88 @@
+"""Tenants and embedding models, as stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from app.db.queries.search.records import Outcome
+from app.db.session import PlatformSession, Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+PlatformAction = Literal[
+    "access", "model.add", "tenant.create", "tenant.delete", "tenant.health", "tenant.limits", "tenant.list"
+]
+"""What the platform's audit trail tells of; `tests/api/acts.py` has each done."""
+
+
+async def list_tenants(session: PlatformSession) -> Sequence[Row]:
+    """All tenants, oldest first."""
+    return await session.fetch(SQL["list_tenants"])
+
+
+async def page_of_tenants(
+    session: PlatformSession, after: tuple[datetime, UUID] | None, count: int
+) -> Sequence[Row]:
+    """Tenants after the one with this time and id, oldest first."""
+    time, tenant_id = after or (None, None)
+    return await session.fetch(SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
+
+
+async def create_tenant(
+    session: PlatformSession, tenant_id: UUID, slug: str, name: str, model_id: int, actor: str
+) -> None:
+    """Add a tenant. Raises asyncpg.UniqueViolationError when the slug is taken."""
+    await session.fetch(
+        SQL["create_tenant"], id=tenant_id, slug=slug, name=name, model_id=model_id, actor=actor
+    )
+
+
+async def delete_tenant(session: PlatformSession, tenant_id: UUID, actor: str) -> bool:
+    """Remove a tenant with every row it has; False when there is none."""
+    return bool(await session.fetch_value(SQL["delete_tenant"], id=tenant_id, actor=actor))
+
+
+async def note_action(
+    session: PlatformSession,
+    actor: str,
+    action: PlatformAction,
+    subject: UUID | None,
+    *,
+    outcome: Outcome = "done",
+) -> None:
+    """Note what a platform administrator read or was refused; changes of tenants are noted by what makes them."""
+    await session.fetch(SQL["note_action"], actor=actor, action=action, subject=subject, outcome=outcome)
+
+
+async def change_limits(
+    session: PlatformSession, tenant_id: UUID, changes_json: str, actor: str
+) -> Mapping[str, int] | None:
+    """Replace some of the platform's limits for a tenant, null removes one; returns all, or None without a tenant."""
+    changed: Mapping[str, int] | None = await session.fetch_value(
+        SQL["change_limits"], id=tenant_id, changes=changes_json, actor=actor
+    )
+    return changed
+
+
+async def own_tenant(session: TenantSession) -> Row | None:
+    """The tenant of the session with its model and vector counts."""
+    return await session.fetch_row(SQL["own_tenant"], tenant_id=session.tenant_id)
+
+
+async def hold_tenant(session: TenantSession) -> None:
+    """Let nobody else change the tenant's row until the transaction ends, and read it as the last one left it."""
+    await session.fetch(SQL["hold_tenant"], tenant_id=session.tenant_id)
+
+
+async def update_settings(session: TenantSession, settings_json: str) -> None:
+    """Replace the tenant's settings."""
+    await session.execute(SQL["update_settings"], tenant_id=session.tenant_id, settings=settings_json)
+
+
+async def list_models(session: PlatformSession | TenantSession) -> Sequence[Row]:
+    """All registered embedding models."""
+    return await session.fetch(SQL["models"])

@@ -1,0 +1,139 @@
+"""What is to be sent to subscribers, as stored: the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+
+from app.db.session import Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NewDelivery:
+    """An entry that a saved search found; `id` is the same for the same entry with the same content."""
+
+    id: UUID
+    saved_search_id: UUID
+    entry_id: UUID
+    fingerprint: bytes
+    finding: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One that this worker has for a while; `attempts` counts this try."""
+
+    id: UUID
+    saved_search_id: UUID
+    entry_id: UUID
+    fingerprint: bytes
+    finding: Mapping[str, Any]
+    attempts: int
+    created_at: datetime
+    name: str
+    url: str
+    secret: str
+    failures: int
+    include_superseded: bool
+
+
+async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDelivery], most: int) -> Row:
+    """Queue what was not queued or sent before, up to `most` of a subscription; returns how many are `waiting` and how
+    many of them were `given_up` for want of room."""
+    row = await session.fetch_row(
+        SQL["put"],
+        tenant_id=session.tenant_id,
+        most=most,
+        ids=[d.id for d in deliveries],
+        saved_search_ids=[d.saved_search_id for d in deliveries],
+        entry_ids=[d.entry_id for d in deliveries],
+        fingerprints=[d.fingerprint for d in deliveries],
+        findings=[orjson.dumps(dict(d.finding)).decode() for d in deliveries],
+    )
+    assert row is not None
+    return row
+
+
+async def claim_deliveries(
+    session: TenantSession, *, each: int, limit: int, lease: timedelta
+) -> list[Delivery]:
+    """Due deliveries, at most `each` of a subscription; others find them after `lease` unless they are ended."""
+    rows = await session.fetch(SQL["claim"], tenant_id=session.tenant_id, each=each, limit=limit, lease=lease)
+    return [Delivery(**dict(row)) for row in rows]
+
+
+async def end_delivery(
+    session: TenantSession, delivery_id: UUID, state: Literal["delivered", "given_up", "overtaken"]
+) -> None:
+    """Note how it ended."""
+    await session.execute(SQL["end"], tenant_id=session.tenant_id, id=delivery_id, state=state)
+
+
+async def retry_delivery(session: TenantSession, delivery_id: UUID, delay: timedelta) -> None:
+    """Let it be tried again."""
+    await session.execute(SQL["retry"], tenant_id=session.tenant_id, id=delivery_id, delay=delay)
+
+
+async def note_success(session: TenantSession, saved_search_id: UUID) -> None:
+    """The endpoint took something."""
+    await session.execute(SQL["note_success"], tenant_id=session.tenant_id, saved_search_id=saved_search_id)
+
+
+async def note_failure(
+    session: TenantSession,
+    saved_search_id: UUID,
+    error: str,
+    *,
+    hold: timedelta | None,
+    gone: bool,
+    patience: timedelta,
+) -> str | None:
+    """The endpoint did not take something; returns the subscription's state, or None when it has ended.
+
+    Nothing is sent to it for as long as `hold`. It is disabled when it is `gone`, or fails for `patience`.
+    """
+    state: str | None = await session.fetch_value(
+        SQL["note_failure"],
+        tenant_id=session.tenant_id,
+        saved_search_id=saved_search_id,
+        error=error,
+        hold=hold,
+        gone=gone,
+        patience=patience,
+    )
+    return state
+
+
+async def next_due(session: TenantSession) -> float | None:
+    """Seconds until the next delivery is due, 0 or less when one is; None when nothing can be sent."""
+    seconds: float | None = await session.fetch_value(SQL["next_due"], tenant_id=session.tenant_id)
+    return seconds
+
+
+async def give_up_waiting(session: TenantSession, saved_search_id: UUID) -> int:
+    """Send nothing of what this saved search has found until now; returns how many messages that were."""
+    return await session.execute(
+        SQL["give_up_waiting"], tenant_id=session.tenant_id, saved_search_id=saved_search_id
+    )
+
+
+async def tidy(session: TenantSession, *, waiting: timedelta, kept: timedelta, absence: timedelta) -> None:
+    """Give up what waits for too long, forget what ended long ago, disable subscriptions of absent owners."""
+    await session.execute(SQL["give_up_old"], tenant_id=session.tenant_id, age=waiting)
+    await session.execute(SQL["purge"], tenant_id=session.tenant_id, age=kept)
+    await session.execute(SQL["disable_absent"], tenant_id=session.tenant_id, age=absence)
+
+
+async def due_work(session: TenantSession) -> Row:
+    """Whether there are `changes` to compare and `deliveries` to make."""
+    row = await session.fetch_row(SQL["due_work"], tenant_id=session.tenant_id)
+    assert row is not None
+    return row

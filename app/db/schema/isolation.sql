@@ -1,0 +1,277 @@
+-- Each statement looks for one way in which tenants would not be kept apart, as the role that is logged in and from the
+-- catalog alone. A row says what is wrong, and the remedy. "Ours" are the tables that the owner of `entries` owns, and
+-- whatever else the role that is logged in may use: a host application's own tables are its own affair.
+
+-- name: row_security
+select format('table %s has row-level security %s', c.oid::regclass,
+              case when c.relrowsecurity then 'that its owner is free of' else 'switched off' end) as fault,
+       format('alter table %s enable row level security, force row level security', c.oid::regclass) as remedy
+  from pg_class c
+  join pg_class entries on entries.oid = to_regclass('public.entries')
+ where c.relkind in ('r', 'p') and c.relpersistence <> 't'
+   and (c.relowner = entries.relowner or has_table_privilege(c.oid, 'select, insert, update, delete, truncate'))
+   and case when c.oid = to_regclass('public.tenants') then not c.relrowsecurity
+            else not (c.relrowsecurity and c.relforcerowsecurity)
+                 and exists (select from pg_attribute a
+                              where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped) end
+ order by 1;
+
+-- name: missing_policies
+select format('table %s has no policy for kb_app', c.oid::regclass) as fault,
+       'make the policy tenant_isolation again as isolate_tables() in app/db/schema/migration.py does' as remedy
+  from pg_class c
+  join pg_class entries on entries.oid = to_regclass('public.entries')
+ where c.relkind in ('r', 'p') and not c.relispartition and c.relowner = entries.relowner
+   and (c.oid = to_regclass('public.tenants')
+        or exists (select from pg_attribute a
+                    where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
+   and not exists (select from pg_policy p
+                    where p.polrelid = c.oid and p.polpermissive and to_regrole('kb_app')::oid = any (p.polroles))
+ order by 1;
+
+-- name: shared_tables
+-- No policy guards what has no tenant: there the service has these rights and no others. Of platform_audit it has none at
+-- all, which the rule `grants` sees to.
+with allowed (place, privilege) as (
+  values ('public.alembic_version', 'SELECT'),
+         ('public.embedding_models', 'SELECT'), ('public.embedding_models', 'UPDATE (paused_until)')
+), relations as (
+  select c.oid, c.oid::regclass as name, quote_ident(n.nspname) || '.' || quote_ident(c.relname) as place
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    join pg_class entries on entries.oid = to_regclass('public.entries')
+   where c.relkind in ('r', 'p', 'f') and c.relpersistence <> 't'
+     and (c.relowner = entries.relowner or n.nspname in ('public', 'tenancy', 'keyword', 'queue'))
+     and (n.nspname, c.relname) not in (('public', 'tenants'), ('public', 'platform_audit'))
+     and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
+     and (c.relkind = 'f' or not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id'
+                                                                     and not a.attisdropped))
+), roles as (
+  select oid from pg_roles where rolname in ('kb_app', current_user)
+), held as (
+  select r.name, r.place, x.privilege
+    from relations r
+   cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) x (privilege)
+   where exists (select from roles where has_table_privilege(roles.oid, r.oid, x.privilege))
+  union all
+  select r.name, r.place, x.privilege || ' (' || quote_ident(a.attname) || ')'
+    from relations r
+    join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+   cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'REFERENCES']) x (privilege)
+   where exists (select from roles where has_column_privilege(roles.oid, r.oid, a.attnum, x.privilege)
+                                     and not has_table_privilege(roles.oid, r.oid, x.privilege))
+)
+select format('the service may %s on %s, where no policy keeps tenants apart', privilege, name) as fault,
+       format('revoke %s on %s from kb_app, and from the service''s role', privilege, name) as remedy
+  from held
+ where (place, privilege) not in (table allowed)
+ order by 1;
+
+-- name: wide_policies
+-- A policy either compares the tenant, for the application and the tables' owner alone, or is one of the three by which
+-- the keyword functions and the queue look across tenants. A restrictive one only narrows what another shows.
+select format('policy %s on %s shows rows of other tenants', quote_ident(p.polname), c.oid::regclass) as fault,
+       format('drop policy %I on %s', p.polname, c.oid::regclass) as remedy
+  from pg_policy p
+  join pg_class c on c.oid = p.polrelid
+  join pg_class entries on entries.oid = to_regclass('public.entries')
+ cross join lateral (
+   select format('(%s = ( SELECT current_tenant() AS current_tenant))',
+                 case when c.oid = to_regclass('public.tenants') then 'id' else 'tenant_id' end) as own,
+          replace(pg_get_expr(p.polqual, p.polrelid), 'public.', '') as condition,
+          replace(pg_get_expr(p.polwithcheck, p.polrelid), 'public.', '') as checked) x
+ where p.polpermissive
+   and (c.relowner = entries.relowner
+        or exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
+           and has_table_privilege(c.oid, 'select, insert, update, delete'))
+   and not (p.polroles <@ array[to_regrole('kb_app')::oid, c.relowner]
+            and coalesce(x.condition, x.own) = x.own and coalesce(x.checked, x.own) = x.own
+            and (p.polcmd in ('r', 'd') or x.checked is not null) and (p.polcmd = 'a' or x.condition is not null))
+   and not (c.oid = to_regclass('public.entries') and p.polname = 'keyword_search' and p.polcmd = 'r'
+            and p.polroles = array[to_regrole('kb_keyword')::oid])
+   and not (c.oid = to_regclass('public.jobs') and (p.polname, p.polcmd) in (('queue_select', 'r'), ('queue_update', 'w'))
+            and p.polroles = array[to_regrole('kb_queue')::oid])
+ order by 1;
+
+-- name: keys
+-- Unique indexes and foreign keys see all rows: one that does not start with the tenant tells, or ties, across tenants.
+select format('unique index %s does not start with tenant_id', i.indexrelid::regclass) as fault,
+       format('drop the index or constraint %s', i.indexrelid::regclass) as remedy
+  from pg_index i
+  join pg_class c on c.oid = i.indrelid
+  join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+  join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
+ where (i.indisunique or i.indisexclusion) and i.indkey[0] <> t.attnum
+union all
+select format('foreign key %s of %s does not start with tenant_id', quote_ident(k.conname), k.conrelid::regclass),
+       format('alter table %s drop constraint %I', k.conrelid::regclass, k.conname)
+  from pg_constraint k
+  join pg_class c on c.oid = k.conrelid
+  join pg_class f on f.oid = k.confrelid
+  join pg_class entries on entries.oid = to_regclass('public.entries')
+  left join pg_attribute t on t.attrelid = k.conrelid and t.attname = 'tenant_id' and not t.attisdropped
+  left join pg_attribute r on r.attrelid = k.confrelid and r.attname = 'tenant_id' and not r.attisdropped
+ where k.contype = 'f' and entries.relowner in (c.relowner, f.relowner)
+   and case when r.attnum is not null then (k.conkey[1], k.confkey[1]) is distinct from (t.attnum, r.attnum)
+            else f.oid = to_regclass('public.tenants') and k.conkey[1] is distinct from t.attnum end
+ order by 1;
+
+-- name: views
+-- A view reads with its owner's rights unless it is security_invoker; a materialised one holds rows of its own.
+select format('view %s reads with its owner''s rights', c.oid::regclass) as fault,
+       case c.relkind when 'm' then format('drop materialized view %s', c.oid::regclass)
+                      else format('alter view %s set (security_invoker = true)', c.oid::regclass) end as remedy
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+  join pg_class entries on entries.oid = to_regclass('public.entries')
+ where (c.relkind = 'm' or c.relkind = 'v' and not exists (
+          select from unnest(c.reloptions) o where o in ('security_invoker=true', 'security_invoker=on', 'security_invoker=1')))
+   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
+   and (c.relowner = entries.relowner or has_any_column_privilege(c.oid, 'select')
+        or exists (select from pg_rewrite w
+                     join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid
+                     join pg_class t on d.refclassid = 'pg_class'::regclass and t.oid = d.refobjid
+                    where w.ev_class = c.oid and t.oid <> c.oid and t.relowner = entries.relowner))
+ order by 1;
+
+-- name: rules
+select format('rule %s on %s rewrites statements', quote_ident(w.rulename), w.ev_class::regclass) as fault,
+       format('drop rule %I on %s', w.rulename, w.ev_class::regclass) as remedy
+  from pg_rewrite w
+  join pg_class c on c.oid = w.ev_class and c.relkind in ('r', 'p')
+  join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+ order by 1;
+
+-- name: grants
+-- TRUNCATE passes by the policies, and a foreign key or trigger of one's own tells what is in a table.
+select format('%s may %s on %s', g.grantee, g.privilege, g.place) as fault,
+       format('revoke %s on %s from %s', g.privilege, g.place, g.grantee) as remedy
+  from (
+    select c.oid::regclass::text as place, c.oid, a.grantee as role, c.relowner as owner,
+           coalesce(quote_ident(r.rolname), 'public') as grantee, a.privilege_type as privilege
+      from pg_class c
+      join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+     cross join lateral aclexplode(c.relacl) a
+      left join pg_roles r on r.oid = a.grantee
+     where c.relkind in ('r', 'p', 'v', 'm')
+    union all
+    select format('%s (%I)', c.oid::regclass, t.attname), c.oid, a.grantee, c.relowner,
+           coalesce(quote_ident(r.rolname), 'public'), a.privilege_type || ' (' || quote_ident(t.attname) || ')'
+      from pg_class c
+      join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+      join pg_attribute t on t.attrelid = c.oid and t.attacl is not null
+     cross join lateral aclexplode(t.attacl) a
+      left join pg_roles r on r.oid = a.grantee
+  ) g
+ where g.role <> g.owner
+   and (g.privilege ~ '^(TRUNCATE|REFERENCES|TRIGGER)' or g.grantee = 'public'
+        or g.grantee = 'kb_keyword' and (g.oid, g.privilege) <> (to_regclass('public.entries')::oid, 'SELECT')
+        or g.grantee = 'kb_queue' and (case g.oid when to_regclass('public.jobs') then 'jobs ' when to_regclass('public.embedding_models') then 'models '
+                                        else '' end || g.privilege) not in (
+             'jobs SELECT', 'jobs UPDATE (state)', 'jobs UPDATE (attempts)', 'jobs UPDATE (fence)',
+             'jobs UPDATE (lease_until)', 'jobs UPDATE (lost)', 'models SELECT (id)', 'models SELECT (paused_until)'))
+union all
+select format('the service may %s', x.what),
+       'revoke that from kb_app, from the service''s role, or from the role that it is a member of'
+  from (values ('insert into or delete from tenants', has_table_privilege('public.tenants', 'insert, delete')),
+               ('give tenants another id or slug', has_column_privilege('public.tenants', 'id', 'update')
+                                                   or has_column_privilege('public.tenants', 'slug', 'update')),
+               ('read or write platform_audit', has_any_column_privilege('public.platform_audit', 'select, insert, update')
+                                                or has_table_privilege('public.platform_audit', 'delete')),
+               ('change the audit trail', has_any_column_privilege('public.audit', 'update')
+                                          or has_table_privilege('public.audit', 'delete'))) x (what, granted)
+ where x.granted
+ order by 1;
+
+-- name: definer_functions
+-- Functions that run with their owner's rights are few, known, and looked up on a path that nobody else can put
+-- objects on. Others are a fault where one of our roles owns them or the service can call them.
+with known (name, owner) as (
+  values ('tenancy.list_tenants', 'entries'), ('tenancy.create_tenant', 'entries'), ('tenancy.delete_tenant', 'entries'),
+         ('tenancy.note_action', 'entries'), ('tenancy.change_limits', 'entries'), ('public.index_words', 'entries'),
+         ('keyword.search', 'kb_keyword'), ('keyword.filtered_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
+         ('keyword.derived_entries', 'kb_keyword'),
+         ('queue.claim_job', 'kb_queue'), ('queue.count_jobs', 'kb_queue')
+), functions as (
+  select p.oid, p.oid::regprocedure::text as signature, p.prosecdef, p.proconfig, p.proacl, p.proowner, k.name as known,
+         k.owner as known_owner, entries.relowner as our_owner, e.path
+    from pg_proc p
+    join pg_namespace n on n.oid = p.pronamespace and n.nspname not in ('pg_catalog', 'information_schema')
+    join pg_class entries on entries.oid = to_regclass('public.entries')
+    left join known k on k.name = n.nspname || '.' || p.proname
+    left join lateral (select regexp_replace(c, '^search_path=', '') as path
+                         from unnest(p.proconfig) c where c like 'search\_path=%') e on true
+   where not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
+     and p.prorettype <> 'event_trigger'::regtype
+     and (p.proowner in (entries.relowner, to_regrole('kb_keyword'), to_regrole('kb_queue')) or k.name is not null
+          or p.prosecdef and has_schema_privilege(n.oid, 'usage') and has_function_privilege(p.oid, 'execute'))
+)
+select format('function %s runs with its owner''s rights and is not one of the known ones', signature) as fault,
+       format('alter function %s security invoker', signature) as remedy
+  from functions where prosecdef and known is null
+union all
+select format('function %s belongs to %s', signature, proowner::regrole),
+       format('alter function %s owner to %I', signature,
+              case known_owner when 'entries' then our_owner::regrole::text else known_owner end)
+  from functions
+ where known is not null and proowner <> case known_owner when 'entries' then our_owner else to_regrole(known_owner)::oid end
+union all
+select format('function %s has no fixed search_path that begins with pg_catalog and ends with pg_temp', signature),
+       format('alter function %s set search_path = pg_catalog, public, pg_temp', signature)
+  from functions
+ where prosecdef and coalesce(path, '') !~ '^pg_catalog(, (public|tenancy|keyword|queue))*, pg_temp$'
+union all
+select format('function %s may be executed by everybody', signature),
+       format('revoke execute on function %s from public', signature)
+  from functions where has_function_privilege('public', oid, 'execute')
+ order by 1;
+
+-- name: tenant_function
+-- An immutable one would be folded into cached plans, which then show another tenant's rows.
+select 'function current_tenant() does not read app.current_tenant as the migrations made it' as fault,
+       'create the function again as revision 0001 does' as remedy
+ where not exists (
+   select from pg_proc p
+    where p.oid = to_regprocedure('public.current_tenant()') and p.provolatile = 's' and not p.prosecdef
+      and p.proconfig is null
+      and pg_get_function_sqlbody(p.oid)
+          = 'RETURN (NULLIF(current_setting(''app.current_tenant''::text, true), ''''::text))::uuid')
+union all
+select format('app.current_tenant is set for %s from the start',
+              case s.setrole when 0 then 'every role' else s.setrole::regrole::text end),
+       case s.setrole when 0 then format('alter database %I reset app.current_tenant', current_database())
+                      else format('alter role %s reset app.current_tenant', s.setrole::regrole) end
+  from pg_db_role_setting s
+ cross join unnest(s.setconfig) c
+ where c like 'app.current\_tenant=%' and s.setrole in (0, current_user::regrole)
+   and s.setdatabase in (0, (select oid from pg_database where datname = current_database()));
+
+-- name: roles
+select format('role %s %s', r.rolname, x.power) as fault, format('alter role %I %s', r.rolname, x.remedy) as remedy
+  from pg_roles r
+ cross join lateral (values (r.rolsuper, 'is a superuser', 'nosuperuser'),
+                            (r.rolbypassrls, 'has BYPASSRLS', 'nobypassrls'),
+                            (r.rolreplication, 'may replicate the whole server', 'noreplication'),
+                            (r.rolcanlogin and r.rolname <> current_user, 'may log in', 'nologin')) x (held, power, remedy)
+ where r.rolname in ('kb_app', 'kb_keyword', 'kb_queue', current_user) and x.held
+union all
+select format('the service''s role is a member of %s', r.rolname), format('revoke %I from %I', r.rolname, current_user)
+  from pg_roles r
+ where r.rolname <> current_user and pg_has_role(current_user, r.oid, 'member')
+   and (r.rolsuper or r.rolbypassrls or r.rolreplication
+        or r.rolname in ('kb_keyword', 'kb_queue', 'pg_read_server_files', 'pg_write_server_files',
+                         'pg_execute_server_program'))
+ order by 1;
+
+-- name: schemas
+-- Definer functions look names up in these schemas: who creates there decides what they run.
+select format('%s may create in schema %I', x.who, n.nspname) as fault,
+       format('revoke create on schema %I from %s', n.nspname, x.who) as remedy
+  from pg_namespace n
+ cross join lateral (values ('public'), ('kb_app'), ('kb_keyword'), ('kb_queue'), (current_user::text)) x (who)
+ where n.nspname in ('public', 'tenancy', 'keyword', 'queue')
+   and (x.who = 'public' or to_regrole(quote_ident(x.who)) is not null)
+   and has_schema_privilege(x.who, n.oid, 'create')
+   -- What everybody may, each of them may: one line is enough.
+   and (x.who = 'public' or not has_schema_privilege('public', n.oid, 'create'))
+ order by 1;

@@ -1,0 +1,168 @@
+"""Parsing in a process of its own, so that no file can take the service with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import app
+from app.documents.formats import DocumentFormat, detect_format
+from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan
+from app.errors import UnreadableDocument
+
+logger = logging.getLogger(__name__)
+
+_PIECE = 1 << 20
+_MAX_BYTES_PER_CHARACTER = 4
+_MAX_ANSWER_LINE = 64 << 20
+# -I ignores the caller's directory and PYTHON* variables; the path is for a checkout that is not installed.
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from app.documents.process.child import main; main()"
+_PACKAGE_ROOT = str(Path(app.__file__).resolve().parent.parent)
+_KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+_CRASHES = frozenset(
+    {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP}
+)
+
+
+class ParserDied(UnreadableDocument):
+    """The reading process crashed, was killed, or was not done in time: another try may go better."""
+
+
+async def parse_document(
+    data: bytes,
+    filename: str | None = None,
+    limits: ParseLimits | None = None,
+    declared_type: str | None = None,
+) -> ParsedDocument:
+    """Read a file into text within limits; a cancelled call leaves no process behind.
+
+    Raises what `detect_format` raises, and UnreadableDocument with the reason when the file is damaged,
+    encrypted, without text, or exceeds a limit; ParserDied, which is one, where the reason may be elsewhere.
+    """
+    limits = limits or ParseLimits()
+    kind = detect_format(data, filename, declared_type)
+    started = time.perf_counter()
+    try:
+        async with asyncio.timeout(limits.seconds):
+            answer, status = await _run_child(data, kind, limits)
+    except TimeoutError:
+        raise ParserDied(str(_too_slow(limits))) from None
+    document = _read_answer(answer, status, kind, limits)
+    logger.debug(
+        "document parsed",
+        extra={
+            "format": kind.name,
+            "bytes": len(data),
+            "characters": len(document.text),
+            "parse_ms": round((time.perf_counter() - started) * 1000),
+        },
+    )
+    return document
+
+
+async def _run_child(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> tuple[bytes, int]:
+    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-B", "-c", _START, _PACKAGE_ROOT, str(os.getpid())),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment | {"LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "1"},
+        start_new_session=True,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    request = json.dumps({"format": kind.name, "limits": asdict(limits)}).encode() + b"\n"
+    feeding = asyncio.create_task(_feed(child.stdin, request, data))
+    try:
+        answer = await _read_bounded(child.stdout, limits)
+        return answer, await child.wait()
+    finally:
+        feeding.cancel()
+        if child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+        child.stdin.close()
+        # Only what a dead process left in the pipe: its end closes the pipe.
+        while await child.stdout.read(_PIECE):
+            pass
+        await child.wait()
+
+
+async def _feed(pipe: asyncio.StreamWriter, request: bytes, data: bytes) -> None:
+    # A child that refuses or dies early does not read to the end; uvloop reports that as RuntimeError.
+    with contextlib.suppress(ConnectionError, RuntimeError):
+        pipe.write(request)
+        for start in range(0, len(data), _PIECE):
+            pipe.write(data[start : start + _PIECE])
+            await pipe.drain()
+        pipe.close()
+        await pipe.wait_closed()
+
+
+async def _read_bounded(pipe: asyncio.StreamReader, limits: ParseLimits) -> bytes:
+    most = limits.max_characters * _MAX_BYTES_PER_CHARACTER + _MAX_ANSWER_LINE
+    answer = bytearray()
+    while piece := await pipe.read(_PIECE):
+        answer += piece
+        if len(answer) > most:
+            raise UnreadableDocument("the file gives more text than is read")
+    return bytes(answer)
+
+
+def _read_answer(answer: bytes, status: int, kind: DocumentFormat, limits: ParseLimits) -> ParsedDocument:
+    if status != 0:
+        raise _explain_death(status, kind, limits)
+    line, _, text = answer.partition(b"\n")
+    fields = json.loads(line)
+    if "refusal" in fields:
+        raise UnreadableDocument(fields["refusal"])
+    if "exhausted" in fields:
+        raise _too_much_memory(limits)
+    if "failure" in fields:
+        logger.warning("parser failed", extra={"format": kind.name, "reason": fields["failure"]})
+        raise UnreadableDocument(f"the {kind.label} file is damaged: it cannot be read")
+    return ParsedDocument(
+        format=fields["format"],
+        text=text.decode("utf-8"),
+        pages=tuple(PageSpan(*page) for page in fields["pages"]),
+        headings=tuple(HeadingSpan(*heading) for heading in fields["headings"]),
+        title=fields["title"],
+        total_pages=fields["total_pages"],
+        parts=tuple(PartSpan(*part) for part in fields["parts"]),
+    )
+
+
+def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> UnreadableDocument:
+    logger.warning("parser died", extra={"format": kind.name, "status": status})
+    if status == -signal.SIGXCPU:
+        return _too_slow(limits)
+    if status == -signal.SIGKILL:
+        # Nobody else kills it: the system was short of memory.
+        return ParserDied(str(_too_much_memory(limits)))
+    if -status in _CRASHES:
+        return ParserDied(
+            f"the {kind.label} file cannot be read: it is damaged, "
+            f"or needs more than {_mebibytes(limits)} of memory"
+        )
+    return ParserDied(f"the {kind.label} file cannot be read")
+
+
+def _too_slow(limits: ParseLimits) -> UnreadableDocument:
+    return UnreadableDocument(f"the file takes more than {limits.seconds:g} s to read")
+
+
+def _too_much_memory(limits: ParseLimits) -> UnreadableDocument:
+    return UnreadableDocument(f"the file needs more than {_mebibytes(limits)} of memory to read")
+
+
+def _mebibytes(limits: ParseLimits) -> str:
+    return f"{limits.memory_bytes >> 20:,} MiB"

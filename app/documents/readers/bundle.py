@@ -1,0 +1,83 @@
+"""ZIP archives: each member that is a document becomes a section under its path."""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+from collections.abc import Iterator
+from importlib import import_module
+
+from app.documents.archive import open_archive, read_member
+from app.documents.formats import detect_format, find_refusal
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.builder import TextBuilder
+from app.documents.readers.text import collapse_spaces
+from app.errors import UnreadableDocument, UnsupportedMediaType
+
+# What programs put into folders for themselves.
+_DEBRIS = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
+_MAX_PATH = 200
+
+
+def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read the documents of an archive in the order of their paths; pictures and programs are passed over.
+
+    The limits hold for all members together. Raises UnreadableDocument, with the member's path, for a
+    document that cannot be read and for an archive within the archive.
+    """
+    builder = TextBuilder(limits)
+    pages = 0
+    found = False
+    with open_archive(io.BytesIO(data), "ZIP", limits) as archive:
+        for path in sorted(_list_members(archive)):
+            content = read_member(archive, path, limits)
+            document = _read_member(path, content or b"", limits)
+            if document is None:
+                continue
+            found = True
+            pages += document.total_pages or 0
+            if pages > limits.max_pages:
+                raise UnreadableDocument(
+                    f"the documents in the ZIP file have more than {limits.max_pages:,} pages together"
+                )
+            if document.text:
+                builder.add_part(path, document)
+    if not found:
+        raise UnreadableDocument("the ZIP file has no member of a kind that is read")
+    return builder.finish("zip")
+
+
+def _list_members(archive: zipfile.ZipFile) -> Iterator[str]:
+    for member in archive.infolist():
+        linked = stat.S_ISLNK(member.external_attr >> 16)
+        names = member.filename.split("/")
+        hidden = any(name.startswith(".") or name.lower() in _DEBRIS for name in names)
+        if not (member.is_dir() or linked or hidden):
+            yield member.filename
+
+
+def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocument | None:
+    """The document at `path`; None if it is empty or no document."""
+    if not content:
+        return None
+    label = f"{collapse_spaces(path)[-_MAX_PATH:]} in the ZIP file"
+    try:
+        kind = detect_format(content, path)
+    except UnsupportedMediaType:
+        if refusal := find_refusal(content):
+            raise UnreadableDocument(f"{label}: {refusal}") from None
+        return None
+    except UnreadableDocument as error:
+        raise UnreadableDocument(f"{label}: {error}") from error
+    if kind.name == "zip":
+        raise UnreadableDocument(f"{label} is a ZIP file itself; unpack it first")
+    try:
+        document: ParsedDocument = import_module(kind.module).parse(content, limits)
+    except UnreadableDocument as error:
+        raise UnreadableDocument(f"{label}: {error}") from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise UnreadableDocument(f"{label} is damaged: it cannot be read") from error
+    return document

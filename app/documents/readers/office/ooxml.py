@@ -1,0 +1,94 @@
+"""Parts of Office files: XML members of a ZIP container, and the relations between them."""
+
+from __future__ import annotations
+
+import posixpath
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from app.documents.archive import read_member
+from app.documents.parsed import ParseLimits
+from app.documents.readers.markup import build_tree
+from app.errors import UnreadableDocument
+
+_TITLE = "{http://purl.org/dc/elements/1.1/}title"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Where a part points to: `kind` is the last word of the relation's type, `target` a member's name."""
+
+    kind: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfficePackage:
+    """An Office file's members, each read within the limits; `label` names the kind of file in errors."""
+
+    archive: zipfile.ZipFile
+    label: str
+    limits: ParseLimits
+
+    def read_part(self, name: str) -> Any:
+        """Root element of a member, None if there is none.
+
+        Raises UnreadableDocument for broken XML and for XML that declares entities.
+        """
+        content = read_member(self.archive, name, self.limits)
+        if content is None:
+            return None
+        if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+            raise self._refuse_entities()
+        parser = etree.XMLParser(
+            resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True
+        )
+        root = build_tree(content, parser, f"the {self.label} file is damaged: its XML cannot be read")
+        # In an encoding in which the words above look different.
+        if root.getroottree().docinfo.internalDTD is not None:
+            raise self._refuse_entities()
+        return root
+
+    def read_relations(self, part: str) -> dict[str, Relation]:
+        """What a part points to, by the relation's id."""
+        folder, name = posixpath.split(part)
+        root = self.read_part(f"{folder}/_rels/{name}.rels")
+        relations = {}
+        for element in root if root is not None else ():
+            target = element.get("Target", "")
+            if element.get("TargetMode") != "External":
+                target = target[1:] if target.startswith("/") else posixpath.join(folder, target)
+                kind = element.get("Type", "").rpartition("/")[2]
+                relations[element.get("Id", "")] = Relation(kind, posixpath.normpath(target))
+        return relations
+
+    def read_title(self) -> str | None:
+        """The title in the file's properties."""
+        properties = self.read_part("docProps/core.xml")
+        title: str | None = properties.findtext(_TITLE) if properties is not None else None
+        return title
+
+    def _refuse_entities(self) -> UnreadableDocument:
+        return UnreadableDocument(
+            f"the {self.label} file declares XML entities, which Office never does; it is not read"
+        )
+
+
+def local_name(element: Any) -> str:
+    """An element's name without its namespace, empty for what is no element."""
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def find_children(element: Any, *path: str) -> Iterator[Any]:
+    """Descendants along a path of local names."""
+    if not path:
+        yield element
+        return
+    for child in element:
+        if local_name(child) == path[0]:
+            yield from find_children(child, *path[1:])

@@ -1,0 +1,63 @@
+"""XLSX, through calamine: each sheet under its name, each row with its headers."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Sequence
+
+from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
+
+from app.documents.archive import open_archive
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers.builder import TextBuilder
+from app.documents.readers.office.ooxml import OfficePackage
+from app.documents.readers.tables.table import write_table
+from app.errors import UnreadableDocument
+
+_Value = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
+# Excel keeps 15 digits; the rest is noise of binary fractions.
+_DIGITS = 15
+
+
+def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read the sheets of an Excel workbook: values as they were last computed, hidden sheets included.
+
+    Raises UnreadableDocument when it is damaged, encrypted, or larger unpacked than the limit.
+    """
+    with open_archive(io.BytesIO(data), "XLSX", limits) as archive:
+        title = OfficePackage(archive, "XLSX", limits).read_title()
+    builder = TextBuilder(limits)
+    try:
+        with CalamineWorkbook.from_filelike(io.BytesIO(data)) as workbook:
+            for sheet in workbook.sheets_metadata:
+                if sheet.typ is SheetTypeEnum.WorkSheet:
+                    _write_sheet(builder, workbook, sheet.name)
+    except CalamineError as error:
+        raise UnreadableDocument("the XLSX file is damaged: its sheets cannot be read") from error
+    return builder.finish("xlsx", title=title)
+
+
+def _write_sheet(builder: TextBuilder, workbook: CalamineWorkbook, name: str) -> None:
+    sheet = workbook.get_sheet_by_name(name)
+    if sheet.start is None:
+        return
+    builder.add_heading(name, 1)
+    write_table(builder, (_render_row(row) for row in sheet.iter_rows()))
+
+
+def _render_row(row: Sequence[_Value]) -> list[str]:
+    return [_render_value(value) if value != "" else "" for value in row]
+
+
+def _render_value(value: _Value) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.{_DIGITS}g}"
+    if isinstance(value, datetime.datetime):
+        midnight = value.time() == datetime.time()
+        return value.date().isoformat() if midnight else value.isoformat(" ", "minutes")
+    return str(value)

@@ -1,0 +1,136 @@
+"""JSON and JSON Lines: a line of `path.to.key: value` for each value, a paragraph for each record."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.readers import source_code
+from app.documents.readers.builder import TextBuilder
+from app.documents.readers.text import decode_text
+from app.errors import UnreadableDocument
+
+MAX_DEPTH = 100
+"""Levels of nesting that are read; ours. Generated documents rarely have 30."""
+
+_CONSTANTS = {True: "true", False: "false", None: "null"}
+_SPACE = re.compile(r"\s*")
+# Lists of single values up to this length stay on one line.
+_LINE = 300
+_BLOCK = 200
+# Numbers as they are written: 1.10 stays 1.10, and an id of 20 digits stays whole.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str, strict=False
+)
+
+
+def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """Read one JSON value, or one a line; what turns out to be no JSON is kept as it is.
+
+    Raises UnreadableDocument when it is nested more than `MAX_DEPTH` levels deep.
+    """
+    text = decode_text(data).strip()
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        return source_code.parse(data, limits)
+    writer = _RecordWriter(TextBuilder(limits))
+    if end == len(text):
+        writer.write(value)
+        return writer.finish("json", _find_title(value))
+    if not _ends_line(text, end):
+        return source_code.parse(data, limits)
+    for line in text.splitlines():
+        writer.write_line(line)
+    return writer.finish("jsonl", None)
+
+
+def _ends_line(text: str, end: int) -> bool:
+    match = _SPACE.match(text, end)
+    return match is not None and "\n" in match.group()
+
+
+def _find_title(value: Any) -> str | None:
+    pairs = value if isinstance(value, tuple) else ()
+    return next((item for key, item in pairs if key == "title" and isinstance(item, str)), None)
+
+
+def _too_deep() -> UnreadableDocument:
+    return UnreadableDocument(f"the JSON is nested more than {MAX_DEPTH} levels deep; at most that is read")
+
+
+class _RecordWriter:
+    """Objects come as tuples of pairs, arrays as lists, numbers as text."""
+
+    def __init__(self, builder: TextBuilder) -> None:
+        self._builder = builder
+        self._lines: list[str] = []
+        self._gap = "\n\n"
+
+    def write_line(self, line: str) -> None:
+        """Write a record of JSON Lines; a broken line is kept as it is."""
+        if not line.strip():
+            return
+        try:
+            value = _DECODER.decode(line)
+        except RecursionError:
+            raise _too_deep() from None
+        except ValueError:
+            value = line
+        self._separate()
+        self.write(value)
+
+    def write(self, value: Any, path: str = "", depth: int = 0, lists: int = 0) -> None:
+        """Write a value; `lists` counts the arrays around it: each element of the outermost is a record."""
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+        if isinstance(value, tuple):
+            section = False
+            for key, item in value:
+                if depth == 0 and (section or isinstance(item, tuple | list)):
+                    self._separate()
+                section = isinstance(item, tuple | list)
+                key = " ".join(key.split())
+                self.write(item, f"{path}.{key}" if path else key, depth + 1, lists)
+        elif isinstance(value, list) and any(isinstance(item, tuple | list) for item in value):
+            for item in value:
+                if lists == 0:
+                    self._separate()
+                self.write(item, path, depth + 1, lists + 1)
+        elif text := _join(value) if isinstance(value, list) else _render(value):
+            self._lines.append(f"{path}: {text}" if path else text)
+            if len(self._lines) >= _BLOCK:
+                self._flush("\n")
+
+    def finish(self, format_name: str, title: str | None) -> ParsedDocument:
+        """The document written so far."""
+        self._flush("\n")
+        return self._builder.finish(format_name, title=title)
+
+    def _separate(self) -> None:
+        if self._lines and self._lines[-1]:
+            self._lines.append("")
+        elif not self._lines:
+            self._gap = "\n\n"
+
+    def _flush(self, gap: str) -> None:
+        ends_record = bool(self._lines) and not self._lines[-1]
+        self._builder.add("\n".join(self._lines), gap=self._gap)
+        self._lines.clear()
+        self._gap = "\n\n" if ends_record else gap
+
+
+def _render(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else _CONSTANTS[value]
+
+
+def _join(values: list[Any]) -> str:
+    texts = [item.rstrip("\n") if isinstance(item, str) else _CONSTANTS[item] for item in values]
+    # Lines of a text, as in notebooks, keep their indentation.
+    if sum(map(len, texts)) > _LINE or any(isinstance(item, str) and "\n" in item for item in values):
+        return "\n" + "\n".join(texts)
+    return ", ".join(text.strip() for text in texts if text.strip())

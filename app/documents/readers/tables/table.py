@@ -1,0 +1,78 @@
+"""Rows into text that says of each value what it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from app.documents.readers.builder import TextBuilder
+
+# Numbers, with what surrounds them in tables, and dates.
+_NUMBER = re.compile(r"[-+(]?[$€£¥]?\s?\d[\d.,'\u00a0\u202f ]*(?:e[-+]?\d+)?\s?[%$€£¥)]?", re.I)
+_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d{1,2}:\d{2}.*)?")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+# A row as long as this gets a line for each value, so that a cut falls between values.
+_LONG_ROW = 600
+# Rows are added together: a block costs more than a row.
+_BLOCK = 200
+_TITLE_ROWS = 10
+
+
+def write_table(builder: TextBuilder, rows: Iterable[Sequence[str]]) -> None:
+    """Write each row as `header: value | header: value`, or `value | value` when the table has no headers.
+
+    The headers are the first row with several values, if it looks like one. Lines with a single value above
+    it are the table's title and notes.
+    """
+    remaining = iter(rows)
+    lines: list[str] = []
+    headers: Sequence[str] = ()
+    above: list[Sequence[str]] = []
+    for row in remaining:
+        above.append(row)
+        if sum(map(_is_filled, row)) > 1 or len(above) > _TITLE_ROWS:
+            break
+    if above and are_headers(above[-1]):
+        headers = [_flatten(cell) for cell in above.pop()]
+        following = next(remaining, None)
+        if following is None:
+            above, headers = [*above, headers], ()
+        else:
+            remaining = chain([following], remaining)
+    lines = [text for row in above if (text := _render(row, ()))]
+    for row in remaining:
+        if text := _render(row, headers):
+            lines.append(text)
+            if len(lines) >= _BLOCK:
+                builder.add("\n".join(lines), gap="\n")
+                lines.clear()
+    builder.add("\n".join(lines), gap="\n")
+
+
+def are_headers(row: Sequence[str]) -> bool:
+    """Whether a row names columns: different words, no numbers other than years, no dates."""
+    filled = [cell.strip() for cell in row if _is_filled(cell)]
+    words = [cell for cell in filled if not _YEAR.fullmatch(cell)]
+    if not words or len(set(filled)) < len(filled):
+        return False
+    return not any(len(cell) > 200 or _NUMBER.fullmatch(cell) or _DATE.fullmatch(cell) for cell in words)
+
+
+def _render(row: Sequence[str], headers: Sequence[str]) -> str:
+    values = []
+    for index, cell in enumerate(row):
+        if value := _flatten(cell):
+            header = headers[index] if index < len(headers) else ""
+            values.append(f"{header}: {value}" if header else value)
+    if sum(map(len, values)) > _LONG_ROW:
+        return "\n" + "\n".join(values) + "\n"
+    return " | ".join(values)
+
+
+def _is_filled(cell: str) -> bool:
+    return bool(cell) and not cell.isspace()
+
+
+def _flatten(cell: str) -> str:
+    return " ".join(cell.split())

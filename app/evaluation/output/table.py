@@ -1,0 +1,21 @@
+"""A report as a table on the terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from app.evaluation.output.report import HEADINGS, Report
+
+
+def make_table(report: Report) -> Table:
+    """One row for each search variant, a rule between collections."""
+    table = Table(*HEADINGS[:2])
+    for heading in HEADINGS[2:]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    shown = ""
+    for row in report.rows():
+        if shown and row[0] != shown:
+            table.add_section()
+        table.add_row(row[0] if row[0] != shown else "", *row[1:])
+        shown = row[0]
+    return table

@@ -1,0 +1,133 @@
+"""What a tenant's admin sees of the tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.db.queries.search import records, statistics
+from app.db.queries.tenants import usage
+from app.db.session import Database, Row, TenantSession
+from app.errors import SearchNotFound
+from app.knowledge.paging import Page, page_of
+from app.knowledge.search.journal.journal import SearchJournal
+from app.knowledge.search.journal.receipts import show_receipt
+from app.knowledge.tenants.admission import Admission
+from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.settings import TenantSettings
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """Who did what to which things, when, and how it ended; metadata only."""
+
+    id: UUID
+    at: datetime
+    actor: str
+    action: str
+    subject_ids: Sequence[UUID]
+    outcome: records.Outcome
+    detail: Mapping[str, Any]
+
+
+class AdministrationService:
+    """Counts, settings, receipts and the audit trail of one tenant at a time.
+
+    A read is noted in the trail when `reader` says who wants to know.
+    """
+
+    def __init__(
+        self, database: Database, tenants: TenantDirectory, admission: Admission, journal: SearchJournal
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._admission = admission
+        self._journal = journal
+
+    async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
+        """Entries, assets, backlog, model and the last day's searches."""
+        self._tenants.forget(tenant_id)
+        tenant = await self._tenants.context(tenant_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await statistics.overview(session)
+            hours = await statistics.searches_by_hour(session)
+            models = await statistics.models_in_use(session)
+            work = await statistics.backlog(session)
+            stored = await usage.fetch_stored(session)
+            tokens = await usage.fetch_tokens(session) + self._journal.meter.unwritten(tenant_id)
+            await _note_read(session, reader, "stats.read")
+        searches = sum(hour["searches"] for hour in hours)
+        return {
+            "entries": int(row["entries"]),
+            "entries_by_type": row["entries_by_type"],
+            "entries_by_language": row["entries_by_language"],
+            "assets_by_status": row["assets_by_status"],
+            "pending_embeddings": row["pending_embeddings"],
+            "jobs": sum(kind["queued"] + kind["running"] for kind in work),
+            "model": {
+                "provider": tenant.model.provider,
+                "name": tenant.model.name,
+                "dimensions": tenant.model.dimensions,
+            },
+            "passages": tenant.passages,
+            "indexed": tenant.indexed,
+            "searches_24h": searches,
+            "searches_without_results_24h": sum(hour["without_results"] for hour in hours),
+            "fallback_rate_24h": sum(hour["fallbacks"] for hour in hours) / max(searches, 1),
+            "searches_by_hour": [dict(hour) for hour in hours],
+            "models": [dict(model) for model in models],
+            "backlog": [dict(kind) for kind in work],
+            "limits": {
+                name: {"used": used, "limit": getattr(tenant.limits, name) or None}
+                for name, used in {
+                    **self._admission.used(tenant),
+                    "entries": stored.entries,
+                    "bytes": stored.bytes,
+                    "embedding_tokens_per_day": tokens,
+                }.items()
+            },
+        }
+
+    async def settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
+        """The tenant's settings, defaults filled in. Raises TenantNotFound."""
+        return await self._tenants.read_settings(tenant_id, reader=reader)
+
+    async def change_settings(
+        self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str
+    ) -> TenantSettings:
+        """Change some settings; None resets one. Raises InvalidInput naming each field out of range."""
+        return await self._tenants.change_settings(tenant_id, dict(changes), actor=actor)
+
+    async def audit(
+        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
+    ) -> Page[AuditRecord]:
+        """The audit trail, newest first, as it was before this read. Raises InvalidInput for a bad cursor."""
+        async with self._database.tenant_session(tenant_id) as session:
+
+            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
+                return await records.list_audit(session, before, count)
+
+            page = await page_of(read, limit, cursor, "at")
+            await _note_read(session, reader, "audit.read")
+        items = [AuditRecord(**dict(row)) for row in page.items]
+        return Page(items, page.next_cursor)
+
+    async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
+        """What a search did: its settings, model and ranks. Raises SearchNotFound."""
+        row = await self._journal.find(tenant_id, search_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            await _note_read(session, reader, "search.read", search_id, found=row is not None)
+        if row is None:
+            raise SearchNotFound("there is no search with this id, or its receipt has expired")
+        return show_receipt(row)
+
+
+async def _note_read(
+    session: TenantSession, reader: str | None, action: records.Action, *subject_ids: UUID, found: bool = True
+) -> None:
+    if reader is not None:
+        outcome: records.Outcome = "done" if found else "refused"
+        await records.write_audit(session, reader, action, subject_ids, {}, outcome=outcome)

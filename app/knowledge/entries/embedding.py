@@ -1,0 +1,215 @@
+"""Giving entries their vectors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from app.db.queries.knowledge import embeddings as db
+from app.db.queries.knowledge.embeddings import PassageVector
+from app.db.queries.tenants import usage
+from app.db.queries.work import jobs as queue
+from app.db.session import Database, Row
+from app.documents.chunking import split_text
+from app.embeddings.failures import InputRefused
+from app.embeddings.provider import EmbeddingProvider
+from app.embeddings.tokens import approximate_tokens
+from app.errors import EmbeddingUnavailable, KnowledgeError
+from app.knowledge.entries.entry import embedding_text
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.quotas import EmbeddingQuotaUsed, tokens_left
+
+log = logging.getLogger("app.knowledge.entries")
+
+BATCH = 64
+
+
+class TextsFail(EmbeddingUnavailable):
+    """The provider fails at some texts, time and again, and answers others."""
+
+
+class EntryEmbedder:
+    """Makes and stores the vectors that entries wait for. No transaction is open while a provider works."""
+
+    def __init__(
+        self,
+        database: Database,
+        providers: Mapping[int, EmbeddingProvider],
+        tenants: TenantDirectory,
+    ) -> None:
+        self._database = database
+        self._providers = providers
+        self._tenants = tenants
+
+    async def embed_soon(self, tenant_id: UUID, ids: Sequence[UUID], wait: float) -> None:
+        """Try to embed entries within `wait` seconds; whatever fails is left to the queue."""
+        try:
+            async with asyncio.timeout(wait):
+                await self.embed(tenant_id, ids)
+        except (TimeoutError, KnowledgeError) as error:
+            log.info(
+                "embedding left to the queue",
+                extra={"tenant_id": str(tenant_id), "entries": len(ids), "reason": type(error).__name__},
+            )
+
+    async def embed(self, tenant_id: UUID, ids: Sequence[UUID] | None = None) -> int:
+        """Embed waiting entries, or those of `ids` that wait: one batch; returns how many were taken up.
+
+        Raises EmbeddingUnavailable, TenantNotFound and DatabaseUnavailable.
+        """
+        return await self.embed_for(await self._tenants.context(tenant_id), ids)
+
+    async def embed_for(
+        self,
+        tenant: TenantContext,
+        ids: Sequence[UUID] | None = None,
+        *,
+        limit: int = BATCH,
+        failing: set[UUID] | None = None,
+    ) -> int:
+        """As `embed`, for the model that the context names, which need not be the one in use.
+
+        Entries in `failing` are left alone. Those that the provider fails at, while it answers others, join them;
+        without `failing`, such a failure is raised.
+        """
+        model_id = tenant.space.model_id
+        async with self._database.tenant_session(tenant.tenant_id) as session:
+            waiting = list(await db.list_pending(session, model_id, ids, limit, without=failing or ()))
+            served = await db.copy_known(session, model_id, [row["entry_id"] for row in waiting])
+            taken = len(waiting)
+            waiting = [row for row in waiting if row["entry_id"] not in served]
+            left = await tokens_left(session, tenant)
+        if not waiting:
+            return taken
+        if left is not None:
+            waiting = _affordable(waiting, left)
+            if not waiting:
+                raise EmbeddingQuotaUsed(tenant.model.provider)
+        try:
+            await self._store(tenant, waiting)
+        except InputRefused:
+            # One text that the provider refuses must not keep the others of its batch from theirs.
+            await self._store_one_by_one(tenant, waiting, failing)
+        except EmbeddingUnavailable as error:
+            if failing is None or not await self._answers_others(tenant, error):
+                raise
+            await self._store_one_by_one(tenant, waiting, failing)
+        return taken
+
+    async def _store(self, tenant: TenantContext, rows: Sequence[Row]) -> None:
+        vectors, tokens = await self._make_vectors(tenant, rows)
+        async with self._database.tenant_session(tenant.tenant_id) as session:
+            await db.store_vectors(session, tenant.space.model_id, vectors)
+            await usage.add_tokens(session, tokens)
+
+    async def _store_one_by_one(
+        self, tenant: TenantContext, rows: Sequence[Row], failing: set[UUID] | None
+    ) -> None:
+        for row in rows:
+            try:
+                await self._store(tenant, [row])
+            except InputRefused as error:
+                log.warning(
+                    "the provider refuses an entry's text",
+                    extra={
+                        "tenant_id": str(tenant.tenant_id),
+                        "entry_id": str(row["entry_id"]),
+                        "reason": error.reason,
+                    },
+                )
+                async with self._database.tenant_session(tenant.tenant_id) as session:
+                    await db.note_failure(session, tenant.space.model_id, [row["entry_id"]])
+            except EmbeddingUnavailable as error:
+                if failing is None or not await self._answers_others(tenant, error):
+                    raise
+                failing.add(row["entry_id"])
+
+    async def _answers_others(self, tenant: TenantContext, error: EmbeddingUnavailable) -> bool:
+        """Whether a provider that failed embeds a text that has nothing to do with those that it failed at."""
+        if error.permanent or error.retry_after is not None or not error.attempts:
+            return False  # a refusal of the caller, not of the texts
+        try:
+            await find_provider(self._providers, tenant).embed_documents(["."])
+        except EmbeddingUnavailable:
+            return False
+        return True
+
+    async def embed_all(self, tenant_id: UUID, *, seconds: float = math.inf, gives_up: bool = False) -> bool:
+        """Embed until nothing waits, or for `seconds`; returns whether nothing waits.
+
+        Raises as `embed` does, and TextsFail when nothing waits but texts that the provider fails at while it answers
+        others; with `gives_up` these are taken to be refused, after a few times.
+        """
+        end = time.monotonic() + seconds
+        failing: set[UUID] = set()
+        while await self.embed_for(tenant := await self._tenants.context(tenant_id), failing=failing):
+            if time.monotonic() >= end:
+                return False
+        if not failing:
+            return True
+        log.warning(
+            "the provider fails at texts of entries, and answers others",
+            extra={"tenant_id": str(tenant_id), "entries": len(failing), "given_up": gives_up},
+        )
+        if gives_up:
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.note_failure(session, tenant.space.model_id, sorted(failing))
+        raise TextsFail(tenant.model.provider, "it fails at some texts")
+
+    async def is_provider_away(self, tenant_id: UUID, *, within: float = 0.0) -> bool:
+        """Whether queued work leaves the provider of the tenant's model alone, or did `within` the last seconds."""
+        async with self._database.tenant_session(tenant_id) as session:
+            return await queue.is_provider_paused(session, timedelta(seconds=within))
+
+    async def _make_vectors(
+        self, tenant: TenantContext, rows: Sequence[Row]
+    ) -> tuple[list[PassageVector], int]:
+        """The vectors, and the tokens that they cost."""
+        provider = find_provider(self._providers, tenant)
+        texts: list[str] = []
+        places: list[tuple[UUID, int, bytes, int, int]] = []
+        for row in rows:
+            for passage, (text, start, end) in enumerate(
+                make_passages(provider, row["title"], row["content"])
+            ):
+                texts.append(text)
+                places.append((row["entry_id"], passage, row["text_hash"], start, end))
+        distinct = list(dict.fromkeys(texts))
+        made = dict(zip(distinct, await provider.embed_documents(distinct), strict=True))
+        vectors = [PassageVector(*place, made[text]) for place, text in zip(places, texts, strict=True)]
+        return vectors, approximate_tokens(distinct)
+
+
+def _affordable(rows: Sequence[Row], left: int) -> list[Row]:
+    """The first rows, up to the one that uses up what is left: what is longer than a day's tokens has its turn too."""
+    affordable: list[Row] = []
+    for row in rows:
+        if left <= 0:
+            break
+        affordable.append(row)
+        left -= approximate_tokens((embedding_text(row["title"], row["content"]),))
+    return affordable
+
+
+def make_passages(provider: EmbeddingProvider, title: str | None, content: str) -> list[tuple[str, int, int]]:
+    """The texts to embed for an entry, with their offsets in its content: one, or several for a long entry.
+
+    Each passage carries the title, so that it is understood without the others.
+    """
+    whole = embedding_text(title, content)
+    limit = provider.model.max_tokens
+    if provider.count_tokens(whole) <= limit:
+        return [(whole, 0, len(content))]
+    room = limit - (provider.count_tokens(title) if title else 0)
+    if room < limit // 2:
+        title, room = None, limit
+    return [
+        (embedding_text(title, content[start:end]), start, end)
+        for start, end in split_text(content, provider.count_tokens, room)
+    ]

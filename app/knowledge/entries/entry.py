@@ -1,0 +1,203 @@
+"""An entry as callers write it and as they read it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, Final, get_args
+from uuid import UUID
+
+from app.db.session import Row
+from app.documents.language import detect_language
+from app.errors import FieldError, InvalidInput
+from app.knowledge.languages import LANGUAGES
+from app.knowledge.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
+from app.knowledge.vocabulary import EntryType, Role, Scope
+
+MAX_CONTENT = 100_000
+MAX_TITLE = 1_000
+MAX_TAGS = 50
+MAX_SOURCES = 100
+
+WRITABLE_TYPES: Final = tuple(t for t in get_args(EntryType) if t != "chunk")
+
+PLACE = frozenset({"char_start", "char_end", "page", "page_end", "total_pages"})
+"""Metadata that say where in its document a chunk lies; only ingestion writes them."""
+
+DEFAULTS: Mapping[str, Any] = {
+    "entry_type": "fact",
+    "title": None,
+    "tags": [],
+    "roles": ["all"],
+    "confidence": 1.0,
+    "scope": "global",
+    "parent_id": None,
+    "source_ids": [],
+    "metadata": {},
+    "language": None,
+    "expires_at": None,
+    "superseded_by_id": None,
+    "is_verified": False,
+    "external_id": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored, searchable item; `version` grows with each change and is its ETag."""
+
+    id: UUID
+    entry_type: str
+    title: str | None
+    content: str
+    tags: Sequence[str]
+    roles: Sequence[str]
+    confidence: float
+    scope: str
+    parent_id: UUID | None
+    source_ids: Sequence[UUID]
+    superseded_by_id: UUID | None
+    is_verified: bool
+    asset_id: UUID | None
+    asset_name: str | None
+    chunk_index: int | None
+    metadata: Mapping[str, Any]
+    language: str
+    expires_at: datetime | None
+    external_id: str | None
+    embedding_status: str
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def from_row(cls, row: Row) -> Entry:
+        """The entry of a row that `fetch_entries` read."""
+        derived: dict[str, Any] = {
+            "embedding_status": "pending" if row["pending"] else "ready",
+        }
+        return cls(**{f.name: derived[f.name] if f.name in derived else row[f.name] for f in fields(cls)})
+
+
+def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The given fields of a new or changed entry, checked and normalised. Raises InvalidInput naming each bad one.
+
+    A field that is absent was not given: a new entry takes its default, an existing one keeps what it has.
+    """
+    errors: list[FieldError] = []
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        rule = RULES.get(name)
+        if rule is None:
+            errors.append(FieldError(prefix + name, "unknown field"))
+            continue
+        test, message = rule
+        if value is None and name in NULLABLE:
+            checked[name] = None
+        elif test(value):
+            checked[name] = value
+        else:
+            errors.append(FieldError(prefix + name, message))
+    if errors:
+        raise InvalidInput(errors)
+    for name in ("tags", "roles", "source_ids"):
+        if name in checked:
+            checked[name] = list(dict.fromkeys(checked[name]))
+    if checked.get("expires_at") is not None:  # Postgres takes no offsets beyond 16 hours
+        checked["expires_at"] = checked["expires_at"].astimezone(UTC)
+    return checked
+
+
+def new_entry_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of a new entry. Raises InvalidInput when there is no content."""
+    if "content" not in given:
+        raise InvalidInput.of("content", f"is required, 1 to {MAX_CONTENT} characters")
+    values = {**DEFAULTS, **given}
+    if values["language"] is None:
+        values["language"] = detect(values["title"], values["content"])
+    return values
+
+
+def detect(title: str | None, content: str) -> str:
+    """The text-search configuration for an entry's text."""
+    language = detect_language(f"{title}\n{content}" if title else content)
+    return language if language in LANGUAGES else "simple"
+
+
+def content_hash(content: str) -> bytes:
+    """What makes an entry without an external_id the same: sha256 of its content."""
+    return hashlib.sha256(content.encode()).digest()
+
+
+def embedding_text(title: str | None, content: str) -> str:
+    """The text that is embedded for an entry."""
+    return f"{title}\n\n{content}" if title else content
+
+
+def _text(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, str) and low <= len(v) <= high and bool(v.strip()) and is_storable(v)
+
+
+def _list(item: Callable[[Any], bool], high: int) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, list | tuple) and len(v) <= high and all(item(i) for i in v)
+
+
+def _is_moment(value: Any) -> bool:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return False
+    try:
+        value.astimezone(UTC)
+    except OverflowError:
+        return False
+    return True
+
+
+def _is_share(value: Any) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and 0 <= value <= 1
+    )
+
+
+def _is_uuid(value: Any) -> bool:
+    return isinstance(value, UUID)
+
+
+NULLABLE = frozenset({"title", "parent_id", "language", "expires_at", "superseded_by_id", "external_id"})
+RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "content": (
+        _text(1, MAX_CONTENT),
+        f"must have 1 to {MAX_CONTENT} characters, {STORABLE}",
+    ),
+    "entry_type": (lambda v: v in WRITABLE_TYPES, f"must be one of {', '.join(WRITABLE_TYPES)}"),
+    "title": (_text(1, MAX_TITLE), f"must have 1 to {MAX_TITLE} characters, {STORABLE}"),
+    "tags": (
+        _list(_text(1, 100), MAX_TAGS),
+        f"must be at most {MAX_TAGS} tags of 1 to 100 characters, {STORABLE}",
+    ),
+    "roles": (
+        lambda v: _list(lambda r: r in get_args(Role), 4)(v) and len(v) > 0,
+        f"must be one or more of {', '.join(get_args(Role))}",
+    ),
+    "confidence": (_is_share, "must be a number between 0 and 1"),
+    "scope": (lambda v: v in get_args(Scope), "must be global or project"),
+    "parent_id": (_is_uuid, "must be the id of an entry"),
+    "source_ids": (_list(_is_uuid, MAX_SOURCES), f"must be at most {MAX_SOURCES} ids of entries"),
+    "superseded_by_id": (_is_uuid, "must be the id of an entry"),
+    "is_verified": (lambda v: isinstance(v, bool), "must be true or false"),
+    "metadata": (
+        is_storable_json,
+        f"must be a JSON object of at most {MAX_JSON_BYTES} bytes with finite numbers, without NUL characters",
+    ),
+    "language": (lambda v: v in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
+    "expires_at": (
+        _is_moment,
+        "must be a date and time with a time zone, between the years 1 and 9999 in UTC",
+    ),
+    "external_id": (_text(1, 512), f"must have 1 to 512 characters, {STORABLE}"),
+}

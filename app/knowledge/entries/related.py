@@ -1,0 +1,51 @@
+"""Entries around an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.db.queries.knowledge import entries as db
+from app.db.session import Database
+from app.errors import InvalidInput
+from app.knowledge.entries.entry import Entry
+
+MAX_RELATED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedEntry:
+    """An entry and how it is related.
+
+    `parent`, `sibling`, `source` (it was made from that one), `derived` (that one was made from it), or `tag_overlap`,
+    with the number of shared tags.
+    """
+
+    entry: Entry
+    relationship: str
+    overlap_count: int | None
+
+
+class RelatedService:
+    """Finds the parent, the siblings, what an entry was made from and what was made from it, and shared tags."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def related(self, tenant_id: UUID, entry_id: UUID, limit: int = 5) -> Sequence[RelatedEntry]:
+        """The parent first, then siblings (a chunk's neighbours), then sources in the entry's own order, then entries
+        derived from it, the newest first, then entries sharing two or more tags; each under the first that fits.
+
+        An unknown id has no relations. Raises InvalidInput for a limit outside 1 to 20.
+        """
+        if not 1 <= limit <= MAX_RELATED:
+            raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
+        async with self._database.tenant_session(tenant_id) as session:
+            rows = await db.related_entries(session, entry_id, limit)
+            found = await db.fetch_entries(session, [row["id"] for row in rows])
+        return [
+            RelatedEntry(Entry.from_row(found[row["id"]]), row["relationship"], row["overlap_count"])
+            for row in rows
+            if row["id"] in found
+        ]

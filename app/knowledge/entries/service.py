@@ -1,0 +1,252 @@
+"""Writing and reading entries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from app.db.queries.knowledge import entries as db
+from app.db.queries.search import records
+from app.db.session import Database, Row, TenantSession
+from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
+from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.drafts import (
+    Draft,
+    check_references,
+    fields_of,
+    find_unresolved,
+    growth,
+    merge,
+)
+from app.knowledge.entries.embedding import EntryEmbedder
+from app.knowledge.entries.entry import PLACE, Entry, check_draft, new_entry_values
+from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
+from app.knowledge.paging import Page, page_of
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.quotas import Room, find_room
+from app.knowledge.vocabulary import Source
+
+MAX_BULK = 1_000
+
+
+class EntryService:
+    """Creates, reads, lists, changes and deletes the entries of any tenant."""
+
+    def __init__(
+        self, database: Database, embedder: EntryEmbedder, jobs: JobQueue, tenants: TenantDirectory
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._trail = AuditTrail(database)
+        self._embedder = embedder
+        self._jobs = jobs
+        self._writer = EntryWriter(jobs)
+
+    async def create(
+        self, tenant_id: UUID, values: Mapping[str, Any], *, actor: str = "service"
+    ) -> tuple[Entry, bool]:
+        """Add an entry, or bring the one with the same external_id, else the same content, up to these values.
+
+        One that has expired is brought back, unless the values say when it expires. Returns the entry and whether it is
+        new. Once this returns it is found by its words, and normally by its
+        meaning. Raises InvalidInput, Conflict, RateLimited (no room for it) and DatabaseUnavailable.
+        """
+        draft = Draft(0, check_draft(values))
+        if "content" not in draft.given:
+            new_entry_values(draft.given)
+        tenant = await self._tenants.context(tenant_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            room = await find_room(session, tenant)
+            await check_references(session, draft)
+            (result,) = await self._writer.write(
+                session, [draft], room, delay=EMBEDDING_WAIT + 1, strict=True
+            )
+            if result.error is not None:
+                field, _, message = result.error.partition(": ")
+                raise InvalidInput.of(field, message)
+            await _note_writes(session, actor, [result])
+        assert result.id is not None
+        if result.status != "unchanged":
+            await self._embedder.embed_soon(tenant_id, [result.id], EMBEDDING_WAIT)
+        return await self.get(tenant_id, result.id), result.status == "created"
+
+    async def create_many(
+        self, tenant_id: UUID, items: Sequence[Mapping[str, Any]], *, actor: str = "service"
+    ) -> list[BulkResult]:
+        """Write 1 to 1,000 entries as `create` does; one that is refused does not keep the others from being kept.
+
+        Vectors follow in the background. Raises InvalidInput for a wrong number of items, DatabaseUnavailable.
+        """
+        if not 1 <= len(items) <= MAX_BULK:
+            raise InvalidInput.of("entries", f"must hold 1 to {MAX_BULK} entries")
+        results: dict[int, BulkResult] = {}
+        drafts: list[Draft] = []
+        for index, item in enumerate(items):
+            try:
+                given = check_draft(item)
+                new_entry_values(given) if "content" not in given else None
+                drafts.append(Draft(index, given))
+            except InvalidInput as error:
+                results[index] = BulkResult(index, None, "failed", str(error))
+        tenant = await self._tenants.context(tenant_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            room = await find_room(session, tenant)
+            for draft, problem in await find_unresolved(session, drafts):
+                results[draft.index] = failed_result(draft, None, problem)
+            drafts = [d for d in drafts if d.index not in results]
+            if drafts:
+                written = await self._writer.write(session, drafts, room, delay=0.0)
+                results.update((result.index, result) for result in written)
+            await _note_writes(session, actor, list(results.values()))
+        self._jobs.wake()
+        return [results[index] for index in range(len(items))]
+
+    async def get(self, tenant_id: UUID, entry_id: UUID) -> Entry:
+        """One entry. Raises EntryNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            rows = await db.fetch_entries(session, [entry_id])
+        if entry_id not in rows:
+            raise EntryNotFound("there is no entry with this id")
+        return Entry.from_row(rows[entry_id])
+
+    async def list_entries(
+        self,
+        tenant_id: UUID,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        entry_type: str | None = None,
+        tag: str | None = None,
+        asset_id: UUID | None = None,
+        external_id: str | None = None,
+        source: Source | None = None,
+    ) -> Page[Entry]:
+        """Entries, newest first. Raises InvalidInput for a bad cursor."""
+        async with self._database.tenant_session(tenant_id) as session:
+
+            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
+                return await db.list_entries(
+                    session,
+                    before=before,
+                    limit=count,
+                    entry_type=entry_type,
+                    tag=tag,
+                    asset_id=asset_id,
+                    external_id=external_id,
+                    source=source,
+                )
+
+            page = await page_of(read, limit, cursor, "created_at")
+            rows = await db.fetch_entries(session, [row["id"] for row in page.items])
+        return Page([Entry.from_row(rows[r["id"]]) for r in page.items], page.next_cursor)
+
+    async def change(
+        self,
+        tenant_id: UUID,
+        entry_id: UUID,
+        values: Mapping[str, Any],
+        *,
+        if_version: int | Collection[int] | None = None,
+        actor: str = "service",
+    ) -> Entry:
+        """Change the given fields; a changed text is embedded anew.
+
+        Metadata are replaced, save for what says where in its asset a chunk lies: that stays, given or not.
+        Raises EntryNotFound, InvalidInput, PreconditionFailed when the entry is at none of the versions of
+        `if_version`, and Conflict when another entry has the same content or external_id, or the text or place
+        belongs to an asset.
+        """
+        given = check_draft(values)
+        tenant = await self._tenants.context(tenant_id)
+        async with self._trail.attempt(tenant_id, actor, "entry.update", [entry_id]):
+            try:
+                async with self._database.tenant_session(tenant_id) as session:
+                    room = (
+                        await find_room(session, tenant) if "content" in given or "title" in given else None
+                    )
+                    changed = await self._change(session, entry_id, given, if_version, room)
+                    if changed:
+                        fields = {"fields": sorted(given)}
+                        await records.write_audit(session, actor, "entry.update", [entry_id], fields)
+            except asyncpg.UniqueViolationError as error:
+                raise Conflict("another entry has the same content or external_id") from error
+        if changed:
+            await self._embedder.embed_soon(tenant_id, [entry_id], EMBEDDING_WAIT)
+        return await self.get(tenant_id, entry_id)
+
+    async def delete(
+        self,
+        tenant_id: UUID,
+        entry_id: UUID,
+        *,
+        if_version: int | Collection[int] | None = None,
+        actor: str = "service",
+    ) -> None:
+        """Remove an entry. Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset."""
+        async with (
+            self._trail.attempt(tenant_id, actor, "entry.delete", [entry_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            row = await db.lock_entry(session, entry_id)
+            if row is None:
+                raise EntryNotFound("there is no entry with this id")
+            _require_version(row, if_version)
+            if row["asset_id"] is not None:
+                raise Conflict("the entry is a chunk of an asset: delete the asset instead")
+            await db.delete_entry(session, entry_id)
+            await records.write_audit(session, actor, "entry.delete", [entry_id], {})
+
+    async def _change(
+        self,
+        session: TenantSession,
+        entry_id: UUID,
+        given: Mapping[str, Any],
+        if_version: int | Collection[int] | None,
+        room: Room | None,
+    ) -> bool:
+        """Change one entry, if anything differs. Raises as `change` does."""
+        row = await db.lock_entry(session, entry_id)
+        if row is None:
+            raise EntryNotFound("there is no entry with this id")
+        _require_version(row, if_version)
+        await check_references(session, Draft(0, given), entry_id)
+        if row["asset_id"] is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
+            raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
+        if row["asset_id"] is not None and "metadata" in given:
+            given = {**given, "metadata": _keep_place(row["metadata"], given["metadata"])}
+        stored = fields_of(row)
+        if room is not None and (over := room.take_bytes(growth(stored, given))) is not None:
+            raise over
+        wanted = merge(stored, given)
+        await self._writer.save(session, {entry_id: stored}, {entry_id: wanted})
+        return wanted != stored
+
+
+def _require_version(row: Row, wanted: int | Collection[int] | None) -> None:
+    """Raise PreconditionFailed where the entry is at none of the versions, if any are asked for."""
+    versions = (wanted,) if isinstance(wanted, int) else wanted
+    if versions is not None and row["version"] not in versions:
+        raise PreconditionFailed("the entry has changed since it was read")
+
+
+def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A chunk's new metadata with its place in the asset. Raises Conflict when they state another one."""
+    place = {name: value for name, value in stored.items() if name in PLACE}
+    moved = sorted(name for name in given.keys() & PLACE if given[name] != place.get(name))
+    if moved:
+        raise Conflict(
+            f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed"
+        )
+    return {**given, **place}
+
+
+async def _note_writes(session: TenantSession, actor: str, results: Sequence[BulkResult]) -> None:
+    touched = [r.id for r in results if r.id is not None and r.status in ("created", "updated")]
+    if touched:
+        counts = {s: sum(r.status == s for r in results) for s in ("created", "updated")}
+        await records.write_audit(session, actor, "entry.write", list(dict.fromkeys(touched)), counts)

@@ -1,0 +1,134 @@
+"""Drafts on their way into a tenant's transaction: inserted, merged into what is stored, and marked for embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from app.db.identifiers import new_id
+from app.db.queries.knowledge import embeddings as vectors
+from app.db.queries.knowledge import entries as db
+from app.db.session import TenantSession
+from app.errors import Conflict, FieldError
+from app.knowledge.entries.drafts import Draft, differs, fields_of, growth, merge, size
+from app.knowledge.entries.entry import new_entry_values
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.tenants.quotas import Room
+
+Outcome = Literal["created", "updated", "unchanged", "failed"]
+
+EMBEDDING_WAIT = 5.0
+"""Seconds that writing a single entry waits for its vector; the queue makes it later if that is not enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """What became of one entry of a bulk write; `error` says why it failed."""
+
+    index: int
+    id: UUID | None
+    status: Outcome
+    error: str | None = None
+
+
+class EntryWriter:
+    """Writes entries within a transaction of the caller's, and queues their embedding with it."""
+
+    def __init__(self, jobs: JobQueue) -> None:
+        self._jobs = jobs
+
+    async def write(
+        self,
+        session: TenantSession,
+        drafts: Sequence[Draft],
+        room: Room | None,
+        *,
+        delay: float,
+        strict: bool = False,
+    ) -> list[BulkResult]:
+        """Insert or update drafts, each seeing those before it that it repeats; the queue embeds after `delay` seconds.
+
+        Those for which there is no room fail; with `strict` that raises RateLimited.
+        """
+        results: list[BulkResult] = []
+
+        def fits(draft: Draft, entry_id: UUID | None = None, stored: Mapping[str, Any] | None = None) -> bool:
+            if room is None:
+                return True
+            given = draft.given
+            over = room.take_entry(size(given)) if stored is None else room.take_bytes(growth(stored, given))
+            if over is not None and strict:
+                raise over
+            if over is not None:
+                results.append(BulkResult(draft.index, entry_id, "failed", str(over)))
+            return over is None
+
+        remaining = list(drafts)
+        for _ in range(6):
+            same = await db.find_same(session, [d.key for d in remaining])
+            firsts: dict[Any, Draft] = {}
+            for place, draft in enumerate(remaining):
+                if place not in same and draft.key not in firsts and fits(draft):
+                    firsts[draft.key] = draft
+            new = {new_id(): draft for draft in firsts.values()}
+            added: set[UUID] = set()
+            if new:
+                rows = [{"id": i, **new_entry_values(d.given)} for i, d in new.items()]
+                added = await db.insert_entries(session, rows)
+                await vectors.mark_pending(session, sorted(added))
+            results += [BulkResult(new[i].index, i, "created") for i in added]
+            locked = await db.lock_entries(session, sorted(set(same.values())))
+            stored = {i: fields_of(row) for i, row in locked.items()}
+            current = dict(stored)
+            for place, draft in enumerate(remaining):
+                entry_id = same.get(place)
+                if entry_id is None or entry_id not in current:
+                    continue
+                if (error := draft.self_reference(entry_id)) is not None:
+                    results.append(failed_result(draft, entry_id, error))
+                elif fits(draft, entry_id, current[entry_id]):
+                    wanted = merge(current[entry_id], {**_brought_back(current[entry_id]), **draft.given})
+                    changed = wanted != current[entry_id]
+                    results.append(BulkResult(draft.index, entry_id, "updated" if changed else "unchanged"))
+                    current[entry_id] = wanted
+            await self.save(session, stored, current)
+            done = {r.index for r in results}
+            # Left over: it repeats one that is new, or another writer added the same entry meanwhile, or removed it.
+            remaining = [d for d in remaining if d.index not in done]
+            if not remaining:
+                break
+        else:
+            raise Conflict("the entry is being written by others; try again")
+        if any(r.status in ("created", "updated") for r in results):
+            await self._jobs.enqueue(session, "embed_entries", "entries", delay=delay)
+        return results
+
+    async def save(
+        self,
+        session: TenantSession,
+        stored: Mapping[UUID, Mapping[str, Any]],
+        wanted: Mapping[UUID, Mapping[str, Any]],
+    ) -> None:
+        """Write what differs to locked entries."""
+        updates = [{"id": i, **fields} for i, fields in wanted.items() if fields != stored[i]]
+        if updates:
+            await db.update_entries(session, updates)
+        new_texts = [u["id"] for u in updates if differs(stored[u["id"]], u)]
+        if new_texts:
+            await vectors.drop_vectors(session, new_texts)
+            await vectors.mark_pending(session, new_texts)
+            await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
+
+
+def _brought_back(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What writing an entry once more does to one that has expired: it is kept until it is told to expire again."""
+    expires_at = stored["expires_at"]
+    return {"expires_at": None} if expires_at is not None and expires_at <= datetime.now(UTC) else {}
+
+
+def failed_result(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:
+    """A draft that is refused for `error`."""
+    return BulkResult(draft.index, entry_id, "failed", f"{error.field}: {error.message}")

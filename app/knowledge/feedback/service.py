@@ -1,0 +1,153 @@
+"""What callers say of their hits: a report for the tenant's admin, and judged queries to tune the search by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+
+from app.db.queries.search import feedback as db
+from app.db.queries.search import records
+from app.db.session import Database, Row
+from app.errors import EntryNotFound, InvalidInput, SearchNotFound
+from app.knowledge.audit import AuditTrail
+from app.knowledge.search.journal.journal import SearchJournal
+from app.knowledge.tenants.directory import TenantDirectory
+
+REPORTED = timedelta(days=30)
+"""Time that the report looks back; searches without results are remembered for as long."""
+SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """A caller's word on one hit."""
+
+    search_id: UUID
+    entry_id: UUID
+    relevant: bool
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EmptySearch:
+    """A query that found nothing, and how often."""
+
+    query: str
+    searches: int
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DislikedEntry:
+    """An entry that was found and not wanted; `queries` are a few that it was not wanted for, where they are kept."""
+
+    entry_id: UUID
+    title: str | None
+    entry_type: str
+    not_relevant: int
+    relevant: int
+    last_at: datetime
+    queries: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackReport:
+    """The last 30 days; without `queries_kept` nothing says what was asked."""
+
+    days: int
+    queries_kept: bool
+    relevant: int
+    not_relevant: int
+    searches_without_results: int
+    empty_searches: Sequence[EmptySearch]
+    disliked: Sequence[DislikedEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A query of the tenant's own, and the entries that were called relevant (1.0) or not (0.0) for it."""
+
+    query: str
+    grades: Mapping[UUID, float]
+
+
+class FeedbackService:
+    """Takes feedback on searches of the last 24 hours, and says what came of it."""
+
+    def __init__(self, database: Database, tenants: TenantDirectory, journal: SearchJournal) -> None:
+        self._database = database
+        self._trail = AuditTrail(database)
+        self._tenants = tenants
+        self._journal = journal
+
+    async def give(
+        self, tenant_id: UUID, subject: str, search_id: UUID, entry_id: UUID, relevant: bool
+    ) -> Feedback:
+        """Keep what the caller says of a hit of a search of theirs; again, it replaces what they said before.
+
+        The query is kept with it only where the tenant keeps queries. Raises SearchNotFound (also for a search of
+        somebody else), InvalidInput for an entry that the search did not find, EntryNotFound for one that is gone.
+        """
+        async with self._trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
+            row = await self._journal.find(tenant_id, search_id)
+            if row is None or row["subject"] != subject:
+                raise SearchNotFound("you made no search with this id within the last 24 hours")
+            receipt = row["receipt"]
+            if str(entry_id) not in {candidate[0] for candidate in receipt["ranking"]}:
+                raise InvalidInput.of("entry_id", "must be a hit of that search")
+            settings = (await self._tenants.context(tenant_id)).settings
+            query = receipt.get("query") if settings.keep_query_text else None
+            try:
+                async with self._database.tenant_session(tenant_id) as session:
+                    at = await db.put_feedback(session, search_id, entry_id, subject, relevant, query)
+                    detail = {"relevant": relevant}
+                    await records.write_audit(
+                        session, subject, "feedback.write", [search_id, entry_id], detail
+                    )
+            except asyncpg.ForeignKeyViolationError:
+                raise EntryNotFound("there is no entry with this id any more") from None
+        return Feedback(search_id, entry_id, relevant, at)
+
+    async def report(self, tenant_id: UUID, *, reader: str | None = None) -> FeedbackReport:
+        """Searches without results and disliked hits; noted in the trail when `reader` says who wants to know."""
+        kept = (await self._tenants.context(tenant_id)).settings.keep_query_text
+        async with self._database.tenant_session(tenant_id) as session:
+            counts = await db.count_feedback(session, REPORTED)
+            empty = await db.list_empty_searches(session, REPORTED, SHOWN) if kept else []
+            disliked = await db.list_disliked(session, REPORTED, SHOWN)
+            if reader is not None:
+                await records.write_audit(session, reader, "feedback.read", [], {})
+        return FeedbackReport(
+            days=REPORTED.days,
+            queries_kept=kept,
+            relevant=counts["relevant"],
+            not_relevant=counts["not_relevant"],
+            searches_without_results=counts["without_results"],
+            empty_searches=[EmptySearch(**dict(row)) for row in empty],
+            disliked=[
+                DislikedEntry(**{**dict(row), "queries": row["queries"] if kept else []}) for row in disliked
+            ],
+        )
+
+    async def judged_queries(self, tenant_id: UUID, *, reader: str | None = None) -> list[JudgedQuery]:
+        """Queries of which at least one entry was called relevant: what rankings can be measured by.
+
+        Noted in the trail when `reader` says who wants to know.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            rows = await db.list_judgements(session)
+            if reader is not None:
+                await records.write_audit(session, reader, "feedback.read", [], {})
+        return judge_queries(rows)
+
+
+def judge_queries(rows: Sequence[Row]) -> list[JudgedQuery]:
+    """The judged queries of rows that `list_judgements` read; those without anything relevant are left out."""
+    grades: dict[str, dict[UUID, float]] = {}
+    for row in rows:
+        grades.setdefault(row["query"], {})[row["entry_id"]] = float(row["relevant"])
+    return [JudgedQuery(query, found) for query, found in grades.items() if any(found.values())]

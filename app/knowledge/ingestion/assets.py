@@ -1,0 +1,221 @@
+"""Taking in files, and what becomes of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.db.identifiers import new_id
+from app.db.queries.knowledge import assets as db
+from app.db.queries.knowledge.assets import NewAsset
+from app.db.queries.search import records
+from app.db.queries.work import jobs as queue
+from app.db.session import Database, Row
+from app.documents.formats import detect_format
+from app.errors import AssetNotFound, Conflict, FieldError, InvalidInput, TooLarge
+from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.entry import check_draft
+from app.knowledge.paging import Page, page_of
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
+from app.knowledge.text import is_storable
+
+MAX_UPLOAD = 50 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file as a caller hands it in."""
+
+    name: str
+    data: bytes
+    declared_type: str | None = None
+    external_id: str | None = None
+    tags: Sequence[str] = ()
+    roles: Sequence[str] = ("all",)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """An ingested file; `progress` runs from 0 to 1, `error` says why it failed, `chunks` counts its entries."""
+
+    id: UUID
+    external_id: str | None
+    name: str
+    media_type: str
+    byte_size: int
+    title: str | None
+    total_pages: int | None
+    tags: Sequence[str]
+    roles: Sequence[str]
+    metadata: Mapping[str, Any]
+    status: str
+    error: str | None
+    progress: float
+    generation: int
+    chunks: int
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def from_row(cls, row: Row) -> Asset:
+        """The asset of a row that `fetch_assets` read."""
+        return cls(**{f.name: row[f.name] for f in fields(cls)})
+
+
+class AssetService:
+    """Takes in, lists, retries and deletes the assets of any tenant; the worker does the reading."""
+
+    def __init__(
+        self, database: Database, jobs: JobQueue, tenants: TenantDirectory, *, max_bytes: int = MAX_UPLOAD
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._trail = AuditTrail(database)
+        self._jobs = jobs
+        self.max_bytes = max_bytes
+
+    async def upload(self, tenant_id: UUID, upload: Upload, *, actor: str = "service") -> tuple[Asset, bool]:
+        """Keep a file and queue its reading; returns the asset and whether there is anything to do.
+
+        The same bytes again give the same asset; the same `external_id` with other bytes is a new version.
+        Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (no room for it) and DatabaseUnavailable.
+        """
+        new = self._check(upload)
+        tenant = await self._tenants.context(tenant_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            room = await find_room(session, tenant)
+            for _ in range(5):
+                same = await db.find_same_asset(session, new.external_id, new.sha256)
+                if same is not None and same["sha256"] == new.sha256:
+                    asset_id, work = same["id"], False
+                elif same is not None:
+                    asset_id, work = same["id"], True
+                    _require_room(room, len(upload.data) - same["byte_size"])
+                    await db.replace_asset(session, asset_id, new)
+                else:
+                    asset_id, work = new_id(), True
+                    _require_room(room, len(upload.data), new=True)
+                    if not await db.insert_asset(session, asset_id, new):
+                        continue
+                break
+            else:
+                raise Conflict("the same file is being written by others; try again")
+            if work:
+                await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
+                await records.write_audit(
+                    session, actor, "asset.upload", [asset_id], {"bytes": len(upload.data)}
+                )
+        if work:
+            self._jobs.wake()
+        return await self.get(tenant_id, asset_id), work
+
+    async def get(self, tenant_id: UUID, asset_id: UUID) -> Asset:
+        """One asset. Raises AssetNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            rows = await db.fetch_assets(session, [asset_id])
+        if asset_id not in rows:
+            raise AssetNotFound("there is no asset with this id")
+        return Asset.from_row(rows[asset_id])
+
+    async def find(self, tenant_id: UUID, asset_ids: Sequence[UUID]) -> list[Asset]:
+        """Those of these assets that exist, in this order."""
+        async with self._database.tenant_session(tenant_id) as session:
+            rows = await db.fetch_assets(session, asset_ids)
+        return [Asset.from_row(rows[i]) for i in dict.fromkeys(asset_ids) if i in rows]
+
+    async def list_assets(
+        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, status: str | None = None
+    ) -> Page[Asset]:
+        """Assets, newest first. Raises InvalidInput for a bad cursor."""
+        async with self._database.tenant_session(tenant_id) as session:
+
+            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
+                return await db.list_assets(session, before=before, limit=count, status=status)
+
+            page = await page_of(read, limit, cursor, "created_at")
+            rows = await db.fetch_assets(session, [row["id"] for row in page.items])
+        return Page([Asset.from_row(rows[row["id"]]) for row in page.items], page.next_cursor)
+
+    async def text(self, tenant_id: UUID, asset_id: UUID) -> str:
+        """The extracted text that chunks' `char_start` and `char_end` index into.
+
+        Raises AssetNotFound, and Conflict while there is no text yet.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await db.fetch_text(session, asset_id)
+        if row is None:
+            raise AssetNotFound("there is no asset with this id")
+        if row["extracted_text"] is None:
+            raise Conflict("the asset has no text yet: see its status")
+        text: str = row["extracted_text"]
+        return text
+
+    async def retry(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> Asset:
+        """Read a failed asset once more. Raises AssetNotFound, and Conflict when it has not failed."""
+        async with (
+            self._trail.attempt(tenant_id, actor, "asset.retry", [asset_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            if asset_id not in await db.fetch_assets(session, [asset_id]):
+                raise AssetNotFound("there is no asset with this id")
+            if not await db.retry_asset(session, asset_id):
+                raise Conflict("only a failed asset can be retried")
+            await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
+            await records.write_audit(session, actor, "asset.retry", [asset_id], {})
+        self._jobs.wake()
+        return await self.get(tenant_id, asset_id)
+
+    async def delete(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> None:
+        """Remove an asset with its chunks, and stop work on it. Raises AssetNotFound."""
+        async with (
+            self._trail.attempt(tenant_id, actor, "asset.delete", [asset_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            # The job first, as the worker locks them: the other order could block both.
+            await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
+            if not await db.delete_asset(session, asset_id):
+                raise AssetNotFound("there is no asset with this id")
+            await records.write_audit(session, actor, "asset.delete", [asset_id], {})
+
+    def _check(self, upload: Upload) -> NewAsset:
+        if len(upload.data) > self.max_bytes:
+            raise TooLarge(f"the file is larger than the limit of {self.max_bytes} bytes")
+        # A path in a file name is the uploader's business, not ours.
+        name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
+        if not 1 <= len(name) <= 512 or not is_storable(name):
+            raise InvalidInput([FieldError("file", "needs a name of 1 to 512 characters")])
+        fields_given: dict[str, Any] = {
+            "tags": list(upload.tags),
+            "roles": list(upload.roles),
+            "metadata": dict(upload.metadata),
+            "external_id": upload.external_id,
+        }
+        checked = check_draft(fields_given)
+        kind = detect_format(upload.data, name, upload.declared_type)
+        return NewAsset(
+            external_id=checked["external_id"],
+            name=name,
+            media_type=kind.media_type,
+            sha256=hashlib.sha256(upload.data).digest(),
+            original=upload.data,
+            tags=checked["tags"],
+            roles=checked["roles"],
+            metadata=checked["metadata"],
+        )
+
+
+def _require_room(room: Room | None, size: int, *, new: bool = False) -> None:
+    """Raise RateLimited when there is no room for the file, or none for a single chunk of a new one."""
+    if room is None:
+        return
+    if new and room.entries is not None and room.entries < 1:
+        raise refuse_entries(room.most_entries)
+    if (over := room.take_bytes(max(0, size))) is not None:
+        raise over

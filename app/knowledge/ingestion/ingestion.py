@@ -1,0 +1,266 @@
+"""Turning an asset's bytes into searchable chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from app.db.identifiers import new_id
+from app.db.queries.knowledge import assets as db
+from app.db.queries.knowledge import embeddings as vectors
+from app.db.queries.knowledge.assets import ChunkRow
+from app.db.queries.knowledge.embeddings import PassageVector
+from app.db.queries.tenants import usage
+from app.db.queries.work import jobs as queue
+from app.db.queries.work.jobs import Job
+from app.db.session import Database, Row
+from app.documents.chunking import Chunk, split
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.process.parsing import parse_document
+from app.embeddings.failures import InputRefused
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.tokens import approximate_tokens
+from app.errors import EmbeddingUnavailable
+from app.knowledge.entries.embedding import make_passages
+from app.knowledge.entries.entry import detect, embedding_text
+from app.knowledge.queue.lease import ClaimLost, Lease
+from app.knowledge.queue.pause import choose_pause
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.quotas import find_room, require_within, tokens_left
+from app.telemetry.tracing import span
+
+log = logging.getLogger("app.knowledge.ingestion")
+
+BATCH = 64
+TITLE_ROOM = 48
+"""Tokens of a model's input left for the title that each chunk's embedding carries."""
+
+BEGUN, PARSED, EMBEDDED = 0.02, 0.1, 0.95
+"""Progress where each stage ends. The parser does not tell, so the time it has had stands for what it has done."""
+
+STORED_AT_ONCE = 500
+"""Rows in one statement: enough for the words that they share to be indexed once for all of them."""
+
+STORING = "set local statement_timeout='10min';"
+"""Vectors that go into an HNSW index take some milliseconds each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSize:
+    """How documents are cut, in tokens of the tenant's model."""
+
+    tokens: int = 350
+    overlap: int = 0
+
+
+class Ingestion:
+    """Reads, cuts, embeds and indexes assets. No transaction is open while it parses or embeds."""
+
+    def __init__(
+        self,
+        database: Database,
+        providers: Mapping[int, EmbeddingProvider],
+        tenants: TenantDirectory,
+        *,
+        limits: ParseLimits | None = None,
+        chunk_size: ChunkSize | None = None,
+    ) -> None:
+        self._database = database
+        self._providers = providers
+        self._tenants = tenants
+        self._limits = limits or ParseLimits()
+        self._chunk_size = chunk_size or ChunkSize()
+
+    async def ingest(self, job: Job, lease: Lease) -> None:
+        """Do the job and remove it, in one transaction with its results.
+
+        Chunks for which the provider has no time now, or the tenant no tokens, are found by their words meanwhile and
+        have their vectors made by a job of their own. Raises ClaimLost, UnreadableDocument, UnsupportedMediaType,
+        InvalidInput (an empty file), InputRefused, NoProvider, RateLimited (more chunks or text than the tenant may
+        store) and DatabaseUnavailable.
+        """
+        asset_id = UUID(job.subject)
+        tenant = await self._tenants.context(job.tenant_id)
+        provider = find_provider(self._providers, tenant)
+        async with self._database.tenant_session(job.tenant_id) as session:
+            asset = await db.fetch_original(session, asset_id)
+            if asset is None or not await db.set_progress(session, job, asset_id, asset["generation"], BEGUN):
+                raise ClaimLost
+        lease.follow(asset_id, asset["generation"])
+
+        with span("parse", bytes=len(asset["original"])) as seen:
+            document = await self._parse(asset, lease)
+            seen.set(characters=len(document.text), pages=document.total_pages)
+
+        def cut() -> tuple[list[ChunkRow], str]:
+            chunks = split(document, provider.count_tokens, *chunk_tokens(self._chunk_size, provider.model))
+            rows = [make_chunk_row(chunk, document, asset["metadata"]) for chunk in chunks]
+            return rows, detect(None, document.text)
+
+        with span("chunk") as seen:
+            rows, language = await asyncio.to_thread(cut)
+            seen.set(chunks=len(rows))
+        with span("embed", provider=tenant.model.provider, model=tenant.model.name) as seen:
+            passages, tokens, waiting = await self._embed(tenant, provider, rows, lease)
+            seen.set(passages=len(passages), tokens=tokens)
+
+        await lease.settle()
+        with span("swap", chunks=len(rows)):
+            async with self._database.tenant_session(job.tenant_id, setup=STORING) as session:
+                room = await find_room(session, tenant)
+                if not await queue.complete_job(session, job):
+                    raise ClaimLost
+                done = await db.finish_asset(
+                    session,
+                    asset_id,
+                    asset["generation"],
+                    title=document.title,
+                    text=document.text,
+                    total_pages=document.total_pages,
+                )
+                if not done:
+                    raise ClaimLost
+                await db.delete_chunks(session, asset_id)
+                for start in range(0, len(rows), STORED_AT_ONCE):
+                    await db.insert_chunks(
+                        session,
+                        asset_id,
+                        rows[start : start + STORED_AT_ONCE],
+                        tags=asset["tags"],
+                        roles=asset["roles"],
+                        language=language,
+                    )
+                for start in range(0, len(passages), STORED_AT_ONCE):
+                    await db.insert_vectors(
+                        session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE]
+                    )
+                if waiting:
+                    await vectors.mark_pending(session, waiting)
+                    await queue.enqueue_job(session, "embed_entries", "entries", timedelta(0))
+                if room is not None:
+                    await require_within(session, tenant)
+                await usage.add_tokens(session, tokens)
+        log.info(
+            "asset indexed",
+            extra={
+                "tenant_id": str(job.tenant_id),
+                "asset_id": str(asset_id),
+                "chunks": len(rows),
+                "without_vector": len(waiting),
+            },
+        )
+
+    async def fail(self, job: Job, reason: str, generation: int | None) -> None:
+        """Give up on one version of an asset, saying why; without its number, on the one that is there."""
+        asset_id = UUID(job.subject)
+        async with self._database.tenant_session(job.tenant_id) as session:
+            if not await queue.complete_job(session, job):
+                return
+            asset = (await db.fetch_assets(session, [asset_id])).get(asset_id)
+            if asset is not None:
+                await db.fail_asset(session, asset_id, generation or asset["generation"], reason)
+
+    async def _parse(self, asset: Row, lease: Lease) -> ParsedDocument:
+        started = time.monotonic()
+
+        def share() -> float:
+            return min(1.0, (time.monotonic() - started) / self._limits.seconds)
+
+        lease.progress = lambda: BEGUN + (PARSED - BEGUN) * share()
+        document = await parse_document(asset["original"], asset["name"], self._limits, asset["media_type"])
+        lease.progress = lambda: PARSED
+        return document
+
+    async def _embed(
+        self, tenant: TenantContext, provider: EmbeddingProvider, rows: Sequence[ChunkRow], lease: Lease
+    ) -> tuple[list[PassageVector], int, list[UUID]]:
+        """Vectors of the chunks, what they cost in tokens, and the chunks that have to wait for theirs: no tokens are
+        left today, or the provider is away, which is not asked again then.
+
+        Texts that the tenant has embedded before are not embedded again.
+        """
+        known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
+        async with self._database.tenant_session(tenant.tenant_id) as session:
+            for k in await db.known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
+                known.setdefault(k["text_hash"], []).append(
+                    (k["passage"], k["char_start"], k["char_end"], k["embedding"])
+                )
+            left = await tokens_left(session, tenant)
+            away = await queue.is_provider_paused(session)
+        passages = [
+            PassageVector(row.id, passage, row.text_hash, start, end, vector)
+            for row in rows
+            for passage, start, end, vector in known.get(row.text_hash, ())
+        ]
+        wanted = await asyncio.to_thread(
+            lambda: [
+                (row, passage, text, start, end)
+                for row in rows
+                if row.text_hash not in known
+                for passage, (text, start, end) in enumerate(make_passages(provider, row.title, row.content))
+            ]
+        )
+        distinct = list(dict.fromkeys(text for _, _, text, _, _ in wanted))
+        made: dict[str, Any] = {}
+        lease.progress = lambda: PARSED + (EMBEDDED - PARSED) * len(made) / max(1, len(distinct))
+        for first in range(0, len(distinct), BATCH):
+            if away or (left is not None and left <= approximate_tokens(made)):
+                break
+            batch = distinct[first : first + BATCH]
+            try:
+                made.update(zip(batch, await provider.embed_documents(batch), strict=True))
+            except InputRefused:
+                raise
+            except EmbeddingUnavailable as error:
+                away = True
+                pause = timedelta(seconds=choose_pause(error))
+                async with self._database.tenant_session(tenant.tenant_id) as session:
+                    await queue.pause_provider(session, pause)
+        lacking = {row.id for row, _, text, _, _ in wanted if text not in made}
+        new = [
+            PassageVector(row.id, passage, row.text_hash, start, end, made[text])
+            for row, passage, text, start, end in wanted
+            if row.id not in lacking
+        ]
+        return passages + new, approximate_tokens(made), sorted(lacking)
+
+
+def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:
+    """Tokens of a chunk and of its overlap with the next, for a model that also has to hold the chunk's title."""
+    tokens = max(16, min(size.tokens, model.max_tokens - TITLE_ROOM))
+    return tokens, min(size.overlap, tokens // 2)
+
+
+def make_chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str, Any]) -> ChunkRow:
+    """A chunk as it is stored: its title, its place in the document, and the asset's metadata."""
+    title = chunk_title(document.title, chunk.heading)
+    place: dict[str, int | None] = {"char_start": chunk.char_start, "char_end": chunk.char_end}
+    if chunk.page is not None:
+        place |= {"page": chunk.page, "total_pages": document.total_pages or chunk.page}
+        if chunk.page_end != chunk.page:
+            place["page_end"] = chunk.page_end
+    return ChunkRow(
+        id=new_id(),
+        index=chunk.index,
+        title=title,
+        content=chunk.text,
+        metadata={**metadata, **place},
+        text_hash=hashlib.sha256(embedding_text(title, chunk.text).encode()).digest(),
+    )
+
+
+def chunk_title(document_title: str | None, heading: str | None) -> str | None:
+    """What a chunk is about: the document's title and the headings above the chunk, each said once."""
+    if not document_title:
+        return heading or None
+    if not heading or heading == document_title:
+        return document_title
+    return heading if heading.startswith(f"{document_title} > ") else f"{document_title} > {heading}"

@@ -1,0 +1,100 @@
+"""A worker's hold on a job while it works."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from uuid import UUID
+
+from app.db.queries.knowledge import assets
+from app.db.queries.work import jobs as queue
+from app.db.queries.work.jobs import Job
+from app.db.session import Database
+from app.errors import DatabaseUnavailable
+
+log = logging.getLogger("app.knowledge.queue")
+
+BEAT_SECONDS = 1.0
+"""How often progress is shown and the claim looked at, where the lease allows it: three beats to a lease."""
+
+
+class ClaimLost(Exception):
+    """The job was given to another worker, or its asset is gone or has a newer version: nothing was written."""
+
+
+class Lease:
+    """Renews the claim on a job, shows how far the work has come, and stops it once the claim is lost.
+
+    Attributes:
+        progress: tells how far the work has come, 0 to 1; asked at each beat.
+        generation: of the asset that the work is about, once it is known.
+    """
+
+    def __init__(self, database: Database, job: Job, duration: timedelta) -> None:
+        self._database = database
+        self._job = job
+        self._duration = duration
+        self._asset_id: UUID | None = None
+        self._ended = asyncio.Event()
+        self._beating: asyncio.Task[None] | None = None
+        self._lost = False
+        self.progress: Callable[[], float] = lambda: 0.0
+        self.generation: int | None = None
+
+    def follow(self, asset_id: UUID, generation: int) -> None:
+        """Show progress on this version of an asset, and stop the work when the version is gone."""
+        self._asset_id, self.generation = asset_id, generation
+
+    @contextlib.asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Hold the job until the block ends. Raises ClaimLost, out of wherever the block is waiting."""
+        worker = asyncio.current_task()
+        assert worker is not None
+        self._beating = asyncio.create_task(self._beat(worker))
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._lost and worker.uncancel() == 0:
+                raise ClaimLost from None
+            raise
+        finally:
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Stop renewing, before the transaction that ends the job: from there on the fence decides."""
+        self._ended.set()
+        if self._beating is not None:
+            await asyncio.wait([self._beating])
+
+    async def _beat(self, worker: asyncio.Task[object]) -> None:
+        pause = min(BEAT_SECONDS, self._duration.total_seconds() / 3)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._ended.wait()
+            if self._ended.is_set():
+                return
+            try:
+                held = await self._renew()
+            except DatabaseUnavailable:
+                continue
+            except Exception:
+                log.exception("a lease could not be renewed", extra={"job_id": str(self._job.id)})
+                continue
+            if not held and not self._ended.is_set():
+                self._lost = True
+                worker.cancel()
+                return
+
+    async def _renew(self) -> bool:
+        async with self._database.tenant_session(self._job.tenant_id) as session:
+            if not await queue.extend_lease(session, self._job, self._duration):
+                return False
+            if self._asset_id is None or self.generation is None:
+                return True
+            return await assets.set_progress(
+                session, self._job, self._asset_id, self.generation, self.progress()
+            )

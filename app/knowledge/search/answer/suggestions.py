@@ -1,0 +1,54 @@
+"""Queries to try when nothing was found."""
+
+from __future__ import annotations
+
+from app.db.queries.search import records as db
+from app.db.session import TenantSession
+from app.knowledge.languages import WORD, find_stemmer
+from app.knowledge.search.query import SearchQuery
+
+SUGGESTIONS = 5
+LEAST_LIKENESS = 0.3
+"""Trigram similarity that a suggestion must exceed; the default of pg_trgm."""
+
+SUGGESTED_WORDS = 3
+"""Suggestions that are no tags, at most: each costs a search for an entry that has it."""
+
+COMPARED_WORDS = 5
+"""Words of the query that are compared with the tenant's tags."""
+
+COMPARED_CHARACTERS = 1_000
+
+
+async def suggest(session: TenantSession, query: SearchQuery) -> list[str]:
+    """Tags and words of the tenant that resemble the query's words, most alike first, then its most used tags.
+
+    A word is one that an entry which passes the search's filters has, spelt as that entry spells it.
+    """
+    text = query.query[:COMPARED_CHARACTERS]
+    words = list(dict.fromkeys(word for word in WORD.findall(text.lower()) if len(word) > 2))
+    # One more than are shown: a tag may be the query itself.
+    tags = await db.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, SUGGESTIONS + 1)
+    lexemes = await db.suggest_lexemes(session, text, query.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS)
+    found = [(row["likeness"] or 0.0, row["tag"]) for row in tags]
+    for row in lexemes:
+        word = spell(row["lexeme"], row["language"], f"{row['title'] or ''} {row['content']}")
+        if word is not None:
+            found.append((row["likeness"], word))
+    found.sort(key=lambda pair: -pair[0])
+    unique: dict[str, str] = {}
+    for _, suggestion in found:
+        unique.setdefault(suggestion.lower(), suggestion)
+    unique.pop(query.query.lower(), None)
+    return list(unique.values())[:SUGGESTIONS]
+
+
+def spell(lexeme: str, language: str, text: str) -> str | None:
+    """The first word of the text that becomes `lexeme`, as it stands there; None where none does."""
+    stem = find_stemmer(language)
+    words: list[str] = WORD.findall(text)
+    for word in dict.fromkeys(words):
+        lowered = word.lower()
+        if lexeme in (lowered, stem(lowered)):
+            return word
+    return None

@@ -1,0 +1,65 @@
+"""Whether a later page is asked for by the search that it belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from app.errors import InvalidInput
+from app.knowledge.search.query import SearchQuery
+
+NARROWING = (
+    *("role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata"),
+    "include_superseded",
+)
+FILTERS = {f.name: f.default for f in fields(SearchQuery) if f.name in (*NARROWING, "tags_match")}
+"""The filters of a search, each with the value that filters nothing."""
+
+
+def mark_search(search_id: UUID, query: SearchQuery) -> dict[str, str]:
+    """What the query and the filters can be recognised by, and not read from: hashes salted with the search's id."""
+    return {
+        "query": _hash(search_id, query.query.encode()),
+        "filters": _hash(search_id, orjson.dumps(_filters_of(query), option=orjson.OPT_SORT_KEYS)),
+    }
+
+
+def resume(query: SearchQuery, search_id: UUID, receipt: Mapping[str, Any]) -> SearchQuery:
+    """The query with the filters of the search that it continues, which it may leave out.
+
+    Raises InvalidInput where it asks for something else. Receipts of the first releases cannot tell.
+    """
+    marks = receipt.get("asked")
+    if marks is None:
+        return query
+    own = mark_search(search_id, query)
+    filters = bool(_filters_of(query))
+    if own["query"] != marks["query"] or (filters and own["filters"] != marks["filters"]):
+        raise InvalidInput.of("cursor", "continues another search: send the same query and filters")
+    if filters:
+        return query
+    pinned = {name: receipt["options"].get(name, default) for name, default in FILTERS.items()}
+    if pinned["asset_id"] is not None:
+        pinned["asset_id"] = [UUID(asset_id) for asset_id in pinned["asset_id"]]
+    return replace(query, **pinned)
+
+
+def _filters_of(query: SearchQuery) -> dict[str, Any]:
+    """The filters that leave anything out, the same for the same choice however it is written."""
+    found = {name: value for name in NARROWING if (value := getattr(query, name))}
+    if "tags" in found:
+        found["tags_match"] = query.tags_match
+    found |= {"entry_type": query.entry_types} if "entry_type" in found else {}
+    for name in ("tags", "entry_type", "asset_id"):
+        if name in found:
+            found[name] = sorted({str(value) for value in found[name]})
+    return found
+
+
+def _hash(search_id: UUID, told: bytes) -> str:
+    return hashlib.blake2b(told, digest_size=16, salt=search_id.bytes).hexdigest()

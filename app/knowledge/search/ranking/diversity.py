@@ -1,0 +1,50 @@
+"""Putting back hits that resemble better ones, so that one document's chunks need not fill the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import numpy as np
+
+from app.db.queries.search import search as db
+from app.db.session import TenantSession
+from app.embeddings.provider import Vector
+from app.knowledge.search.ranking.fusion import Candidate
+from app.knowledge.tenants.directory import TenantContext
+
+
+async def diversify(
+    session: TenantSession, tenant: TenantContext, ranking: Sequence[Candidate], diversity: float, depth: int
+) -> list[Candidate]:
+    """Reorder the first `depth` candidates by maximal marginal relevance; their scores stay as they are."""
+    head = ranking[:depth]
+    vectors = await db.first_vectors(session, tenant.space, [c.entry_id for c in head])
+    return [*reorder(head, vectors, diversity), *ranking[depth:]]
+
+
+def reorder(
+    candidates: Sequence[Candidate], vectors: dict[UUID, Vector], diversity: float
+) -> list[Candidate]:
+    """Take, again and again, the candidate with the best (1 - d) * relevance - d * likeness to those taken.
+
+    Maximal marginal relevance: Carbonell and Goldstein (SIGIR 1998). Relevance is the score as a share of the best
+    one; likeness is the largest cosine to a candidate already taken, 0 for one without a vector.
+    """
+    if not candidates:
+        return []
+    best = max(c.score for c in candidates) or 1.0
+    relevance = np.array([c.score / best for c in candidates])
+    width = max((len(v) for v in vectors.values()), default=1)
+    # A row of zeros for an entry without a vector: its likeness to every other is then 0.
+    matrix = np.stack([vectors.get(c.entry_id, np.zeros(width, np.float32)) for c in candidates])
+    likeness = np.zeros(len(candidates))
+    left = np.ones(len(candidates), dtype=bool)
+    order: list[int] = []
+    for _ in candidates:
+        value = np.where(left, (1 - diversity) * relevance - diversity * likeness, -np.inf)
+        index = int(np.argmax(value))
+        left[index] = False
+        order.append(index)
+        np.maximum(likeness, matrix @ matrix[index], out=likeness)
+    return [candidates[index] for index in order]

@@ -1,0 +1,166 @@
+"""Bringing subscribers what their saved searches found: at least once, and with the owner's rights of that moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from app.db.queries.knowledge import entries
+from app.db.queries.work import deliveries as db
+from app.db.queries.work.deliveries import Delivery
+from app.db.session import Database
+from app.errors import DatabaseUnavailable
+from app.knowledge.entries.entry import Entry
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.subscriptions.matching import fingerprint
+from app.knowledge.subscriptions.webhooks import Answer, WebhookSender
+
+log = logging.getLogger("app.knowledge.subscriptions.deliveries")
+
+RETRY_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
+"""Pauses between the tries of one message: eleven tries within two days."""
+LONGEST_HOLD = 3_600.0
+"""Seconds between two tries of an endpoint that fails as a whole."""
+LEASE = timedelta(seconds=60)
+"""How long a message is its worker's: should it die, another sends it after that, perhaps once more."""
+PATIENCE = timedelta(days=5)
+"""An endpoint that takes nothing for so long is disabled."""
+WAITING, KEPT = timedelta(days=7), timedelta(days=30)
+"""How long a message may wait, e.g. for its owner's rights; and how long it is known what was sent."""
+EACH, AT_ONCE = 4, 16
+SLICE_SECONDS = 5.0
+LEAST_PAUSE_SECONDS = 0.5
+
+
+class DeliveryService:
+    """Sends what waits in the outbox.
+
+    A message says what the entry says now. If that is no longer what matched, or the entry is hidden or gone, nothing
+    is sent: the change that made it so is compared for itself. So all tries of a message have the same body.
+    """
+
+    def __init__(
+        self, database: Database, jobs: JobQueue, sender: WebhookSender, *, lease: timedelta = LEASE
+    ) -> None:
+        self._database = database
+        self._jobs = jobs
+        self._sender = sender
+        self._lease = lease
+
+    async def deliver(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
+        """Send what is due for `seconds`; returns the seconds until more is, or None when nothing waits.
+
+        Raises DatabaseUnavailable.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            async with self._database.tenant_session(tenant_id) as session:
+                claimed = await db.claim_deliveries(session, each=EACH, limit=AT_ONCE, lease=self._lease)
+                rows = await entries.fetch_entries(session, [d.entry_id for d in claimed])
+                due = await db.next_due(session)
+            if not claimed:
+                return None if due is None else max(LEAST_PAUSE_SECONDS, due)
+            shown = {entry_id: (Entry.from_row(row), fingerprint(row)) for entry_id, row in rows.items()}
+            # When one fails the others go on, and end within their lease.
+            outcomes = await asyncio.gather(
+                *(self._deliver(tenant_id, delivery, shown.get(delivery.entry_id)) for delivery in claimed),
+                return_exceptions=True,
+            )
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
+            if time.monotonic() >= end:
+                return 0.0
+
+    async def tidy(self, tenant_id: UUID) -> None:
+        """Give up and forget what is old, and queue what lies there without a job."""
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.tidy(session, waiting=WAITING, kept=KEPT, absence=WAITING)
+            work = await db.due_work(session)
+            if work["changes"]:
+                await self._jobs.enqueue(session, "match_changes", "entries")
+            if work["deliveries"]:
+                await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+
+    async def _deliver(self, tenant_id: UUID, delivery: Delivery, shown: tuple[Entry, bytes] | None) -> None:
+        if shown is None or shown[1] != delivery.fingerprint or _is_hidden(shown[0], delivery):
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.end_delivery(session, delivery.id, "overtaken")
+            return
+        body = make_body(delivery, shown[0])
+        answer = await self._sender.send(delivery.url, delivery.secret, f"msg_{delivery.id.hex}", body)
+        try:
+            state = await self._note(tenant_id, delivery, answer)
+        except DatabaseUnavailable:
+            # Sent or not, it is found again after the lease.
+            log.warning("a delivery's outcome was not noted", extra={"delivery_id": str(delivery.id)})
+            return
+        log.info(
+            "webhook delivered" if answer.error is None else "webhook not delivered: %s",
+            *([] if answer.error is None else [answer.error]),
+            extra={
+                "tenant_id": str(tenant_id),
+                "saved_search_id": str(delivery.saved_search_id),
+                "delivery_id": str(delivery.id),
+                "attempt": delivery.attempts,
+                "subscription": state,
+            },
+        )
+
+    async def _note(self, tenant_id: UUID, delivery: Delivery, answer: Answer) -> str | None:
+        async with self._database.tenant_session(tenant_id) as session:
+            if answer.error is None:
+                await db.end_delivery(session, delivery.id, "delivered")
+                await db.note_success(session, delivery.saved_search_id)
+                return "active"
+            if delivery.attempts > len(RETRY_SECONDS):
+                await db.end_delivery(session, delivery.id, "given_up")
+            else:
+                pause = find_pause(delivery.attempts, answer.retry_after)
+                await db.retry_delivery(session, delivery.id, timedelta(seconds=pause))
+            hold = None
+            if answer.own_fault:
+                hold = timedelta(
+                    seconds=min(LONGEST_HOLD, find_pause(delivery.failures + 1, answer.retry_after))
+                )
+            return await db.note_failure(
+                session,
+                delivery.saved_search_id,
+                answer.error,
+                hold=hold,
+                gone=answer.gone,
+                patience=PATIENCE,
+            )
+
+
+def _is_hidden(entry: Entry, delivery: Delivery) -> bool:
+    expired = entry.expires_at is not None and entry.expires_at <= datetime.now(UTC)
+    return expired or (entry.superseded_by_id is not None and not delivery.include_superseded)
+
+
+def find_pause(attempts: int, retry_after: float | None = None) -> float:
+    """Seconds to wait after so many tries in vain, a tenth more or less, and not fewer than the endpoint asks for."""
+    pause = RETRY_SECONDS[min(attempts, len(RETRY_SECONDS)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311
+    return max(pause, retry_after or 0.0)
+
+
+def make_body(delivery: Delivery, entry: Entry) -> bytes:
+    """The message: its type, when the entry was found, and the entry as GET /knowledge/entries/{id} shows it."""
+    message: dict[str, Any] = {
+        "type": "entry.matched",
+        "timestamp": delivery.created_at.isoformat(),
+        "data": {
+            "saved_search": {"id": delivery.saved_search_id, "name": delivery.name},
+            **delivery.finding,
+            "entry": asdict(entry),
+        },
+    }
+    return orjson.dumps(message)

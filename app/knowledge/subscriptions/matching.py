@@ -1,0 +1,213 @@
+"""Comparing new and changed entries with the saved searches that somebody is subscribed to."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid5
+
+import orjson
+
+from app.db.queries.work import deliveries as outbox
+from app.db.queries.work import subscriptions as db
+from app.db.queries.work.deliveries import NewDelivery
+from app.db.session import Database, Row, TenantSession
+from app.embeddings.provider import EmbeddingProvider, Vector
+from app.embeddings.vectors import make_unit_vector
+from app.errors import EmbeddingUnavailable, InvalidInput
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
+from app.knowledge.search.query import is_identifier
+from app.knowledge.subscriptions.saved_searches import read_request
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.quotas import tokens_left
+
+log = logging.getLogger("app.knowledge.subscriptions.matching")
+
+BATCH = 500
+MAX_WAITING = 100_000
+"""Messages of one subscription that are still to be sent; more are not kept."""
+AGAIN_SECONDS, LATER_SECONDS, LONGEST_SECONDS = 1.0, 15.0, 60.0
+
+SHOWN = (
+    "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "is_verified",
+)  # fmt: skip
+"""What makes a changed entry another thing to its readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A saved search that entries are compared with."""
+
+    id: UUID
+    request: Mapping[str, Any]
+    plan: Plan
+
+    @property
+    def by_meaning(self) -> bool:
+        """Whether vectors matter to it."""
+        return self.plan.query.mode != "keyword"
+
+
+class ChangeMatcher:
+    """Queues a delivery for each new or changed entry that a subscribed search finds.
+
+    A search finds an entry when it would be among its results if there were no other: it passes the filters, and one
+    of the legs of its mode has it, by a word that both have or by a similarity above the threshold. A query that is
+    an identifier must be there as a whole; misspelt words are not mended.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        providers: Mapping[int, EmbeddingProvider],
+        tenants: TenantDirectory,
+        jobs: JobQueue,
+        defaults: SearchDefaults,
+    ) -> None:
+        self._database = database
+        self._providers = providers
+        self._tenants = tenants
+        self._jobs = jobs
+        self._defaults = defaults
+
+    async def match(self, tenant_id: UUID) -> float | None:
+        """Compare a batch of changes; returns the seconds until the next, or None when none is left.
+
+        Where meaning matters an entry is compared once it has its vector. While the provider is away, or the tenant's
+        tokens of the day are used up, its words are, and its meaning later.
+
+        Raises TenantNotFound and DatabaseUnavailable.
+        """
+        tenant = await self._tenants.context(tenant_id)
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.forget_changes(session)
+            standing = [s for row in await db.list_active(session) if (s := self._read(tenant, row))]
+            tokens = await tokens_left(session, tenant)
+            # Without tokens new entries get no vectors today; those that have theirs are compared first.
+            waits = tokens is not None and tokens <= 0 and not await db.list_changes(session, "ready", 1)
+        vectors = None if waits else await self._embed(tenant, standing)
+        kind: db.ChangeKind = "words" if vectors is None else "ready"
+        if not any(s.by_meaning for s in standing):
+            kind = "all"
+        async with self._database.tenant_session(tenant_id) as session:
+            held = await db.hold_requests(session, [s.id for s in standing])
+            standing = [s for s in standing if held.get(s.id) == s.request]
+            changes = await db.list_changes(session, kind, BATCH)
+            found: dict[UUID, NewDelivery] = {}
+            for search in standing:
+                vector = (vectors or {}).get(search.id)
+                rows = await self._find(session, tenant, search, [c.entry_id for c in changes], vector)
+                found.update((d.id, d) for d in (describe_find(search.id, row) for row in rows))
+            if found:
+                put = await outbox.put_deliveries(session, list(found.values()), MAX_WAITING)
+                if put["given_up"]:
+                    log.warning(
+                        "finds of subscriptions with too many messages waiting are given up",
+                        extra={"tenant_id": str(tenant_id), "finds": put["given_up"]},
+                    )
+                if put["waiting"]:
+                    await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+            if kind == "words":
+                await db.note_words(session, changes)
+            else:
+                await db.finish_changes(session, changes)
+            left = await db.count_changes(session)
+        self._jobs.wake()
+        log.info(
+            "changes compared",
+            extra={"tenant_id": str(tenant_id), "changes": len(changes), "finds": len(found), "left": left},
+        )
+        if not left:
+            return None
+        if len(changes) == BATCH:
+            return 0.0
+        # Many that wait for their vectors wait for long, and looking at them costs more.
+        return LATER_SECONDS if kind == "words" else min(AGAIN_SECONDS + left / BATCH, LONGEST_SECONDS)
+
+    def _read(self, tenant: TenantContext, row: Row) -> Standing | None:
+        try:
+            query = read_request({**row["request"], "limit": 1})
+            plan = make_plan(query, tenant, self._defaults)
+            return Standing(row["saved_search_id"], row["request"], plan)
+        except InvalidInput as error:
+            # E.g. a query_embedding of a model that the tenant has left.
+            log.warning(
+                "a saved search is no longer valid: %s",
+                ", ".join(e.field for e in error.errors),
+                extra={"tenant_id": str(tenant.tenant_id), "saved_search_id": str(row["saved_search_id"])},
+            )
+            return None
+
+    async def _embed(self, tenant: TenantContext, standing: Sequence[Standing]) -> dict[UUID, Vector] | None:
+        """The vectors of the searches that have one; None while the provider gives none."""
+        vectors: dict[UUID, Vector] = {}
+        asked: list[Standing] = []
+        for search in (s for s in standing if s.by_meaning):
+            given = search.plan.query.query_embedding
+            if given is None:
+                asked.append(search)
+            else:
+                vectors[search.id] = make_unit_vector(given)
+        if asked:
+            try:
+                provider = find_provider(self._providers, tenant)
+                made = await provider.embed_queries([s.plan.query.query for s in asked])
+            except EmbeddingUnavailable:
+                return None
+            vectors |= {s.id: vector for s, vector in zip(asked, made, strict=True)}
+        return vectors
+
+    async def _find(
+        self,
+        session: TenantSession,
+        tenant: TenantContext,
+        search: Standing,
+        ids: Sequence[UUID],
+        vector: Vector | None,
+    ) -> Sequence[Row]:
+        query = search.plan.query
+        return await db.match_entries(
+            session,
+            tenant.space,
+            ids,
+            query=query.query,
+            words="" if is_identifier(query.query) else query.query,
+            by_words=query.mode != "semantic",
+            vector=vector,
+            # Half precision rounds a cosine by up to 1e-3; as in the search, what is on the threshold passes.
+            threshold=search.plan.threshold - 1e-4,
+            entry_filter=query.entry_filter,
+        )
+
+
+def describe_find(saved_search_id: UUID, row: Row) -> NewDelivery:
+    """The delivery of an entry that a saved search found; its id depends on what the entry says, and on nothing else.
+
+    A chunk counts as its asset's text: the next version of a document does not send again what stayed the same.
+    """
+    made = fingerprint(row)
+    legs = [
+        leg
+        for leg, found in (("semantic", row["similarity"] is not None), ("keyword", row["shared"]))
+        if found
+    ]
+    return NewDelivery(
+        id=uuid5(saved_search_id, f"{row['asset_id'] or row['id']} {made.hex()}"),
+        saved_search_id=saved_search_id,
+        entry_id=row["id"],
+        fingerprint=made,
+        finding={"sources": legs, "similarity": row["similarity"]},
+    )
+
+
+def fingerprint(entry: Mapping[str, Any] | Row) -> bytes:
+    """A hash of what an entry says; a chunk's place in its document is no part of that."""
+    parts = [entry[name] for name in SHOWN]
+    if entry["asset_id"] is None:
+        parts.append(entry["metadata"])
+    return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).digest()

@@ -1,0 +1,126 @@
+"""Searches that their owners keep under a name, to run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.db.queries.search import records
+from app.db.queries.search import saved_searches as db
+from app.db.queries.work import deliveries
+from app.db.session import Database, Row
+from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
+from app.knowledge.audit import AuditTrail
+from app.knowledge.paging import Page, page_of
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.text import is_storable
+from app.knowledge.vocabulary import Weights
+
+MAX_NAME = 200
+MAX_SAVED = 200
+"""Saved searches of one owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSearch:
+    """A search under its owner's name for it; `request` holds what the owner asked for and nothing else."""
+
+    id: UUID
+    name: str
+    request: Mapping[str, Any]
+    subscribed: bool
+    created_at: datetime
+
+    @classmethod
+    def from_row(cls, row: Row) -> SavedSearch:
+        """The saved search of a stored row."""
+        return cls(row["id"], row["name"], row["request"], row["subscribed"], row["created_at"])
+
+
+class SavedSearchService:
+    """Keeps searches; each belongs to its owner, for whom the others' do not exist."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._trail = AuditTrail(database)
+
+    async def save(
+        self, tenant_id: UUID, owner: str, name: str, request: Mapping[str, Any]
+    ) -> tuple[SavedSearch, bool]:
+        """Keep a search; under a name that the owner has already it takes that one's place, and its subscription.
+        Messages that are still to be sent for what the search asked before are given up.
+
+        Returns it and whether the name is new. Raises InvalidInput, Conflict when the owner has too many.
+        """
+        name = name.strip()
+        if not 1 <= len(name) <= MAX_NAME or not is_storable(name):
+            raise InvalidInput.of("name", f"must have 1 to {MAX_NAME} characters")
+        read_request(request)
+        async with (
+            self._trail.attempt(tenant_id, owner, "saved_search.write"),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            if await db.count_others(session, owner, name) >= MAX_SAVED:
+                raise Conflict(f"{MAX_SAVED} saved searches are the most; delete one first")
+            row = await db.put_saved_search(session, owner, name, request)
+            if row["is_replaced"]:
+                await deliveries.give_up_waiting(session, row["id"])
+            await records.write_audit(session, owner, "saved_search.write", [row["id"]], {})
+            stored = await db.fetch_saved_search(session, owner, row["id"])
+        assert stored is not None
+        return SavedSearch.from_row(stored), row["is_new"]
+
+    async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> SavedSearch:
+        """One of the owner's. Raises SavedSearchNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await db.fetch_saved_search(session, owner, saved_search_id)
+        if row is None:
+            raise SavedSearchNotFound("you have no saved search with this id")
+        return SavedSearch.from_row(row)
+
+    async def list_saved(
+        self, tenant_id: UUID, owner: str, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[SavedSearch]:
+        """The owner's, newest first. Raises InvalidInput for a bad cursor."""
+        async with self._database.tenant_session(tenant_id) as session:
+
+            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
+                return await db.list_saved_searches(session, owner, before, count)
+
+            page = await page_of(read, limit, cursor, "created_at")
+        items = [SavedSearch.from_row(row) for row in page.items]
+        return Page(items, page.next_cursor)
+
+    async def delete(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> None:
+        """Forget one of the owner's, and its subscription. Raises SavedSearchNotFound."""
+        async with (
+            self._trail.attempt(tenant_id, owner, "saved_search.delete", [saved_search_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            if not await db.delete_saved_search(session, owner, saved_search_id):
+                raise SavedSearchNotFound("you have no saved search with this id")
+            await records.write_audit(session, owner, "saved_search.delete", [saved_search_id], {})
+
+
+def read_request(request: Mapping[str, Any], **chosen: Any) -> SearchQuery:
+    """The search that a kept request describes, with `chosen` in place of what it leaves open.
+
+    A cursor continues one search and cannot be kept. Raises InvalidInput, its fields under `request`.
+    """
+    values = {**chosen, **{name: value for name, value in request.items() if value is not None}}
+    if "cursor" in values:
+        raise InvalidInput.of("request.cursor", "cannot be saved: it continues one search")
+    try:
+        if "weights" in values:
+            values["weights"] = Weights(**values["weights"])
+        if "asset_id" in values:
+            values["asset_id"] = [UUID(str(i)) for i in values["asset_id"]]
+        return SearchQuery(**values)
+    except InvalidInput as error:
+        raise InvalidInput([FieldError(f"request.{e.field}", e.message) for e in error.errors]) from None
+    except (TypeError, ValueError, AttributeError):
+        # Only a request that did not come through the service's own front, such as an imported one.
+        raise InvalidInput.of("request", "is not a search") from None

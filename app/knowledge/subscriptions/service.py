@@ -1,0 +1,200 @@
+"""Subscriptions: a saved search whose new and changed finds are sent to a webhook of its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+import httpx
+
+from app.concurrency.background import start_background
+from app.db.queries.search import records
+from app.db.queries.search import saved_searches as searches
+from app.db.queries.work import deliveries
+from app.db.queries.work import subscriptions as db
+from app.db.session import Database, Row
+from app.errors import Conflict, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
+from app.knowledge.audit import AuditTrail
+from app.knowledge.paging import Page, page_of
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.subscriptions.addresses import check_url
+from app.knowledge.subscriptions.webhooks import make_secret, read_secret
+
+log = logging.getLogger("app.knowledge.subscriptions")
+
+MAX_SUBSCRIPTIONS = 100
+"""Of one tenant: every changed entry is compared with each of them."""
+
+RIGHTS_LAST = timedelta(days=30)
+"""How long an owner counts as a reader after a call with a token that says so. Roles are in tokens alone, and the
+service learns of a change from the next token."""
+
+NOTE_SECONDS = 3600.0
+"""How often an owner's calls are noted, at most."""
+
+MAX_NOTED = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Where a saved search's finds go, and how that goes; `secret` is shown once, to who subscribed.
+
+    Attributes:
+        state: `paused` while the owner is not known to be a reader, `disabled` once it was given up.
+        waiting: entries still to be delivered.
+        failures: tries in a row that the endpoint did not take, since `failing_since`.
+    """
+
+    saved_search_id: UUID
+    owner: str
+    name: str
+    url: str
+    state: Literal["active", "paused", "disabled"]
+    rights_until: datetime
+    waiting: int
+    failures: int
+    failing_since: datetime | None
+    last_error: str | None
+    last_delivered_at: datetime | None
+    created_at: datetime
+    secret: str | None = None
+
+    @classmethod
+    def from_row(cls, row: Row) -> Subscription:
+        """The subscription of a stored row, without its secret."""
+        names = (name for name in cls.__dataclass_fields__ if name != "secret")
+        return cls(**{name: row[name] for name in names})
+
+
+class SubscriptionService:
+    """Makes, shows and ends subscriptions, and keeps in mind which owners may read."""
+
+    def __init__(
+        self,
+        database: Database,
+        jobs: JobQueue,
+        *,
+        allow_private: bool = False,
+        rights_last: timedelta = RIGHTS_LAST,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`allow_private` lets webhooks go to private networks and this machine."""
+        self._database = database
+        self._trail = AuditTrail(database)
+        self._jobs = jobs
+        self._allow_private = allow_private
+        self._rights_last = rights_last
+        self._clock = clock
+        self._noted: dict[tuple[UUID, str, bool], float] = {}
+        self._notes: set[asyncio.Task[None]] = set()
+
+    async def subscribe(
+        self, tenant_id: UUID, owner: str, saved_search_id: UUID, url: str, secret: str | None = None
+    ) -> tuple[Subscription, bool]:
+        """Send what the saved search finds from now on to `url`; again, it replaces address and secret.
+
+        Returns the subscription with its secret, and whether it is new. Raises SavedSearchNotFound, InvalidInput,
+        Conflict when the tenant has too many.
+        """
+        check_url(url, allow_private=self._allow_private)
+        if secret is not None:
+            read_secret(secret)
+        secret = secret or make_secret()
+        async with (
+            self._trail.attempt(tenant_id, owner, "subscription.write", [saved_search_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            if await searches.fetch_saved_search(session, owner, saved_search_id) is None:
+                raise SavedSearchNotFound("you have no saved search with this id")
+            if await db.count_others(session, saved_search_id) >= MAX_SUBSCRIPTIONS:
+                raise Conflict(f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which are the most")
+            new = saved_search_id not in await db.fetch_subscriptions(session, [saved_search_id])
+            await db.put_subscription(session, saved_search_id, url, secret, self._rights_last)
+            await records.write_audit(session, owner, "subscription.write", [saved_search_id], {})
+            if not new:
+                await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+            row = (await db.fetch_subscriptions(session, [saved_search_id]))[saved_search_id]
+        return replace(Subscription.from_row(row), secret=secret), new
+
+    async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> Subscription:
+        """The subscription on one of the owner's saved searches. Raises SubscriptionNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            rows = await db.fetch_subscriptions(session, [saved_search_id], owner)
+        if saved_search_id not in rows:
+            raise SubscriptionNotFound("you have no subscription on a saved search with this id")
+        return Subscription.from_row(rows[saved_search_id])
+
+    async def list_subscriptions(
+        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
+    ) -> Page[Subscription]:
+        """All of the tenant's, newest first, for its admin: of each address the host alone, since the rest of it may
+        be somebody's key. Noted in the audit trail when `reader` says who wants to know.
+
+        Raises InvalidInput for a bad cursor.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+
+            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
+                return await db.list_subscriptions(session, before, count)
+
+            page = await page_of(read, limit, cursor, "created_at")
+            rows = await db.fetch_subscriptions(session, [row["id"] for row in page.items])
+            if reader is not None:
+                await records.write_audit(session, reader, "subscription.list", [], {})
+        found = [Subscription.from_row(rows[row["id"]]) for row in page.items]
+        return Page([replace(s, url=httpx.URL(s.url).host) for s in found], page.next_cursor)
+
+    async def delete(
+        self, tenant_id: UUID, saved_search_id: UUID, *, actor: str, owner: str | None = None
+    ) -> None:
+        """End a subscription: of `owner`, or of anybody for the tenant's admin. Raises SubscriptionNotFound."""
+        async with (
+            self._trail.attempt(tenant_id, actor, "subscription.delete", [saved_search_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            if not await db.delete_subscription(session, saved_search_id, owner):
+                raise SubscriptionNotFound("there is no subscription on a saved search with this id")
+            await db.forget_changes(session)
+            await records.write_audit(session, actor, "subscription.delete", [saved_search_id], {})
+
+    def note_caller(self, tenant_id: UUID, subject: str, *, reads: bool) -> None:
+        """Somebody has called with a valid token of the tenant, as a reader or not: a subscription of theirs goes on
+        for a while, or pauses at once. Costs the call nothing: it is written in the background, now and then."""
+        now = self._clock()
+        key = (tenant_id, subject, reads)
+        if self._noted.get(key, -NOTE_SECONDS) > now - NOTE_SECONDS:
+            return
+        if len(self._noted) >= MAX_NOTED:
+            self._noted.clear()
+        self._noted[key] = now
+        self._noted.pop((tenant_id, subject, not reads), None)
+        task = start_background(self._write_rights(*key))
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+
+    async def close(self) -> None:
+        """Wait until everything noted is written."""
+        await asyncio.gather(*self._notes)
+
+    async def _write_rights(self, tenant_id: UUID, subject: str, reads: bool) -> None:
+        try:
+            async with self._database.tenant_session(tenant_id) as session:
+                lasts = self._rights_last if reads else timedelta(0)
+                owns = await db.set_rights(session, subject, lasts)
+                if owns and reads and (await deliveries.due_work(session))["deliveries"]:
+                    await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+        except TenantNotFound:
+            return  # and its subscriptions went with it
+        except Exception as error:  # noted again with the next call; no call fails for it
+            self._noted.pop((tenant_id, subject, reads), None)
+            log.warning(
+                "a caller's rights were not noted: %s",
+                type(error).__name__,
+                extra={"tenant_id": str(tenant_id)},
+            )

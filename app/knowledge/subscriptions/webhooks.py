@@ -1,0 +1,151 @@
+"""Sending a webhook: signed as the Standard Webhooks specification 1.0 says, and to public addresses only."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import ssl
+import time
+from dataclasses import dataclass
+
+import httpx
+
+from app.errors import InvalidInput
+from app.knowledge.subscriptions.addresses import AddressRefused, Resolve, choose_address, resolve_host
+
+PREFIX = "whsec_"
+SECRET_BYTES = (24, 64)
+SECONDS = 10.0
+"""From looking the name up to the head of the answer; its body is not read."""
+MAX_RETRY_AFTER = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an endpoint answered: `error` is None where it took the message.
+
+    Attributes:
+        gone: it wants no more (410).
+        own_fault: the endpoint, and not the message, is what failed: others would fare no better.
+        retry_after: seconds that it asks for.
+    """
+
+    error: str | None = None
+    gone: bool = False
+    own_fault: bool = False
+    retry_after: float | None = None
+
+
+def make_secret() -> str:
+    """A new secret."""
+    return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def read_secret(secret: str) -> bytes:
+    """The key of a secret. Raises InvalidInput."""
+    try:
+        key = base64.b64decode(secret.removeprefix(PREFIX).encode("ascii"), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    low, high = SECRET_BYTES
+    if not secret.startswith(PREFIX) or not low <= len(key) <= high:
+        raise InvalidInput.of("secret", f"must be {PREFIX} and {low} to {high} bytes in base64")
+    return key
+
+
+def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+    """The value of `webhook-signature`; `timestamp` is in seconds since 1970."""
+    content = f"{message_id}.{timestamp}.".encode() + body
+    digest = hmac.new(read_secret(secret), content, hashlib.sha256).digest()
+    return "v1," + base64.b64encode(digest).decode()
+
+
+class WebhookSender:
+    """Posts messages. The name is resolved once, and the connection made to what was looked at: no second answer of
+    the resolver, no redirect and no proxy of the environment leads anywhere else."""
+
+    def __init__(
+        self,
+        *,
+        allow_private: bool = False,
+        seconds: float = SECONDS,
+        resolve: Resolve = resolve_host,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.allow_private = allow_private
+        self._seconds = seconds
+        self._resolve = resolve
+        self._tls = tls
+
+    async def send(self, url: str, secret: str, message_id: str, body: bytes) -> Answer:
+        """Post one message once. Never raises for what the endpoint does."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._send(httpx.URL(url), secret, message_id, body)
+        except TimeoutError:
+            return Answer(f"no answer within {self._seconds:g} seconds", own_fault=True)
+        except AddressRefused as error:
+            return Answer(str(error), own_fault=True)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            reason = "its certificate is not valid" if _is_certificate(error) else "the connection failed"
+            return Answer(reason, own_fault=True)
+
+    async def _send(self, url: httpx.URL, secret: str, message_id: str, body: bytes) -> Answer:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        address = await choose_address(
+            url.raw_host.decode("ascii"), port, self._resolve, allow_private=self.allow_private
+        )
+        timestamp = int(time.time())
+        if self._tls is None:
+            self._tls = httpx.create_ssl_context(trust_env=False)
+        async with httpx.AsyncClient(
+            verify=self._tls, trust_env=False, follow_redirects=False, timeout=self._seconds
+        ) as client:
+            request = client.build_request(
+                "POST",
+                url.copy_with(host=address),
+                content=body,
+                headers={
+                    "host": url.netloc.decode("ascii"),
+                    "content-type": "application/json",
+                    "user-agent": "knowledge-search-webhooks",
+                    "accept-encoding": "identity",
+                    "webhook-id": message_id,
+                    "webhook-timestamp": str(timestamp),
+                    "webhook-signature": sign(secret, message_id, timestamp, body),
+                },
+                extensions={"sni_hostname": url.raw_host.decode("ascii")},
+            )
+            answer = await client.send(request, stream=True)
+            await answer.aclose()
+        return _judge(answer)
+
+
+def _judge(answer: httpx.Response) -> Answer:
+    if answer.is_success:
+        return Answer()
+    status = answer.status_code
+    retry_after = None
+    if (asked := answer.headers.get("retry-after", "")).isascii() and asked.isdigit():
+        retry_after = min(float(asked[:9]), MAX_RETRY_AFTER)
+    reason = f"the endpoint answered {status}"
+    if answer.is_redirect:
+        reason += "; redirects are not followed"
+    return Answer(
+        reason,
+        gone=status == 410,
+        own_fault=not 400 <= status < 500 or status in (401, 403, 404, 408, 410, 429),
+        retry_after=retry_after,
+    )
+
+
+def _is_certificate(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

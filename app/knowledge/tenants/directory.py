@@ -1,0 +1,268 @@
+"""Tenants: what a request needs to know of its own, and making, listing and deleting them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from app.db.identifiers import new_id
+from app.db.queries.search import feedback, records
+from app.db.queries.search.search import VectorSpace
+from app.db.queries.tenants import tenants as db
+from app.db.session import Database, Row, TenantSession
+from app.embeddings.provider import EmbeddingModel
+from app.errors import Conflict, DatabaseUnavailable, InvalidInput, TenantNotFound
+from app.knowledge.audit import AuditTrail
+from app.knowledge.tenants.limits import Limits, check_limits, require_lower
+from app.knowledge.tenants.settings import TenantSettings, require_default_within
+from app.knowledge.text import is_storable
+
+SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+DELETION = "set local statement_timeout='30min';"
+DELETION_TRIES = 10
+"""Of a tenant for which others are writing at that moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One tenant, as the platform's administrators see it."""
+
+    id: UUID
+    slug: str
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TenantContext:
+    """What a search or a write must know of its tenant.
+
+    Attributes:
+        space: the model's number and dimension, as SQL literals need them.
+        passages: vectors stored for the model.
+        indexed: whether the HNSW index covers all of them.
+        limits: what the tenant may use.
+        allowed: what the platform lets it use, before the tenant's own settings.
+        tokens_today: embedding tokens that were used today (UTC) when this was read.
+    """
+
+    tenant_id: UUID
+    slug: str
+    settings: TenantSettings
+    model: EmbeddingModel
+    space: VectorSpace
+    passages: int
+    indexed: bool
+    limits: Limits = field(default_factory=Limits)
+    allowed: Limits = field(default_factory=Limits)
+    tokens_today: int = 0
+
+
+class TenantDirectory:
+    """Reads tenants, remembering each for a moment; also creates and deletes them.
+
+    A change made through this object is seen at once; one made by another process within `ttl` seconds, a deletion also
+    as soon as something is to be written for the tenant.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        default_model_id: int,
+        limits: Limits | None = None,
+        ttl: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._trail = AuditTrail(database)
+        self._default_model_id = default_model_id
+        self._limits = limits or Limits()
+        self._ttl = ttl
+        self._clock = clock
+        self._known: dict[UUID, tuple[float, TenantContext]] = {}
+        database.tell_of_deleted.append(self.forget)
+
+    async def context(self, tenant_id: UUID) -> TenantContext:
+        """The tenant's context. Raises TenantNotFound."""
+        known = self._known.get(tenant_id)
+        if known is not None and known[0] > self._clock():
+            return known[1]
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await db.own_tenant(session)
+        if row is None:
+            self._known.pop(tenant_id, None)
+            raise TenantNotFound("the tenant does not exist")
+        settings = TenantSettings.from_mapping(row["settings"])
+        allowed = self.allow(row["limits"])
+        context = TenantContext(
+            tenant_id=tenant_id,
+            slug=row["slug"],
+            settings=settings,
+            model=EmbeddingModel(
+                provider=row["provider"],
+                name=row["model"],
+                dimensions=row["dimensions"],
+                max_tokens=row["max_tokens"],
+                similarity_threshold=row["similarity_threshold"],
+            ),
+            space=VectorSpace(row["model_id"], row["dimensions"]),
+            passages=row["passages"],
+            indexed=row["index_state"] == "ready",
+            limits=allowed.lowered(settings.limits),
+            allowed=allowed,
+            tokens_today=row["tokens_today"],
+        )
+        if len(self._known) >= 10_000:
+            self._known.clear()
+        self._known[tenant_id] = (self._clock() + self._ttl, context)
+        return context
+
+    async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
+        """The tenant's settings, noted in its trail when `reader` says who wants to know. Raises TenantNotFound."""
+        context = await self.context(tenant_id)
+        if reader is not None:
+            async with self._database.tenant_session(tenant_id) as session:
+                await records.write_audit(session, reader, "settings.read", [], {})
+        return context.settings
+
+    def forget(self, tenant_id: UUID) -> None:
+        """Read the tenant afresh next time."""
+        self._known.pop(tenant_id, None)
+
+    def allow(self, given: Mapping[str, int]) -> Limits:
+        """What the platform lets a tenant use, for which it has set these limits."""
+        return self._limits.replaced(given)
+
+    async def list_tenants(self, *, reader: str | None = None) -> list[Tenant]:
+        """All tenants, oldest first; noted in the platform's trail when `reader` says who wants to know."""
+        async with self._database.platform_session() as session:
+            rows = await db.list_tenants(session)
+            if reader is not None:
+                await db.note_action(session, reader, "tenant.list", None)
+        return [Tenant(row["id"], row["slug"], row["name"], row["created_at"]) for row in rows]
+
+    async def find(self, slug: str) -> Tenant:
+        """The tenant with this slug. Raises TenantNotFound."""
+        for tenant in await self.list_tenants():
+            if tenant.slug == slug:
+                return tenant
+        raise TenantNotFound(f"there is no tenant {slug!r}")
+
+    async def create(
+        self, slug: str, name: str | None = None, *, actor: str, model_id: int | None = None
+    ) -> Tenant:
+        """Add a tenant on the given model, else the service's own. Raises InvalidInput, Conflict."""
+        if not SLUG.fullmatch(slug):
+            raise InvalidInput.of("slug", "must be 1 to 63 of a-z, 0-9 and -, and not begin with -")
+        name = name if name is not None else slug
+        if not 1 <= len(name.strip()) <= 200 or not is_storable(name):
+            raise InvalidInput.of("name", "must have 1 to 200 characters")
+        tenant_id = new_id()
+        try:
+            async with self._database.platform_session() as session:
+                await db.create_tenant(
+                    session, tenant_id, slug, name.strip(), model_id or self._default_model_id, actor
+                )
+        except asyncpg.UniqueViolationError as error:
+            await self._trail.refuse_on_platform(actor, "tenant.create")
+            raise Conflict(f"a tenant {slug!r} exists already") from error
+        return next(tenant for tenant in await self.list_tenants() if tenant.id == tenant_id)
+
+    async def delete(self, tenant_id: UUID, *, actor: str) -> None:
+        """Remove a tenant and everything it has. Raises TenantNotFound."""
+        for tries_left in reversed(range(DELETION_TRIES)):
+            try:
+                # A large tenant takes minutes: every row of it goes in one transaction.
+                async with self._database.platform_session(setup=DELETION) as session:
+                    deleted = await db.delete_tenant(session, tenant_id, actor)
+                break
+            except DatabaseUnavailable as error:
+                # Whoever writes for the tenant meanwhile waits for it with rows in hand that the deletion waits for.
+                if not tries_left or not isinstance(error.__cause__, asyncpg.DeadlockDetectedError):
+                    raise
+        self.forget(tenant_id)
+        if not deleted:
+            await self._trail.refuse_on_platform(actor, "tenant.delete", tenant_id)
+            raise TenantNotFound("the tenant does not exist")
+
+    async def change_limits(
+        self, tenant_id: UUID, changes: Mapping[str, int | None], *, actor: str
+    ) -> Mapping[str, int]:
+        """Set what the platform allows a tenant in place of its defaults: 0 is no limit, None goes back to the default.
+
+        Returns all that is set for the tenant. Raises InvalidInput, TenantNotFound.
+        """
+        if errors := check_limits(changes, least=0):
+            raise InvalidInput(errors)
+        async with self._database.platform_session() as session:
+            changed = await db.change_limits(session, tenant_id, orjson.dumps(dict(changes)).decode(), actor)
+        self.forget(tenant_id)
+        if changed is None:
+            await self._trail.refuse_on_platform(actor, "tenant.limits", tenant_id)
+            raise TenantNotFound("the tenant does not exist")
+        return changed
+
+    async def change_settings(
+        self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str = "service"
+    ) -> TenantSettings:
+        """Merge changes into the tenant's settings; None resets one. Raises InvalidInput, TenantNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await _hold_tenant(session)
+            if isinstance(own := changes.get("limits"), dict):
+                # One limit at a time: null takes one back.
+                if not check_limits(own, least=1):
+                    require_lower(own, self.allow(row["limits"]))
+                changes = {**changes, "limits": {**row["settings"].get("limits", {}), **own}}
+            settings, _ = await _store_settings(session, row, {**row["settings"], **changes})
+            require_default_within(settings, changes)
+            detail = {"fields": sorted(changes)}
+            await records.write_audit(session, actor, "settings.update", [], detail)
+        self.forget(tenant_id)
+        return settings
+
+    async def restore_settings(self, tenant_id: UUID, given: Mapping[str, Any], *, actor: str) -> None:
+        """Make an export's settings the tenant's; limits above the platform's wait until that allows them.
+
+        Raises InvalidInput, TenantNotFound.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            row = await _hold_tenant(session)
+            _, changed = await _store_settings(session, row, given)
+            if changed:
+                detail = {"part": "settings", "fields": changed}
+                await records.write_audit(session, actor, "tenant.import", [], detail)
+        self.forget(tenant_id)
+
+
+async def _hold_tenant(session: TenantSession) -> Row:
+    await db.hold_tenant(session)
+    row = await db.own_tenant(session)
+    if row is None:
+        raise TenantNotFound("the tenant does not exist")
+    return row
+
+
+async def _store_settings(
+    session: TenantSession, row: Row, given: Mapping[str, Any]
+) -> tuple[TenantSettings, list[str]]:
+    """Write these settings in place of all others, None being none; returns them, and which are other than before."""
+    before = row["settings"]
+    if isinstance(limits := given.get("limits"), dict):
+        given = {**given, "limits": {n: v for n, v in limits.items() if v is not None} or None}
+    stored = {name: value for name, value in given.items() if value is not None}
+    settings = TenantSettings.from_mapping(stored)
+    changed = sorted(name for name in before.keys() | stored if before.get(name) != stored.get(name))
+    if changed:
+        await db.update_settings(session, orjson.dumps(stored).decode())
+    if before.get("keep_query_text"):
+        await feedback.erase_queries(session)
+    return settings, changed

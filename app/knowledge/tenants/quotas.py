@@ -1,0 +1,148 @@
+"""What a tenant has left of its limits on entries, bytes and embedding tokens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from app.db.queries.tenants import usage
+from app.db.session import TenantSession
+from app.embeddings.tokens import approximate_tokens
+from app.errors import EmbeddingUnavailable, RateLimited
+from app.knowledge.tenants.directory import TenantContext
+
+STORAGE_RETRY = 3600.0
+"""Seconds after which to try again where only deleting, or a higher limit, makes room: nothing does so by itself."""
+
+NEAR_ENTRIES = 100_000
+NEAR_BYTES = 2 * 1024**3
+"""How near to a limit writers begin to wait for each other: more than what can be on its way at a time."""
+
+LONGEST_WAIT = 900.0
+"""Seconds after which waiting entries are looked at again: the limit may have been raised meanwhile."""
+
+
+class EmbeddingQuotaUsed(EmbeddingUnavailable):
+    """The tenant's tokens of the day are used up; the provider is well."""
+
+    degradation = "embedding_quota"
+
+    def __init__(self, provider: str) -> None:
+        now = datetime.now(UTC)
+        midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+        left = min(LONGEST_WAIT, (midnight - now).total_seconds())
+        super().__init__(
+            provider, "the tenant's embedding tokens of the day are used up", attempts=0, retry_after=left
+        )
+
+
+@dataclass(slots=True)
+class Room:
+    """What may still be written in one transaction; negative where there is no limit is never seen."""
+
+    entries: int | None
+    bytes: int | None
+    most_entries: int
+    most_bytes: int
+
+    def take_entry(self, characters: int) -> RateLimited | None:
+        """Set room aside for one more entry, or say which limit it is over."""
+        if self.entries is not None and self.entries < 1:
+            return refuse_entries(self.most_entries)
+        if (over := self.take_bytes(characters)) is not None:
+            return over
+        if self.entries is not None:
+            self.entries -= 1
+        return None
+
+    def take_bytes(self, count: int) -> RateLimited | None:
+        """Set room aside for bytes, or say that there is not as much."""
+        if self.bytes is not None:
+            if count > max(0, self.bytes):
+                return refuse_bytes(self.most_bytes)
+            self.bytes -= count
+        return None
+
+
+async def find_room(session: TenantSession, tenant: TenantContext) -> Room | None:
+    """What the tenant may still store; None: without limit.
+
+    First in a transaction: near a limit it makes other writers of the tenant wait until this one has ended, so that
+    together they keep it.
+    """
+    most_entries, most_bytes = tenant.limits.entries, tenant.limits.bytes
+    if not most_entries and not most_bytes:
+        return None
+    stored = await usage.fetch_stored(session)
+    if _is_near(stored.entries, most_entries, NEAR_ENTRIES) or _is_near(stored.bytes, most_bytes, NEAR_BYTES):
+        await usage.lock_stored(session)
+        stored = await usage.fetch_stored(session)
+    return Room(
+        most_entries - stored.entries if most_entries else None,
+        most_bytes - stored.bytes if most_bytes else None,
+        most_entries,
+        most_bytes,
+    )
+
+
+async def require_within(session: TenantSession, tenant: TenantContext) -> None:
+    """Raise RateLimited when what this transaction has written is more than the tenant may store."""
+    stored = await usage.fetch_stored(session)
+    if 0 < tenant.limits.entries < stored.entries:
+        raise refuse_entries(tenant.limits.entries)
+    if 0 < tenant.limits.bytes < stored.bytes:
+        raise refuse_bytes(tenant.limits.bytes)
+
+
+def refuse_entries(most: int) -> RateLimited:
+    """The refusal of an entry over the limit."""
+    return RateLimited(f"entries: the tenant's limit of {most} entries is reached", STORAGE_RETRY, "entries")
+
+
+def refuse_bytes(most: int) -> RateLimited:
+    """The refusal of text or a file for which there is no room."""
+    return RateLimited(
+        f"bytes: this would exceed the tenant's limit of {most} stored bytes", STORAGE_RETRY, "bytes"
+    )
+
+
+class TokenMeter:
+    """Tokens of queries, counted in memory until the journal writes them; those of documents go with their vectors."""
+
+    def __init__(self) -> None:
+        self._unwritten: Counter[UUID] = Counter()
+
+    def require(self, tenant: TenantContext) -> None:
+        """Raise EmbeddingQuotaUsed once the tenant's tokens of the day are used up; asks nobody."""
+        limit = tenant.limits.embedding_tokens_per_day
+        if limit and tenant.tokens_today + self._unwritten[tenant.tenant_id] >= limit:
+            raise EmbeddingQuotaUsed(tenant.model.provider)
+
+    def count(self, tenant_id: UUID, query: str) -> None:
+        """Note that a query was embedded."""
+        self._unwritten[tenant_id] += approximate_tokens((query,))
+
+    def take(self, tenant_id: UUID) -> int:
+        """What is to be written of one tenant; from now on it is somebody else's to keep."""
+        return self._unwritten.pop(tenant_id, 0)
+
+    def put_back(self, tenant_id: UUID, tokens: int) -> None:
+        """Keep what could not be written."""
+        if tokens:
+            self._unwritten[tenant_id] += tokens
+
+    def unwritten(self, tenant_id: UUID) -> int:
+        """Tokens that the database does not know of yet."""
+        return self._unwritten[tenant_id]
+
+
+async def tokens_left(session: TenantSession, tenant: TenantContext) -> int | None:
+    """Tokens that the tenant may still embed today; None: without limit."""
+    limit = tenant.limits.embedding_tokens_per_day
+    return limit - await usage.fetch_tokens(session) if limit else None
+
+
+def _is_near(stored: int, most: int, margin: int) -> bool:
+    return most > 0 and stored + margin > most

@@ -1,0 +1,130 @@
+"""What a tenant's admin may set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args
+
+from app.errors import FieldError, InvalidInput
+from app.knowledge.tenants.limits import check_limits
+from app.knowledge.vocabulary import EntryType, Fusion, Weights
+
+TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
+"""Factors of `boost: ["type"]`; a type that is not named has 1.0."""
+
+PAGE_LIMITS = ("default_limit", "max_limit")
+WHOLE_NUMBERS = (("default_limit", 1, 100), ("max_limit", 1, 100), ("purge_expired_after_days", 0, 36_500))
+"""Settings that are whole numbers, with the least and the greatest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSettings:
+    """A tenant's settings; None leaves a choice to the service's configuration.
+
+    Attributes:
+        weights: of the legs where a search gives none.
+        type_weights: factors of the `type` boost.
+        similarity_threshold: cosine below which the semantic leg drops a passage.
+        fusion: used where a search names none.
+        verified_boost: factor of the `verified` boost.
+        keep_query_text: whether receipts of searches hold the query's text.
+        default_limit, max_limit: hits a page where a search says nothing, and at most.
+        purge_expired_after_days: days after their end at which expired entries are removed; None: never.
+        limits: by their names in `Limits`; they count where they are below what the platform allows the tenant.
+    """
+
+    weights: Weights | None = None
+    type_weights: Mapping[str, float] = field(default_factory=lambda: dict(TYPE_WEIGHTS))
+    similarity_threshold: float | None = None
+    fusion: Fusion = "rrf"
+    verified_boost: float = 1.5
+    keep_query_text: bool = False
+    default_limit: int | None = None
+    max_limit: int | None = None
+    purge_expired_after_days: int | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any]) -> TenantSettings:
+        """Settings from plain values. Raises InvalidInput naming each field that is out of range."""
+        errors: list[FieldError] = []
+        known = {f.name for f in fields(cls)}
+        errors += [
+            FieldError(name, f"unknown; allowed are {', '.join(sorted(known))}")
+            for name in sorted(set(given) - known)
+        ]
+        values = {name: value for name, value in given.items() if name in known}
+        if "weights" in values:
+            values["weights"] = _weights(values["weights"], errors)
+        if "type_weights" in values:
+            values["type_weights"] = {**TYPE_WEIGHTS, **_type_weights(values["type_weights"], errors)}
+        for name, low, high in (("similarity_threshold", 0, 1), ("verified_boost", 0, 100)):
+            if name in values and not _is_number(values[name], low, high):
+                errors.append(FieldError(name, f"must be a number between {low} and {high}"))
+        if values.get("fusion", "rrf") not in get_args(Fusion):
+            errors.append(FieldError("fusion", "must be rrf or score"))
+        if not isinstance(values.get("keep_query_text", False), bool):
+            errors.append(FieldError("keep_query_text", "must be true or false"))
+        for name, least, most in WHOLE_NUMBERS:
+            if name in values and (type(values[name]) is not int or not least <= values[name] <= most):
+                errors.append(FieldError(name, f"must be an integer between {least} and {most}"))
+        if "limits" in values:
+            errors += check_limits(values["limits"], least=1)
+        if errors:
+            raise InvalidInput(errors)
+        return cls(**values)
+
+
+def check_page_limits(changes: Mapping[str, Any], greatest: int) -> None:
+    """Raise InvalidInput for changes of `default_limit` and `max_limit` above what the service itself allows."""
+    errors = [
+        FieldError(name, f"must be between 1 and {greatest}, which the service allows")
+        for name in PAGE_LIMITS
+        if type(value := changes.get(name)) is int and value > greatest
+    ]
+    if errors:
+        raise InvalidInput(errors)
+
+
+def require_default_within(settings: TenantSettings, changes: Mapping[str, Any]) -> None:
+    """Raise InvalidInput where changes made `default_limit` larger than `max_limit`, naming the one that did."""
+    default, most = settings.default_limit, settings.max_limit
+    if default is None or most is None or default <= most:
+        return
+    if changes.get("default_limit") is not None:
+        raise InvalidInput.of("default_limit", f"must be at most {most}, the tenant's max_limit")
+    if changes.get("max_limit") is not None:
+        raise InvalidInput.of("max_limit", f"must be at least {default}, the tenant's default_limit")
+
+
+def _is_number(value: Any, low: float, high: float) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and low <= value <= high
+    )
+
+
+def _weights(value: Any, errors: list[FieldError]) -> Weights | None:
+    if not isinstance(value, Mapping) or set(value) != {"semantic", "keyword"}:
+        errors.append(FieldError("weights", "must have semantic and keyword"))
+        return None
+    if not all(_is_number(v, 0, 1) for v in value.values()):
+        errors.append(FieldError("weights", "each weight must be a number between 0 and 1"))
+        return None
+    weights = Weights(float(value["semantic"]), float(value["keyword"]))
+    errors += weights.errors()
+    return weights
+
+
+def _type_weights(value: Any, errors: list[FieldError]) -> dict[str, float]:
+    allowed = get_args(EntryType)
+    if not isinstance(value, Mapping) or not all(
+        k in allowed and _is_number(v, 0, 100) for k, v in value.items()
+    ):
+        errors.append(FieldError("type_weights", f"must give {', '.join(allowed)} numbers between 0 and 100"))
+        return {}
+    return {k: float(v) for k, v in value.items()}

@@ -1,0 +1,115 @@
+"""Making an asset from its line and the lines with its bytes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from app.db.queries.knowledge import transfer as db
+from app.db.queries.search import records
+from app.db.queries.work import jobs as queue
+from app.db.session import Database
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.transfer.outcome import REFUSALS, Restored, describe_refusal
+
+STORING = "set local statement_timeout='10min';"
+
+
+@dataclass(slots=True)
+class _Original:
+    """An asset whose bytes are being read."""
+
+    number: int
+    values: dict[str, Any]
+    data: bytearray
+
+
+class AssetRestoration:
+    """Restores one asset after the other; holds the bytes of one at most."""
+
+    def __init__(
+        self,
+        database: Database,
+        jobs: JobQueue,
+        tenant_id: UUID,
+        actor: str,
+        outcome: Restored,
+        renamed: dict[str, str],
+    ) -> None:
+        """Failures are noted in `outcome`, and in `renamed` the ids of assets that are here under others."""
+        self._database = database
+        self._jobs = jobs
+        self._tenant_id = tenant_id
+        self._actor = actor
+        self._renamed = renamed
+        self._original: _Original | None = None
+        self.outcome = outcome
+
+    async def begin(self, number: int, given: dict[str, Any]) -> None:
+        """Take up the line of an asset. Raises DatabaseUnavailable, as the others do."""
+        await self.give_up()
+        try:
+            async with self._database.tenant_session(self._tenant_id) as session:
+                found = await db.find_asset(session, orjson.dumps(given).decode())
+        except REFUSALS as error:
+            self.outcome.fail(number, describe_refusal(error))
+            return
+        if found is not None and str(found[0]) != given["id"]:
+            self._renamed[given["id"]] = str(found[0])
+            given["id"] = str(found[0])
+        if found is None or not found[1]:
+            self._original = _Original(number, given, bytearray())
+            await self._finish()
+
+    async def add_part(self, number: int, given: Mapping[str, Any]) -> None:
+        """Take up a line with some of its bytes."""
+        original = self._original
+        if original is None:
+            return  # of an asset that is here as it was, or was refused
+        try:
+            if given["start"] != len(original.data):
+                raise ValueError("a part of the file is missing")
+            original.data += base64.b64decode(given["data"], validate=True)
+        except (KeyError, TypeError, ValueError) as error:
+            self._original = None
+            self.outcome.fail(number, describe_refusal(error))
+            return
+        await self._finish()
+
+    async def _finish(self) -> None:
+        """Write the asset once all of its bytes are there."""
+        original = self._original
+        if original is None or len(original.data) < original.values.get("byte_size", 0):
+            return
+        self._original = None
+        values = original.values
+        data = bytes(original.data)
+        if values.get("sha256") != "\\x" + hashlib.sha256(data).hexdigest():
+            self.outcome.fail(original.number, "the bytes are not those that were exported")
+            return
+        try:
+            asset_id = UUID(values["id"])
+            async with self._database.tenant_session(self._tenant_id, setup=STORING) as session:
+                await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
+                await db.put_asset(session, orjson.dumps(values).decode(), data)
+                await db.drop_chunks(session, asset_id)
+                if values.get("status") in ("pending", "processing"):
+                    await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
+                detail = {"part": "asset", "bytes": len(data)}
+                await records.write_audit(session, self._actor, "tenant.import", [asset_id], detail)
+        except REFUSALS as error:
+            self.outcome.fail(original.number, describe_refusal(error))
+            return
+        self.outcome.assets += 1
+
+    async def give_up(self) -> None:
+        """Note that no more bytes will come; for a complete asset this does nothing."""
+        if self._original is not None:
+            self.outcome.fail(self._original.number, "the file's bytes are missing")
+            self._original = None

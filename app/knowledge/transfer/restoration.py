@@ -1,0 +1,247 @@
+"""Making a tenant from the lines that `app.knowledge.transfer.export` wrote: same ids, same times, same links.
+
+May be stopped anywhere and begun again: what is there as its line says is left alone. Each step tells the audit trail
+what it changed, in its own transaction.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+from pgvector import HalfVector
+
+from app.db.queries.knowledge import embeddings as vectors
+from app.db.queries.knowledge import transfer as db
+from app.db.queries.knowledge.embeddings import PassageVector
+from app.db.queries.search import records
+from app.db.session import Database, TenantSession
+from app.errors import InvalidInput
+from app.knowledge.entries.entry import embedding_text
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+from app.knowledge.transfer.assets import AssetRestoration
+from app.knowledge.transfer.export import FORMAT
+from app.knowledge.transfer.outcome import REFUSALS, Restored, describe_refusal
+
+BATCH = 200
+BATCH_BYTES = 4 << 20
+RESTORING = "set local statement_timeout='10min';"
+
+Line = tuple[int, bytes]
+Report = Callable[[int], None]
+
+
+def read_header(first_line: bytes) -> Mapping[str, Any] | None:
+    """The tenant's line, if this is the first line of an export."""
+    try:
+        given = orjson.loads(first_line)
+    except orjson.JSONDecodeError:
+        return None
+    return given if isinstance(given, dict) and given.get("kind") == "tenant" else None
+
+
+class TenantRestoration:
+    """Restores one export into one tenant, in constant memory but for ids that are taken here by something else."""
+
+    def __init__(
+        self, database: Database, tenants: TenantDirectory, jobs: JobQueue, tenant_id: UUID, actor: str
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._jobs = jobs
+        self._tenant_id = tenant_id
+        self._actor = actor
+        self._with_vectors = False
+        self._tenant: TenantContext | None = None
+        self._renamed: dict[str, str] = {}
+        self.outcome = Restored()
+        self._assets = AssetRestoration(database, jobs, tenant_id, actor, self.outcome, self._renamed)
+        self.has_references = False
+
+    async def write(self, header: Mapping[str, Any], lines: Iterable[Line], report: Report) -> None:
+        """Settings first, then every line after the header. Raises InvalidInput, DatabaseUnavailable."""
+        if header.get("format") != FORMAT:
+            raise InvalidInput.of("FILE", "was exported by another version of the service")
+        settings = header.get("settings")
+        await self._tenants.restore_settings(
+            self._tenant_id, settings if isinstance(settings, dict) else {}, actor=self._actor
+        )
+        self._tenant = tenant = await self._tenants.context(self._tenant_id)
+        model = {"provider": tenant.model.provider, "name": tenant.model.name}
+        self._with_vectors = header.get("model") == {**model, "dimensions": tenant.model.dimensions}
+        batch: list[tuple[int, dict[str, Any]]] = []
+        size = 0
+        kind: object = None
+        for number, raw in lines:
+            self.outcome.lines = number
+            given = _read(raw)
+            kind = given.get("kind") if given is not None else None
+            if given is not None and kind == "entry":
+                batch.append((number, given))
+                size += len(raw)
+                if len(batch) == BATCH or size > BATCH_BYTES:
+                    await self._write_entries(batch)
+                    batch, size = [], 0
+                    report(number)
+                continue
+            await self._write_entries(batch)
+            batch, size = [], 0
+            if given is None or kind not in ("asset", "original", "saved_search", "feedback", "end"):
+                self.outcome.fail(number, "is no line of an export")
+            elif kind == "asset":
+                await self._assets.begin(number, given)
+            elif kind == "original":
+                await self._assets.add_part(number, given)
+            elif kind != "end":
+                await self._write_record(number, str(kind), given)
+            report(number)
+        await self._write_entries(batch)
+        await self._assets.give_up()
+        if kind != "end":
+            self.outcome.fail(self.outcome.lines, "the export is cut short; what it has was written")
+        self._jobs.wake()
+        report(self.outcome.lines)
+
+    async def finish(self) -> None:
+        """Note what came of the whole, once all is written and linked."""
+        async with self._database.tenant_session(self._tenant_id) as session:
+            await self._note(session, "end", [], self.outcome.counts())
+
+    async def link(self, lines: Iterable[Line], report: Report) -> None:
+        """Once all entries are there: parents and successors. Reads the same lines again."""
+        batch: list[dict[str, Any]] = []
+        for number, raw in lines:
+            given = _read(raw) if b'"kind":"entry"' in raw[:20] else None
+            if given is None or not _refers(given):
+                continue
+            links = {name: given.get(name) for name in ("id", "parent_id", "superseded_by_id", "source_ids")}
+            batch.append(self._rename(links))
+            if len(batch) == BATCH:
+                await self._link(batch)
+                batch = []
+                report(number)
+        await self._link(batch)
+        report(self.outcome.lines)
+
+    async def _link(self, batch: Sequence[Mapping[str, Any]]) -> None:
+        async with self._database.tenant_session(self._tenant_id, setup=RESTORING) as session:
+            linked, dropped = await db.link_entries(session, _dump(batch))
+            await self._note(session, "links", linked, {"entries": len(linked)})
+        self.outcome.dropped_references += dropped
+
+    async def _write_entries(self, batch: list[tuple[int, dict[str, Any]]]) -> None:
+        """Write a batch, or, where something in it is refused, each line by itself."""
+        # Of lines with the same id the last one counts, as if they had come one by one.
+        latest = {given.get("id"): (number, given) for number, given in batch}
+        if not latest:
+            return
+        batch = list(latest.values())
+        try:
+            await self._write_batch([given for _, given in batch])
+        except REFUSALS as error:
+            if len(batch) == 1:
+                self.outcome.fail(batch[0][0], describe_refusal(error))
+                return
+            for line in batch:
+                await self._write_entries([line])
+
+    async def _write_batch(self, given: list[dict[str, Any]]) -> None:
+        self.has_references = self.has_references or any(_refers(line) for line in given)
+        given = [self._rename(line) for line in given]
+        renamed: dict[str, str] = {}
+        async with self._database.tenant_session(self._tenant_id, setup=RESTORING) as session:
+            present = await db.find_entries(session, _dump(given))
+            for line in given:
+                here = present.get(UUID(line["id"]))
+                if here is not None and str(here) != line["id"]:
+                    renamed[line["id"]] = str(here)
+                    line["id"] = str(here)
+            known = set(present.values())
+            old = [line for line in given if UUID(line["id"]) in known]
+            new = [line for line in given if UUID(line["id"]) not in known]
+            changed = await db.update_entries(session, _dump(old)) if old else {}
+            if texts := [i for i, text_changed in changed.items() if text_changed]:
+                await vectors.drop_vectors(session, texts)
+            if new:
+                await db.insert_entries(session, _dump(new))
+            accesses = {UUID(line["id"]): int(n) for line in given if (n := line.get("accesses"))}
+            counted = await db.set_accesses(session, accesses) if accesses else ()
+            await self._write_vectors(session, given)
+            added = [UUID(line["id"]) for line in new]
+            counts = {"created": len(added), "updated": len(changed)}
+            await self._note(session, "entries", list(dict.fromkeys([*added, *changed, *counted])), counts)
+        self._renamed.update(renamed)
+        self.outcome.created += len(new)
+        self.outcome.updated += len(changed)
+        self.outcome.unchanged += len(old) - len(changed)
+
+    async def _write_vectors(self, session: TenantSession, given: Sequence[Mapping[str, Any]]) -> None:
+        assert self._tenant is not None
+        stored = [
+            PassageVector(
+                entry_id=UUID(line["id"]),
+                passage=int(v["passage"]),
+                text_hash=hashlib.sha256(embedding_text(line["title"], line["content"]).encode()).digest(),
+                char_start=int(v["char_start"]),
+                char_end=int(v["char_end"]),
+                vector=HalfVector.from_binary(base64.b64decode(v["vector"], validate=True)),
+            )
+            for line in given
+            for v in line.get("vectors") or ()
+            if self._with_vectors
+        ]
+        if stored:
+            await vectors.store_vectors(session, self._tenant.space.model_id, stored)
+        if await db.mark_lacking(session, [UUID(line["id"]) for line in given]):
+            await self._jobs.enqueue(session, "embed_entries", "entries")
+
+    async def _write_record(self, number: int, kind: str, given: dict[str, Any]) -> None:
+        try:
+            async with self._database.tenant_session(self._tenant_id) as session:
+                given = self._rename(given)
+                if await db.put_record(session, kind, orjson.dumps(given).decode()):
+                    names = ("id",) if kind == "saved_search" else ("search_id", "entry_id")
+                    await self._note(session, kind, [UUID(given[name]) for name in names], {})
+        except REFUSALS as error:
+            self.outcome.fail(number, describe_refusal(error))
+
+    async def _note(
+        self, session: TenantSession, part: str, ids: Sequence[UUID], detail: Mapping[str, Any]
+    ) -> None:
+        """Tell the trail of one step; a step that changed nothing is passed over, but for the last."""
+        if ids or part == "end":
+            await records.write_audit(session, self._actor, "tenant.import", ids, {"part": part, **detail})
+
+    def _rename(self, line: dict[str, Any]) -> dict[str, Any]:
+        """The line with ids that this tenant has for the same things."""
+        if not self._renamed:
+            return line
+        names: dict[str, Any] = {
+            name: self._renamed.get(value, value)
+            for name in ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id")
+            if isinstance(value := line.get(name), str)
+        }
+        if isinstance(sources := line.get("source_ids"), list):
+            names["source_ids"] = [self._renamed.get(s, s) for s in sources]
+        return {**line, **names}
+
+
+def _refers(line: Mapping[str, Any]) -> bool:
+    return any(line.get(name) for name in ("parent_id", "superseded_by_id", "source_ids"))
+
+
+def _read(raw: bytes) -> dict[str, Any] | None:
+    try:
+        given = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def _dump(lines: Sequence[Mapping[str, Any]]) -> str:
+    return orjson.dumps([{k: v for k, v in line.items() if k != "vectors"} for line in lines]).decode()

@@ -1,0 +1,39 @@
+"""The words of a search and of an entry, and the weights of the two legs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Literal
+
+from app.errors import FieldError
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+Fusion = Literal["rrf", "score"]
+Boost = Literal["type", "access", "verified"]
+Role = Literal["pm", "dev", "qa", "all"]
+Scope = Literal["global", "project"]
+Source = Literal["entry", "asset"]
+TagsMatch = Literal["any", "all"]
+EntryType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight", "chunk"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each leg's rank is worth; not negative, together 1."""
+
+    semantic: float = 0.7
+    keyword: float = 0.3
+
+    def errors(self, name: str = "weights") -> list[FieldError]:
+        """What is wrong with these weights, if anything."""
+        values = (self.semantic, self.keyword)
+        if not all(
+            isinstance(v, (float, int, Real)) and not isinstance(v, bool) and math.isfinite(v) and v >= 0
+            for v in values
+        ):
+            return [FieldError(name, "each weight must be a number of 0 or more")]
+        if abs(sum(values) - 1) > 1e-9:
+            return [FieldError(name, "semantic and keyword must sum to 1")]
+        return []

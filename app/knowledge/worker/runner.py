@@ -1,0 +1,240 @@
+"""One turn at a job, and what becomes of the job when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Literal
+
+from app.db.queries.work import jobs as queue
+from app.db.queries.work.jobs import Job
+from app.db.session import Database
+from app.documents.process.parsing import ParserDied
+from app.embeddings.failures import InputRefused
+from app.errors import (
+    DatabaseUnavailable,
+    EmbeddingUnavailable,
+    InvalidInput,
+    KnowledgeError,
+    RateLimited,
+    TenantNotFound,
+    UnreadableDocument,
+    UnsupportedMediaType,
+)
+from app.knowledge.entries.embedding import EntryEmbedder, TextsFail
+from app.knowledge.ingestion.ingestion import Ingestion
+from app.knowledge.queue.lease import ClaimLost, Lease
+from app.knowledge.queue.pause import LONG_PAUSE_SECONDS, PAUSE_SECONDS, choose_pause
+from app.knowledge.reembedding.jobs import ReembeddingJobs
+from app.knowledge.subscriptions.deliveries import DeliveryService
+from app.knowledge.subscriptions.matching import ChangeMatcher
+from app.knowledge.tenants.providers import NoProvider
+from app.knowledge.tenants.quotas import EmbeddingQuotaUsed
+from app.knowledge.upkeep.sweep import Upkeep
+
+log = logging.getLogger("app.knowledge.worker")
+
+KINDS = ("ingest_asset", "embed_entries", "refresh_statistics", "index_vectors", "reembed", "match_changes")
+OUTWARD_KINDS = ("deliver_webhooks",)
+"""Work that waits for somebody else's server, and therefore has a turn of its own beside the others."""
+
+LEASE = timedelta(seconds=60)
+SLICE_SECONDS = 20.0
+RELEASE_AGAIN_SECONDS = 0.5
+
+MAX_ATTEMPTS = 3
+"""Tries of a file that end in an error or in the death of its parser."""
+MAX_LOST = 10
+"""Workers that may die with a file in hand. More than tries, since a worker dies of much else: an update of the
+service, another file in the same process."""
+MAX_POSTPONED = 40
+"""Tries, over some three hours, after which texts that a provider fails at, while it answers others, are given up."""
+
+FILES_COUNTED_AFTER = 10.0
+DATABASE_PAUSE_SECONDS = 1.0
+
+UNEXPECTED = "the file could not be processed; the service's log says why"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How a turn at a job ended; `why` is for people.
+
+    `put_back`: it is done again later, or goes on then; `given_up`: it is of no use any more.
+    """
+
+    ended: Literal["done", "failed", "put_back", "given_up"]
+    why: str = ""
+
+    def __str__(self) -> str:
+        ended = self.ended.replace("_", " ")
+        return f"{ended}: {self.why}" if self.why else ended
+
+
+DONE = Turn("done")
+OVERTAKEN = Turn("given_up", "overtaken")
+
+
+@dataclass(frozen=True, slots=True)
+class JobRunner:
+    """Does jobs, one turn at a time, under a lease that is renewed while the work goes on.
+
+    A file that is refused for a clear reason fails at once, one that breaks its reader or the service after three
+    tries. A provider or a database that is away uses up no try; the provider's jobs are not handed out for a while, and
+    files are taken in without it.
+
+    Attributes:
+        slice_seconds: how long work that can be parted goes on before other tenants have their turn.
+    """
+
+    database: Database
+    ingestion: Ingestion
+    embedder: EntryEmbedder
+    upkeep: Upkeep
+    reembedding: ReembeddingJobs
+    matcher: ChangeMatcher
+    deliveries: DeliveryService
+    lease: timedelta = LEASE
+    slice_seconds: float = SLICE_SECONDS
+
+    async def run(self, job: Job) -> Turn:
+        """Have a turn at a claimed job. Raises DatabaseUnavailable when it could not be given back in time."""
+        try:
+            return await self._take_turn(job)
+        except TenantNotFound:  # its jobs went with it
+            return OVERTAKEN
+
+    async def _take_turn(self, job: Job) -> Turn:
+        lease = Lease(self.database, job, self.lease)
+        try:
+            async with lease.kept():
+                return await self._perform(job, lease)
+        except asyncio.CancelledError:
+            # Shutting down: another worker need not wait for the lease to run out.
+            with contextlib.suppress(KnowledgeError):
+                await asyncio.shield(self._release(job, 0.0, patience=0.0))
+            raise
+        except ClaimLost:
+            # A newer version has a job of its own; where another worker took this one over, nothing is removed.
+            async with self.database.tenant_session(job.tenant_id) as session:
+                await queue.complete_job(session, job)
+            return OVERTAKEN
+        except TenantNotFound:
+            raise
+        except ParserDied as error:
+            return await self._try_again(job, lease, str(error))
+        except (UnreadableDocument, UnsupportedMediaType, InvalidInput, RateLimited) as error:
+            return await self._fail(job, lease, str(error))
+        except InputRefused as error:
+            return await self._fail(job, lease, f"the embedding provider refuses the text: {error.reason}")
+        except EmbeddingQuotaUsed as error:
+            # The provider is well, and serves others: it is not paused.
+            await self._release(job, error.retry_after or LONG_PAUSE_SECONDS)
+            return Turn("put_back", "the tenant's embedding tokens of the day are used up")
+        except EmbeddingUnavailable as error:
+            return await self._postpone(job, error)
+        except DatabaseUnavailable as error:
+            if queue.is_statements_fault(error):
+                return await self._try_again(job, lease, "the database gave up on storing the file")
+            await self._release(job, DATABASE_PAUSE_SECONDS)
+            return Turn("put_back", "database unavailable")
+        except Exception as error:
+            log.exception("a job failed", extra={"kind": job.kind, "job_id": str(job.id)})
+            turn = await self._try_again(job, lease, UNEXPECTED)
+            return replace(turn, why=f"after {type(error).__name__}")
+
+    async def _perform(self, job: Job, lease: Lease) -> Turn:
+        done, pause = True, 0.0
+        match job.kind:
+            case "ingest_asset":
+                if job.lost >= MAX_LOST:
+                    return await self._fail(
+                        job, lease, f"the service was stopped {job.lost} times while it processed the file"
+                    )
+                await self.ingestion.ingest(job, lease)
+                # Files come in numbers: their words are counted once for all of some seconds.
+                await self.upkeep.check(job.tenant_id, delay=FILES_COUNTED_AFTER)
+                return DONE
+            case "embed_entries":
+                done = await self.embedder.embed_all(
+                    job.tenant_id, seconds=self.slice_seconds, gives_up=job.postponed >= MAX_POSTPONED
+                )
+                if done:
+                    await self.upkeep.check(job.tenant_id)
+            case "refresh_statistics":
+                await self.upkeep.refresh_statistics(job.tenant_id)
+            case "reembed":
+                further = await self.reembedding.advance(job.tenant_id)
+                done, pause = further is None, further or 0.0
+            case "match_changes":
+                further = await self.matcher.match(job.tenant_id)
+                done, pause = further is None, further or 0.0
+            case "deliver_webhooks":
+                further = await self.deliveries.deliver(job.tenant_id)
+                done, pause = further is None, further or 0.0
+            case _:
+                done = await self.upkeep.index_vectors(job.tenant_id, seconds=self.slice_seconds)
+        await lease.settle()
+        if not done:
+            await self._release(job, pause)
+            return Turn("put_back", "more to do")
+        async with self.database.tenant_session(job.tenant_id) as session:
+            await queue.complete_job(session, job)
+        return DONE
+
+    async def _fail(self, job: Job, lease: Lease, reason: str) -> Turn:
+        if job.kind != "ingest_asset":
+            return await self._try_again(job, lease, reason)
+        await lease.settle()
+        await self.ingestion.fail(job, reason, lease.generation)
+        return Turn("failed")
+
+    async def _try_again(self, job: Job, lease: Lease, reason: str) -> Turn:
+        if job.kind == "ingest_asset" and job.attempts >= MAX_ATTEMPTS:
+            return await self._fail(job, lease, reason)
+        await self._release(job, 2.0 ** min(job.attempts, 8), counts=True)
+        return Turn("put_back")
+
+    async def _postpone(self, job: Job, error: EmbeddingUnavailable) -> Turn:
+        if isinstance(error, NoProvider):
+            await self._release(job, PAUSE_SECONDS, postpones=True)
+            return Turn("put_back", "no provider for the tenant's model")
+        if isinstance(error, TextsFail):
+            await self._release(job, PAUSE_SECONDS, postpones=True)
+            return Turn("put_back", "the provider fails at some texts")
+        # What the pause keeps back is due as soon as it is over: a provider that is back is not waited for any longer.
+        pauses = job.kind in queue.PROVIDER_KINDS
+        await self._release(job, choose_pause(error), postpones=not pauses, pauses=pauses)
+        return Turn("put_back", "provider unavailable")
+
+    async def _release(
+        self,
+        job: Job,
+        delay: float,
+        *,
+        counts: bool = False,
+        postpones: bool = False,
+        pauses: bool = False,
+        patience: float | None = None,
+    ) -> None:
+        """Give a job back, as soon as the database takes it.
+
+        Raises DatabaseUnavailable after `patience` seconds: the lease, after which others find the job anyway.
+        """
+        wait = timedelta(seconds=delay)
+        end = time.monotonic() + (self.lease.total_seconds() if patience is None else patience)
+        while True:
+            try:
+                async with self.database.tenant_session(job.tenant_id) as session:
+                    if pauses:
+                        await queue.pause_provider(session, wait)
+                    await queue.release_job(session, job, wait, counts=counts, postpones=postpones)
+                return
+            except DatabaseUnavailable:
+                if time.monotonic() >= end:
+                    raise
+                await asyncio.sleep(RELEASE_AGAIN_SECONDS)

@@ -1,0 +1,115 @@
+"""Doing queued work, in the service's own process or in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.db.queries.work import jobs as queue
+from app.db.session import Database
+from app.errors import KnowledgeError
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS, JobRunner
+from app.telemetry.metrics import JOB_SECONDS, JOBS
+from app.telemetry.tracing import span
+
+log = logging.getLogger("app.knowledge.worker")
+
+POLL_SECONDS = 1.0
+LISTEN_AGAIN_SECONDS = 10.0
+SWEEP_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Claims jobs of any tenant and has them done, several at a time.
+
+    A job is held by a lease; when a worker dies, the lease runs out and another takes the job over. Work is looked
+    for every `poll_seconds`, and as soon as a process that queues it says so.
+    """
+
+    database: Database
+    jobs: JobQueue
+    runner: JobRunner
+    concurrency: int = 2
+    poll_seconds: float = POLL_SECONDS
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.concurrency):
+                group.create_task(self._work(KINDS))
+            group.create_task(self._work(OUTWARD_KINDS))
+            group.create_task(self._sweep())
+            group.create_task(self._listen())
+
+    async def run_once(self, kinds: Sequence[str] | None = None) -> bool:
+        """Do one due job, of `kinds` or of any; False when there is none. Raises DatabaseUnavailable."""
+        async with self.database.platform_session() as session:
+            job = await queue.claim_job(session, kinds or KINDS + OUTWARD_KINDS, self.runner.lease)
+        if job is None:
+            return False
+        started = time.perf_counter()
+        with span(
+            f"job {job.kind}",
+            "consumer",
+            job_id=str(job.id),
+            tenant_id=str(job.tenant_id),
+            attempt=job.attempts,
+        ) as seen:
+            turn = await self.runner.run(job)
+            seen.set(outcome=turn.ended)
+            if turn.ended == "failed":
+                seen.fail(turn.ended)
+            seconds = time.perf_counter() - started
+            JOBS.labels(job.kind, turn.ended).inc()
+            JOB_SECONDS.labels(job.kind).observe(seconds)
+            log.info(
+                "job %s",
+                turn,
+                extra={
+                    "kind": job.kind,
+                    "job_id": str(job.id),
+                    "tenant_id": str(job.tenant_id),
+                    "attempt": job.attempts,
+                    "milliseconds": round(1000 * seconds),
+                },
+            )
+        return True
+
+    async def _work(self, kinds: Sequence[str]) -> None:
+        while True:
+            busy = False
+            self.jobs.awake.clear()
+            try:
+                busy = await self.run_once(kinds)
+            except KnowledgeError as error:
+                log.warning("worker waits: %s", error)
+                await asyncio.sleep(POLL_SECONDS)
+            except Exception:
+                log.exception("a job failed in an unexpected way")
+                await asyncio.sleep(POLL_SECONDS)
+            if not busy:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.poll_seconds):
+                        await self.jobs.awake.wait()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await queue.listen_for_jobs(self.database, self.jobs.wake)
+            except Exception as error:
+                log.debug("no hints of new work: %s", type(error).__name__)
+            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+
+    async def _sweep(self) -> None:
+        while True:
+            try:
+                await self.runner.upkeep.sweep()
+            except Exception:
+                log.exception("the sweep failed; it is tried again later")
+            await asyncio.sleep(SWEEP_SECONDS)

@@ -1,0 +1,178 @@
+"""Who calls: settled before a request's body is read, so that nobody without the role gets further."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response, Security
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+
+from app.auth.principal import Principal, Role
+from app.auth.tokens import TokenVerifier, bearer_token
+from app.composition.services import Services
+from app.errors import Forbidden, TenantNotFound
+from app.knowledge.tenants.directory import TenantContext
+from app.settings import Settings
+from app.web.json_body import JsonRequest
+from app.web.problems import problems, tenant_gone
+
+READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
+"""A token with none of these shows that its owner may read no longer. A platform administrator's shows nothing: the
+same person may have another token to read with."""
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+# Only for OpenAPI, which shows where the token goes: `secured_router` does the work.
+bearer_scheme = HTTPBearer(
+    auto_error=False, bearerFormat="JWT", description="A token as `knowledge token` prints it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the app was built from, as handlers find it on `app.state.parts`."""
+
+    services: Services
+    verifier: TokenVerifier
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A verified caller with a role in an existing tenant."""
+
+    principal: Principal
+    tenant: TenantContext
+
+    @property
+    def subject(self) -> str:
+        """The token's `sub`, for audit and receipts."""
+        return self.principal.subject
+
+
+async def identify(request: Request, token: str | None = None) -> Principal:
+    """Who calls, by `token` or else the request's bearer token, also left in `request.state.principal`.
+
+    Raises Unauthenticated.
+    """
+    parts: Parts = request.app.state.parts
+    if token is None:
+        token = bearer_token(request.headers.get("authorization"))
+    principal = await parts.verifier.verify(token)
+    request.state.principal = principal
+    return principal
+
+
+async def authenticate(request: Request, role: Role, token: str | None = None) -> Caller:
+    """The caller with `role`, one of the tenant roles, also left in `request.state.caller`; `token` as for `identify`.
+
+    Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, whether its role is
+    enough or not, but for its administration: a limit set too low can be taken back. Raises
+    Unauthenticated, Forbidden, RateLimited and DatabaseUnavailable.
+    """
+    parts: Parts = request.app.state.parts
+    principal = await identify(request, token)
+    tenant = None
+    if principal.tenant_id is not None:
+        try:
+            tenant = await parts.services.tenants.context(principal.tenant_id)
+        except TenantNotFound:
+            raise tenant_gone() from None
+        if role is not Role.TENANT_ADMIN or not principal.has(role):
+            parts.services.admission.admit(tenant)
+    try:
+        tenant_id = principal.require_tenant(role)
+        assert tenant is not None
+    except Forbidden as error:
+        if principal.tenant_id is not None and not principal.roles & READING:
+            parts.services.subscriptions.note_caller(principal.tenant_id, principal.subject, reads=False)
+        await _note_denial(request, error)
+        raise
+    parts.services.subscriptions.note_caller(tenant_id, principal.subject, reads=True)
+    caller = Caller(principal, tenant)
+    request.state.caller = caller
+    return caller
+
+
+async def answer(request: Request, handle: Handler) -> Response:
+    """Have an admitted request answered, one that only reads in its tenant's turn. Raises RateLimited, too."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is None or request.method != "GET":
+        return await handle(request)
+    parts: Parts = request.app.state.parts
+    async with parts.services.admission.reading(caller.tenant):
+        return await handle(request)
+
+
+async def authenticate_platform(request: Request, token: str | None = None) -> Principal:
+    """A caller who manages the platform; `token` as for `identify`. Raises Unauthenticated and Forbidden."""
+    principal = await identify(request, token)
+    try:
+        principal.require(Role.PLATFORM_ADMIN)
+    except Forbidden as error:
+        await _note_denial(request, error)
+        raise
+    return principal
+
+
+async def _note_denial(request: Request, error: Forbidden) -> None:
+    parts: Parts = request.app.state.parts
+    principal: Principal = request.state.principal
+    route = request.scope.get("route")
+    operation = str(getattr(route, "operation_id", None) or getattr(route, "path", "unmatched"))
+    await parts.services.trail.deny(principal.tenant_id, principal.subject, operation, error)
+
+
+def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
+    """A router whose every path needs `role`; 401 and 403 are answered before the body is read."""
+
+    class SecuredRoute(APIRoute):
+        def get_route_handler(self) -> Handler:
+            handle = super().get_route_handler()
+
+            async def secured(request: Request) -> Response:
+                if role is Role.PLATFORM_ADMIN:
+                    await authenticate_platform(request)
+                else:
+                    await authenticate(request, role)
+                return await answer(JsonRequest(request.scope, request.receive), handle)
+
+            return secured
+
+    return APIRouter(
+        prefix=prefix,
+        tags=[tag],
+        route_class=SecuredRoute,
+        dependencies=[Security(bearer_scheme)],
+        responses=problems(401, 403, 422, 429, 503),
+    )
+
+
+# Coroutines, since FastAPI would run plain functions in a thread each.
+async def _caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def _principal(request: Request) -> Principal:
+    principal: Principal = request.state.principal
+    return principal
+
+
+async def _services(request: Request) -> Services:
+    parts: Parts = request.app.state.parts
+    return parts.services
+
+
+async def _settings(request: Request) -> Settings:
+    parts: Parts = request.app.state.parts
+    return parts.settings
+
+
+CurrentCaller = Annotated[Caller, Depends(_caller)]
+CurrentPrincipal = Annotated[Principal, Depends(_principal)]
+CurrentServices = Annotated[Services, Depends(_services)]
+CurrentSettings = Annotated[Settings, Depends(_settings)]

@@ -1,0 +1,69 @@
+"""Feedback on hits, as it is written and read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.knowledge.vocabulary import EntryType
+
+IDS = {
+    "search_id": "0198c5a2-7d1e-7a60-8d0b-3d5f0a4c9e11",
+    "entry_id": "0198c5a2-7d1e-7a60-8d0b-5b1f6a2d7c33",
+}
+
+
+class NewFeedback(BaseModel):
+    """Whether a hit was of use to the one who searched."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{**IDS, "relevant": True}]})
+
+    search_id: UUID = Field(description="The `metadata.search_id` of a search that the caller made.")
+    entry_id: UUID = Field(description="One of its hits.")
+    relevant: Annotated[bool, Field(strict=True)]
+
+
+class FeedbackModel(BaseModel):
+    """What the caller says of a hit."""
+
+    search_id: UUID
+    entry_id: UUID
+    relevant: bool
+    at: datetime
+
+
+class EmptySearchModel(BaseModel):
+    """A query that found nothing."""
+
+    query: str
+    searches: int
+    last_at: datetime
+
+
+class DislikedEntryModel(BaseModel):
+    """An entry that was found and not wanted."""
+
+    entry_id: UUID
+    title: str | None
+    entry_type: EntryType
+    not_relevant: int
+    relevant: int
+    last_at: datetime
+    queries: list[str]
+
+
+class FeedbackReportModel(BaseModel):
+    """What callers missed and disliked in the last days."""
+
+    days: int
+    queries_kept: bool = Field(
+        description="Whether the tenant keeps what is asked (`keep_query_text`); if not, no queries are shown."
+    )
+    relevant: int
+    not_relevant: int
+    searches_without_results: int
+    empty_searches: list[EmptySearchModel] = Field(description="The most frequent first, at most 50.")
+    disliked: list[DislikedEntryModel] = Field(description="The most disliked first, at most 50.")

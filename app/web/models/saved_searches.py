@@ -1,0 +1,98 @@
+"""Saved searches and subscriptions on them, as they are written and read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
+
+from app.web.models.search import SearchRequest
+
+SEARCH: JsonDict = {"query": "how do I order routes in vercel.json", "limit": 3}
+
+
+class NewSavedSearch(BaseModel):
+    """A search to keep under a name."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"name": "Route order", "request": SEARCH}]}
+    )
+
+    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+    request: SearchRequest = Field(description="Any search; `cursor` cannot be kept.")
+
+
+class SavedSearchModel(BaseModel):
+    """A kept search of the caller."""
+
+    id: UUID
+    name: str = Field(examples=["Route order"])
+    request: dict[str, Any] = Field(examples=[SEARCH])
+    subscribed: bool
+    created_at: datetime
+
+
+class SavedSearchList(BaseModel):
+    """A page of the caller's saved searches, newest first."""
+
+    items: list[SavedSearchModel]
+    next_cursor: str | None
+
+
+class NewSubscription(BaseModel):
+    """Where new and changed entries that the saved search finds are sent."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"url": "https://example.com/hooks/knowledge"}]}
+    )
+
+    url: Annotated[str, Field(min_length=1, max_length=2000)] = Field(
+        description="An http or https address that is reachable from the internet; redirects are not followed."
+    )
+    secret: Annotated[str, Field(max_length=120)] | None = Field(
+        None,
+        description="`whsec_` and 24 to 64 bytes in base64, as Standard Webhooks has it; made when absent.",
+    )
+
+
+class SubscriptionModel(BaseModel):
+    """A subscription and how its deliveries go."""
+
+    saved_search_id: UUID
+    url: str
+    state: Literal["active", "paused", "disabled"] = Field(
+        description="paused: the owner has not called for a while; the next call goes on with it. disabled: the"
+        " endpoint failed for days, answered 410, or the owner stayed away; subscribe again."
+    )
+    rights_until: datetime = Field(
+        description="Until then the owner counts as a reader; each call prolongs it."
+    )
+    waiting: int = Field(description="Entries still to be delivered.")
+    failures: int = Field(description="Tries in a row that the endpoint did not take.")
+    failing_since: datetime | None
+    last_error: str | None = Field(examples=["the endpoint answered 500"])
+    last_delivered_at: datetime | None
+    created_at: datetime
+
+
+class NewSubscriptionModel(SubscriptionModel):
+    """A subscription just made, with the secret that its deliveries are signed with; it is not shown again."""
+
+    secret: str = Field(examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])
+
+
+class OwnedSubscriptionModel(SubscriptionModel):
+    """A subscription as the tenant's admin sees it; of the address, the host alone."""
+
+    owner: str
+    name: str
+
+
+class SubscriptionList(BaseModel):
+    """A page of the tenant's subscriptions, newest first."""
+
+    items: list[OwnedSubscriptionModel]
+    next_cursor: str | None

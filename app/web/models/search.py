@@ -1,0 +1,232 @@
+"""The search request and its answer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.vocabulary import (
+    Boost,
+    EntryType,
+    Fusion,
+    Mode,
+    Role,
+    Scope,
+    Source,
+    TagsMatch,
+    Weights,
+)
+from app.web.problems import Problem
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
+
+Tag = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 100})]
+
+
+class WeightsModel(BaseModel):
+    """What each leg is worth; together 1."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    semantic: Annotated[Number, Field(ge=0, le=1)]
+    keyword: Annotated[Number, Field(ge=0, le=1)]
+
+
+class SearchRequest(BaseModel):
+    """A search; only `query` is required, and an unknown field is refused."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"query": "how do I order routes in vercel.json", "limit": 3},
+                {"query": "Backup der Datenbank", "mode": "keyword", "role": "dev", "tags": ["backup"]},
+            ]
+        },
+    )
+
+    query: QueryText = Field(description="What is asked, 1 to 10,000 characters after trimming.")
+    mode: Mode = Field("hybrid", description="Which legs run: both, meaning only, or words only.")
+    limit: Annotated[
+        int | None, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 50, "default": 10})
+    ] = Field(None, strict=True, description="Hits on the page; the service's default is 10, its maximum 50.")
+    similarity_threshold: Annotated[Number, Field(ge=0, le=1)] | None = Field(
+        None, description="Cosine that the semantic leg demands; default: the tenant's, else the model's."
+    )
+    weights: WeightsModel | None = Field(None, description="Default 0.7 and 0.3.")
+    role: Role | None = Field(None, description="Entries meant for this role or for all.")
+    tags: list[Tag] | None = Field(None, max_length=100)
+    tags_match: TagsMatch = Field("any", description="Whether one of the tags suffices or all are needed.")
+    entry_type: EntryType | list[EntryType] | None = None
+    min_confidence: Annotated[Number, Field(ge=0, le=1)] | None = None
+    scope: Scope | None = None
+    source: Source | None = Field(None, description="Entries written by callers, or chunks of assets.")
+    asset_id: list[UUID] | None = Field(None, max_length=1000)
+    metadata: dict[str, Any] | None = Field(None, description="What an entry's metadata must contain.")
+    include_superseded: Annotated[bool, Field(strict=True)] = False
+    boost: list[Boost] = Field(default_factory=list, description="Factors on the fused score.")
+    fusion: Fusion | None = Field(None, description="Default: the tenant's, else rrf.")
+    rrf_k: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
+    ef_search: Annotated[int, Field(strict=True, ge=10, le=200)] | None = None
+    query_embedding: list[Number] | None = Field(
+        None, min_length=1, max_length=4000, description="A vector to use in place of the query's own."
+    )
+    explain: Annotated[bool, Field(strict=True)] = Field(
+        False,
+        description="Fill `debug_info`. With `cursor` it has ranks and scores; terms, boosts and strategies are null.",
+    )
+    diversity: Annotated[Number, Field(ge=0, le=1)] = Field(
+        0.0, description="Above 0, hits that resemble better ones are put back (maximal marginal relevance)."
+    )
+    cursor: str | None = Field(
+        None,
+        max_length=200,
+        description="The `next_cursor` of an earlier answer. Send the same query, and the same filters or none.",
+    )
+
+    def to_query(self, default_limit: int, max_limit: int) -> SearchQuery:
+        """The search that the service understands. Raises InvalidInput."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        weights = Weights(self.weights.semantic, self.weights.keyword) if self.weights else None
+        limit = self.limit if self.limit is not None else min(default_limit, max_limit)
+        return SearchQuery(**{**values, "weights": weights, "limit": limit, "max_limit": max_limit})
+
+
+class WhyNotRequest(BaseModel):
+    """An entry, and the search that it is missing from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    entry_id: UUID
+    request: SearchRequest
+
+
+class ReasonModel(BaseModel):
+    """One thing that kept the entry out."""
+
+    stage: str = Field(examples=["semantic"])
+    detail: str = Field(examples=["similarity 0.2104 is below the threshold 0.3000"])
+
+
+class WhyNotResponse(BaseModel):
+    """Whether the entry is on the page, its rank among the candidates, and what lost it."""
+
+    entry_id: UUID
+    in_results: bool
+    rank: int | None
+    reasons: list[ReasonModel]
+
+
+class HitModel(BaseModel):
+    """A ranked entry and how the search came to it."""
+
+    id: UUID
+    entry_type: EntryType
+    title: str | None
+    content: str
+    tags: list[str]
+    roles: list[Role]
+    confidence: float
+    scope: Scope
+    parent_id: UUID | None
+    source_ids: list[UUID]
+    superseded_by_id: UUID | None
+    is_verified: bool
+    asset_id: UUID | None
+    asset_name: str | None
+    chunk_index: int | None
+    external_id: str | None
+    metadata: dict[str, Any] = Field(
+        description="For a chunk also char_start and char_end in the asset's text; page and total_pages where"
+        " it has pages or slides; page_end where it runs on to a later page.",
+        examples=[{"char_start": 0, "char_end": 812, "page": 3, "total_pages": 12}],
+    )
+    created_at: datetime
+    updated_at: datetime
+    score: float = Field(examples=[0.0161])
+    similarity: float | None = Field(description="Cosine; null where the semantic leg did not find it.")
+    keyword_score: float | None = Field(description="BM25; null where the keyword leg did not find it.")
+    sources: list[str] = Field(examples=[["semantic", "keyword"]])
+    snippet: str = Field(description="Plain text, at most 240 characters, … where it is cut.")
+    matched_terms: list[str]
+
+
+class SearchMetadataModel(BaseModel):
+    """How the search went; times in milliseconds."""
+
+    search_id: UUID
+    total: int = Field(description="Distinct candidates before the limit.")
+    strong_match: bool = Field(
+        description="Whether a hit of the first page answers the query clearly, as far as scores can say."
+    )
+    fallback_mode: bool = Field(description="The embedding provider failed, and words alone answered.")
+    search_modes_used: list[str]
+    degraded: list[str] = Field(examples=[["embedding_unavailable"]])
+    exact: bool = Field(description="Whether the semantic leg compared every passage.")
+    estimated_matches: int
+    suggestions: list[str]
+    next_cursor: str | None
+    query_time_ms: int
+    embedding_ms: int
+    semantic_ms: int
+    keyword_ms: int
+    fusion_ms: int
+
+
+class SearchResponse(BaseModel):
+    """Hits, best first."""
+
+    results: list[HitModel]
+    metadata: SearchMetadataModel
+    debug_info: dict[str, Any] | None
+
+
+class SearchBatchRequest(BaseModel):
+    """1 to 32 searches; each is judged by itself."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"searches": [{"query": "route order"}, {"query": "backup", "mode": "keyword", "limit": 3}]}
+            ]
+        },
+    )
+
+    searches: Annotated[
+        list[Any],
+        WithJsonSchema(
+            {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 32,
+                "items": {"$ref": "#/components/schemas/SearchRequest"},
+            }
+        ),
+    ] = Field(min_length=1, max_length=32)
+
+
+class SearchProblem(Problem):
+    """The problem of one search among others, which has no headers of its own."""
+
+    retry_after: int | None = Field(None, description="Seconds to wait before the next try, for 429 and 503.")
+
+
+class SearchOutcome(BaseModel):
+    """What became of one search of a batch: its result, or the problem that it alone would have been answered."""
+
+    index: int = Field(description="Its place in the request, from 0.")
+    status: int = Field(description="The status that it alone would have been answered.", examples=[200])
+    result: SearchResponse | None
+    error: SearchProblem | None
+
+
+class SearchBatchResponse(BaseModel):
+    """One outcome for each search, in the order of the request."""
+
+    results: list[SearchOutcome]

@@ -1,0 +1,221 @@
+"""Errors as callers see them: RFC 9457 problem details, and the one table from error to status."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
+
+from app import errors
+from app.telemetry.logs import request_id
+from app.web.field_errors import field_errors
+from app.web.methods import MethodTable
+from app.web.metrics import REFUSALS
+
+log = logging.getLogger("app.api")
+
+MEDIA_TYPE = "application/problem+json"
+METHOD_NOT_ALLOWED = "this path does not take this method"
+Responses = dict[int | str, dict[str, Any]]
+
+STATUSES: Mapping[type[errors.KnowledgeError], int] = {
+    errors.InvalidInput: 422,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.CursorExpired: 410,
+    errors.PreconditionFailed: 412,
+    errors.TooLarge: 413,
+    errors.TooSlow: 408,
+    errors.UnsupportedMediaType: 415,
+    errors.UnreadableDocument: 422,
+    errors.RateLimited: 429,
+    errors.DatabaseUnavailable: 503,
+    errors.EmbeddingUnavailable: 503,
+}
+
+
+class FieldProblem(BaseModel):
+    """One field that broke a rule."""
+
+    field: str = Field(examples=["limit"])
+    message: str = Field(examples=["must be between 1 and 50"])
+
+
+class Problem(BaseModel):
+    """A refusal or failure, as RFC 9457 describes it."""
+
+    type: str = Field("about:blank", examples=["about:blank"])
+    title: str = Field(examples=["Unprocessable Content"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["limit: must be between 1 and 50"])
+    request_id: str | None = Field(None, examples=["5f2b6c1e8d3a4f70"])
+    errors: list[FieldProblem] | None = Field(None, description="For 422: each field that broke a rule.")
+    limit: str | None = Field(None, description="For 429: the name of the limit that is used up.")
+
+
+def problem_response(
+    status: int,
+    detail: str,
+    *,
+    field_errors: Sequence[errors.FieldError] = (),
+    limit: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The answer for one problem."""
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": title_of(status),
+        "status": status,
+        "detail": detail,
+        "request_id": request_id.get(),
+    }
+    if status == 422:
+        body["errors"] = [{"field": e.field, "message": e.message} for e in field_errors]
+    if limit is not None:
+        body["limit"] = limit
+    # A refused text may hold what JSON cannot: it is shown with the offending characters replaced.
+    try:
+        content = orjson.dumps(body)
+    except orjson.JSONEncodeError:
+        body = {k: v.encode(errors="replace").decode() if isinstance(v, str) else v for k, v in body.items()}
+        body["errors"] = []
+        content = orjson.dumps(body)
+    return Response(content, status, dict(headers or {}), MEDIA_TYPE)
+
+
+def unexpected_error() -> Response:
+    """The answer for a failure that nobody foresaw: what went wrong is for the log alone."""
+    return problem_response(500, "an unexpected error occurred")
+
+
+def title_of(status: int) -> str:
+    """The name of a status in RFC 9110; Python before 3.13 has older ones for two of them."""
+    return {413: "Content Too Large", 422: "Unprocessable Content"}.get(status) or HTTPStatus(status).phrase
+
+
+def respond_to(error: errors.KnowledgeError) -> Response:
+    """The answer for one of the service's own errors."""
+    status = next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
+    if status == 500:
+        log.error("unmapped error", exc_info=error)
+        return unexpected_error()
+    headers: dict[str, str] = {}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    retry_after = getattr(error, "retry_after", None)
+    if status in (429, 503):
+        headers["Retry-After"] = str(max(1, math.ceil(retry_after or 1)))
+    if status in (408, 413):  # the caller may still be sending what nobody reads
+        headers["Connection"] = "close"
+    field_errors = error.errors if isinstance(error, errors.InvalidInput) else ()
+    limit = error.limit if isinstance(error, errors.RateLimited) else None
+    if limit is not None:
+        REFUSALS.labels(limit).inc()
+    return problem_response(status, str(error), field_errors=field_errors, limit=limit, headers=headers)
+
+
+def refusal_of(request: Request, error: errors.KnowledgeError) -> errors.KnowledgeError:
+    """The error as the request's caller is told it: a token of a tenant that went meanwhile is worth nothing."""
+    if isinstance(error, errors.TenantNotFound) and hasattr(request.state, "caller"):
+        return tenant_gone()
+    return error
+
+
+def tenant_gone() -> errors.Unauthenticated:
+    """What callers are told when their own tenant is deleted."""
+    return errors.Unauthenticated("the token's tenant does not exist")
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Render every error of the app as a problem."""
+    methods = MethodTable(app)
+
+    @app.exception_handler(errors.KnowledgeError)
+    async def knowledge_error(request: Request, error: errors.KnowledgeError) -> Response:
+        return respond_to(refusal_of(request, error))
+
+    @app.exception_handler(RequestValidationError)
+    async def validation_error(request: Request, error: RequestValidationError) -> Response:
+        # A path such as /knowledge/entries/bulk is also that of an entry called "bulk", with methods of its own.
+        if not methods.takes(request.url.path, request.method):
+            return _method_not_allowed(methods.of(request.url.path))
+        return respond_to_invalid(error)
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        # FastAPI turns whatever goes wrong while a body is read into a 400 of its own.
+        if isinstance(error.__cause__, errors.KnowledgeError):
+            return respond_to(refusal_of(request, error.__cause__))
+        # Starlette names the methods of the first route that has this path, and not those of the others.
+        if error.status_code == 405 and (allowed := methods.of(request.url.path)):
+            return _method_not_allowed(allowed)
+        headers = {k: v for k, v in (error.headers or {}).items() if k.lower() in ("allow", "retry-after")}
+        # Starlette's own texts are safe, but name the framework's ideas and not ours.
+        detail = {
+            404: "there is nothing at this path",
+            405: METHOD_NOT_ALLOWED,
+            400: "the request body could not be read",
+        }.get(error.status_code, title_of(error.status_code))
+        return problem_response(error.status_code, detail, headers=headers)
+
+
+def respond_to_invalid(error: RequestValidationError) -> Response:
+    """The answer for a request whose form or body breaks a rule."""
+    # A body that is still bytes was sent under another type than JSON.
+    if isinstance(error.body, bytes) and error.body:
+        return respond_to(errors.UnsupportedMediaType("send JSON, with Content-Type: application/json"))
+    return respond_to(errors.InvalidInput(field_errors(error.errors())))
+
+
+def _method_not_allowed(allowed: Collection[str]) -> Response:
+    return problem_response(405, METHOD_NOT_ALLOWED, headers={"Allow": ", ".join(sorted(allowed))})
+
+
+def problem_of(error: errors.KnowledgeError) -> dict[str, Any]:
+    """The problem as an object, for answers that hold several or have no status of their own.
+
+    `retry_after`, in seconds, stands in for the header where there is one.
+    """
+    response = respond_to(error)
+    body: dict[str, Any] = orjson.loads(response.body)
+    if "retry-after" in response.headers:
+        body["retry_after"] = int(response.headers["retry-after"])
+    return body
+
+
+def invalid_input(error: ValidationError) -> errors.InvalidInput:
+    """A model's refusal as one of ours; fields are named from the model's root."""
+    found = error.errors(include_url=False)
+    return errors.InvalidInput(field_errors({**e, "loc": ("body", *e["loc"])} for e in found))
+
+
+def problems(*statuses: int, others: Responses | None = None) -> Responses:
+    """OpenAPI's description of the problems that a path can answer with, beside `others`."""
+    texts = {
+        400: "No HTTP request, or a body that cannot be read",
+        401: "No valid token, or the token's tenant is gone",
+        403: "The token lacks the role",
+        404: "Nothing of the caller's tenant has this id",
+        408: "The request came too slowly",
+        409: "The change contradicts what is stored",
+        410: "The ranked list is gone: search again",
+        412: "The entry changed since it was read",
+        413: "Larger than the limit",
+        415: "A kind of file or body that is not read",
+        422: "A field is outside its range",
+        429: "A limit is used up; see Retry-After",
+        431: "The request line and the headers are too long",
+        500: "An unexpected error, logged with the request_id",
+        503: "The database is away; see Retry-After",
+    }
+    return (others or {}) | {s: {"model": Problem, "description": texts[s]} for s in sorted(statuses)}

@@ -1,0 +1,167 @@
+"""What depends on a real socket, or on a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from app.auth.tokens import TokenVerifier
+from app.composition.services import Services
+from app.main import create_app
+from app.settings import Settings
+from tests.api.callers import SECRET, Caller, make_token
+from tests.api.expectations import expect_problem
+from tests.api.serving import serve, start_service
+from tests.documents.samples import write_pdf
+
+MEGABYTE = b"a" * (1 << 20)
+HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+
+
+@pytest.fixture(scope="module")
+async def address(settings: Settings, api_services: Services, verifier: TokenVerifier) -> AsyncIterator[str]:
+    """Where an application of its own listens: it is shut down, which the shared one must not be."""
+    async with serve(create_app(settings, api_services, verifier)) as url:
+        yield url
+
+
+async def pieces(count: int, head: bytes = b"") -> AsyncIterator[bytes]:
+    """A body of unannounced length."""
+    yield head
+    for _ in range(count):
+        yield MEGABYTE
+
+
+async def talk(address: str, request: bytes) -> bytes:
+    """Send bytes, and read until the server closes or falls silent."""
+    host, port = address.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    await writer.drain()
+    answer = b""
+    try:
+        async with asyncio.timeout(0.5):
+            while part := await reader.read(65_536):
+                answer += part
+    except TimeoutError:
+        pass
+    writer.close()
+    return answer
+
+
+async def test_head_leaves_its_connection_fit_for_the_next_request(address: str) -> None:
+    request = b"%b /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = await talk(address, request % b"HEAD" + request % b"GET")
+    first, second, body = answer.split(b"\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 200")
+    assert second.startswith(b"HTTP/1.1 200")
+    length = f"content-length: {len(body)}".encode()
+    assert length in first.lower()
+    assert length in second.lower()
+
+
+async def test_an_upload_of_60_megabytes_is_answered_with_413(caller: Caller) -> None:
+    expect_problem(await caller.upload("big.txt", MEGABYTE * 60, "text/plain"), 413)
+    expect_problem(await caller.upload("big.txt", MEGABYTE * 50 + b"a", "text/plain"), 413)
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = await caller.post("/knowledge/assets", content=pieces(60, HEAD), headers=headers)
+    expect_problem(answer, 413)
+    assert (await caller.get("/knowledge/assets")).json()["items"] == []
+
+
+async def test_a_large_body_without_a_token_is_answered_with_401(caller: Caller) -> None:
+    for path in ("/knowledge/search", "/knowledge/assets"):
+        expect_problem(await caller.http.post(path, content=pieces(40)), 401)
+        expect_problem(await caller.http.post(path, content=MEGABYTE * 40), 401)
+    assert (await caller.search("still here"))["results"] == []
+
+
+async def test_a_chunked_search_is_answered(caller: Caller) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        for part in (b'{"query"', b': "har', b'bour"}'):
+            yield part
+
+    answer = await caller.post(
+        "/knowledge/search", content=body(), headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 200
+
+
+async def test_a_caller_that_hangs_up_harms_nobody(caller: Caller, address: str) -> None:
+    head = f"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.token}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    assert await talk(address, head.encode() + b'{"query": ') == b""
+    assert (await caller.http.get("/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n",
+        b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"nonsense\r\n\r\n",
+        b"GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+async def test_broken_http_is_a_client_error(caller: Caller, address: str, request_line: bytes) -> None:
+    answer = await talk(address, request_line)
+    assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")), answer
+    assert b"Traceback" not in answer
+    assert (await caller.http.get("/healthz")).status_code == 200
+
+
+async def test_an_answer_says_its_length_and_type(caller: Caller) -> None:
+    answer = await caller.post("/knowledge/search", {"query": "harbour"})
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    assert answer.headers["content-type"] == "application/json"
+    assert "x-request-id" in answer.headers
+
+
+@pytest.mark.slow
+async def test_the_service_indexes_by_itself_and_finishes_requests_when_told_to_stop(
+    service_dsn: str, services: Services
+) -> None:
+    tenant = await services.tenants.create("served", actor="test")
+    settings = {
+        "DATABASE_URL": service_dsn,
+        "EMBEDDING_PROVIDER": "mock",
+        "EMBEDDING_DIMENSIONS": "16",
+        "JWT_SECRET": SECRET,
+    }
+    async with start_service(settings) as service:
+        async with httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=20) as client:
+            admin = Caller(client, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
+            pdf = write_pdf([["The harbour opens at six."]])
+            asset = (await admin.upload("a.pdf", pdf, "application/pdf")).json()
+            async with asyncio.timeout(15):
+                while asset["status"] not in ("indexed", "failed"):
+                    await asyncio.sleep(0.1)
+                    asset = (await admin.get(f"/knowledge/assets/{asset['id']}")).json()
+            assert asset["status"] == "indexed"
+            sent = asyncio.Event()
+
+            async def slow_body() -> AsyncIterator[bytes]:
+                yield b'{"query": "harb'
+                sent.set()
+                await asyncio.sleep(0.5)
+                yield b'our", "mode": "keyword"}'
+
+            asking = asyncio.create_task(
+                admin.post(
+                    "/knowledge/search", content=slow_body(), headers={"Content-Type": "application/json"}
+                )
+            )
+            await sent.wait()
+            await asyncio.sleep(0.1)
+            service.process.send_signal(signal.SIGTERM)
+            answer = await asking
+            assert answer.status_code == 200
+            assert answer.json()["results"][0]["metadata"]["page"] == 1
+        async with asyncio.timeout(10):
+            assert await service.process.wait() in (0, -signal.SIGTERM)

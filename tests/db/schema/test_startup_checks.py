@@ -1,0 +1,178 @@
+"""A database or role that is not fit to serve stops the start, with one line that names the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from app.composition.database import prepare
+from app.composition.services import Services, build_services, check_database, find_models
+from app.db.schema.migration import migrate
+from app.db.schema.registration import register_model
+from app.db.session import Database
+from app.embedded import EmbeddedAddress
+from app.embeddings.models import resolve_model
+from app.embeddings.providers.mock import MockProvider
+from app.errors import ConfigurationError
+from app.knowledge.tenants.directory import Tenant
+from tests.db.cluster import MODEL, TestDatabase, connected, new_database
+from tests.knowledge.provider import FailingProvider
+
+
+@asynccontextmanager
+async def login_role(database: TestDatabase, attributes: str, *grants: str) -> AsyncIterator[str]:
+    """The address of a role that exists for one test."""
+    async with connected(database.superuser_dsn) as superuser:
+        await superuser.execute(f"create role kb_tester login password 'tester-password' {attributes}")
+        try:
+            for grant in grants:
+                await superuser.execute(f"grant {grant} to kb_tester")
+            yield database.address.dsn("kb_tester", database.name, "tester-password")
+        finally:
+            await superuser.execute("drop role kb_tester")
+
+
+async def refusal(dsn: str) -> str:
+    """The one line that the check of this address ends with."""
+    with pytest.raises(ConfigurationError) as caught:
+        await check_database(dsn)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith("DATABASE_URL: ")
+    assert "password" not in line or "user name or password" in line
+    return line
+
+
+async def test_service_role_is_fit(service_dsn: str) -> None:
+    await check_database(service_dsn)
+
+
+async def test_superuser_is_refused(superuser_dsn: str) -> None:
+    line = await refusal(superuser_dsn)
+    assert "postgres is a superuser" in line
+    assert "use another" in line
+
+
+async def test_bypassrls_is_refused(fresh_database: TestDatabase) -> None:
+    async with login_role(fresh_database, "bypassrls", "kb_app") as dsn:
+        assert "run: alter role kb_tester nobypassrls" in await refusal(dsn)
+
+
+async def test_table_owner_is_refused(admin_dsn: str) -> None:
+    assert "kb_migrator owns the table" in await refusal(admin_dsn)
+
+
+async def test_member_of_the_table_owner_is_refused(fresh_database: TestDatabase) -> None:
+    async with login_role(fresh_database, "noinherit", "kb_app", "kb_migrator") as dsn:
+        assert "kb_tester owns the table" in await refusal(dsn)
+
+
+@pytest.mark.parametrize("role", ["kb_keyword", "kb_queue", "postgres"])
+async def test_member_of_a_stronger_role_is_refused(fresh_database: TestDatabase, role: str) -> None:
+    async with login_role(fresh_database, "", "kb_app", role) as dsn:
+        line = await refusal(dsn)
+    assert f"member of {role}" in line or "owns the table" in line
+
+
+@pytest.mark.parametrize(("attributes", "grants"), [("", ()), ("noinherit", ("kb_app",))])
+async def test_role_without_the_rights_is_refused(
+    fresh_database: TestDatabase, attributes: str, grants: tuple[str, ...]
+) -> None:
+    async with login_role(fresh_database, attributes, *grants) as dsn:
+        assert "run: knowledge migrate --service-role kb_tester" in await refusal(dsn)
+
+
+async def test_empty_database_is_refused(cluster: EmbeddedAddress, template: str) -> None:
+    async with new_database(cluster) as empty:
+        assert "create extension vector" in await refusal(empty.service_dsn)
+        async with connected(empty.superuser_dsn) as superuser:
+            await superuser.execute("create extension vector")
+        assert "empty; run: knowledge migrate" in await refusal(empty.service_dsn)
+
+
+async def test_fully_downgraded_database_is_refused(fresh_database: TestDatabase) -> None:
+    await migrate(fresh_database.admin_dsn, "base", down=True)
+    assert "run: knowledge migrate" in await refusal(fresh_database.service_dsn)
+
+
+async def test_old_revision_is_refused(fresh_database: TestDatabase) -> None:
+    await migrate(fresh_database.admin_dsn, "0004", down=True)
+    line = await refusal(fresh_database.service_dsn)
+    assert "at revision 0004" in line
+    assert "run: knowledge migrate" in line
+
+
+async def test_wrong_addresses_are_refused_without_quoting_them(
+    fresh_database: TestDatabase, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    address = fresh_database.address
+    assert "user name or password" in await refusal(
+        address.dsn("kb_service", fresh_database.name, "wrong-secret")
+    )
+    assert "no such database" in await refusal(address.dsn("kb_service", "nowhere", "service-password"))
+    line = await refusal(f"postgresql://kb_service:secret@/x?host={tmp_path_factory.mktemp('nowhere')}")
+    assert "cannot connect" in line
+    assert "secret" not in line
+    assert "nowhere" not in line
+
+
+async def test_preparing_for_a_role_that_does_not_exist_is_refused(admin_dsn: str) -> None:
+    with pytest.raises(ConfigurationError, match="--service-role: there is no role kb_nobody"):
+        await prepare(admin_dsn, service_role="kb_nobody", model=None)
+
+
+async def test_migrating_without_the_right_to_create_is_refused(
+    cluster: EmbeddedAddress, template: str
+) -> None:
+    async with new_database(cluster) as empty:
+        async with connected(empty.superuser_dsn) as superuser:
+            await superuser.execute("create extension vector")
+        with pytest.raises(ConfigurationError, match=r"DATABASE_ADMIN_URL: .* see deploy/roles.sql"):
+            await prepare(empty.service_dsn, service_role=None, model=None)
+
+
+async def test_unregistered_model_is_refused(database: Database) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"mock/text-hash with 24 dimensions is not registered; run: "
+    ):
+        await build_services(database, MockProvider(resolve_model("mock", dimensions=24)))
+
+
+async def test_tenant_on_another_model_is_refused(
+    services: Services, tenant: Tenant, fresh_database: TestDatabase
+) -> None:
+    other = resolve_model("mock", dimensions=24)
+    await register_model(fresh_database.admin_dsn, other)
+    with pytest.raises(
+        ConfigurationError, match="tenant first has vectors of mock/text-hash with 16 dimensions"
+    ):
+        await find_models(services.database, [other])
+    assert await find_models(services.database, [MODEL]) == [1]
+    await services.tenants.delete(tenant.id, actor="test")
+    await build_services(services.database, FailingProvider(other))
+
+
+async def test_both_models_are_served_while_tenants_move(
+    services: Services, tenant: Tenant, fresh_database: TestDatabase
+) -> None:
+    other = resolve_model("mock", dimensions=24)
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^EMBEDDING_NEXT_PROVIDER: .* 24 dimensions is not registered; run: .* --next$",
+    ):
+        await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(other))
+    await register_model(fresh_database.admin_dsn, other)
+    both = await build_services(
+        services.database, FailingProvider(other), next_provider=FailingProvider(MODEL)
+    )
+    assert sorted(both.providers) == [1, 2]
+    await both.tenants.create("newcomer", actor="test")
+    assert (await both.tenants.context((await both.tenants.find("newcomer")).id)).model == other
+    assert (await both.tenants.context(tenant.id)).model == MODEL
+    for one in (MODEL, other):
+        with pytest.raises(ConfigurationError, match=r"tenant (first|newcomer) has vectors of"):
+            await find_models(services.database, [one])
+    with pytest.raises(ConfigurationError, match="names the model of EMBEDDING_PROVIDER once more"):
+        await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(MODEL))

@@ -1,0 +1,269 @@
+"""The confined process: what it gives, what ends it, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.documents.parsed import ParsedDocument, ParseLimits, PartSpan
+from app.documents.process import child
+from app.documents.process.parsing import parse_document
+from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
+from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
+from tests.documents.samples import (
+    paragraph,
+    write_docx,
+    write_pdf,
+    write_pdf_with,
+    write_raw_docx,
+    write_slow_html,
+)
+
+SLOW = write_slow_html()
+
+
+def find_children() -> list[psutil.Process]:
+    """Reading processes of this one."""
+    return [
+        process
+        for process in psutil.Process().children()
+        if process.status() != psutil.STATUS_ZOMBIE
+        and "app.documents.process.child" in " ".join(process.cmdline())
+    ]
+
+
+async def wait_for(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the state of a process has no event
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+async def _no_process_stays() -> AsyncIterator[None]:
+    yield
+    await wait_for(lambda: not find_children())
+
+
+@pytest.mark.parametrize(
+    ("data", "filename", "text"),
+    [
+        ("Grüße 🎉".encode(), "a.txt", "Grüße 🎉"),
+        (b"# A\n\nb", "a.md", "# A\n\nb"),
+        (b"<html><h1>A</h1><p>b", "a.html", "A\n\nb"),
+        (write_pdf([["one"], ["two"]]), "a.pdf", "one\n\ntwo"),
+        (write_raw_docx(paragraph("word")), "a.docx", "word"),
+        (write_raw_pptx([text_box("one"), text_box("two")]), "a.pptx", "one\n\ntwo"),
+        (write_raw_xlsx(f'<row r="1">{text_cell("A1", "word")}</row>'), "a.xlsx", "One\nword"),
+        (b"name,age\nAda,36", "a.csv", "name: Ada | age: 36"),
+        (b'{"a": {"b": 1}}', "a.json", "a.b: 1"),
+        (b'{"a": 1}\n{"a": 2}', "a.jsonl", "a: 1\n\na: 2"),
+        (b"def f():\n    pass\n", "a.py", "def f():\n    pass"),
+        (write_zip({"x/a.txt": "word"}), "a.zip", "x/a.txt\n\nword"),
+    ],
+)
+async def test_each_format_is_read_in_the_confined_process(data: bytes, filename: str, text: str) -> None:
+    assert (await parse_document(data, filename)).text == text
+
+
+async def test_pages_headings_and_title_cross_the_process_border() -> None:
+    data = write_pdf_with([["Intro"], ["Setup"]], title="Guide", outline=[("Setup", 1, False)])
+    document = await parse_document(data)
+    assert (document.title, document.total_pages, document.format) == ("Guide", 2, "pdf")
+    assert [(page.number, page.start, page.end) for page in document.pages] == [(1, 0, 5), (2, 7, 12)]
+    assert [(heading.start, heading.title) for heading in document.headings] == [(7, "Setup")]
+
+
+async def test_parts_cross_the_process_border() -> None:
+    document = await parse_document(write_zip({"a.md": "# A", "b.csv": "x,y\n1,2"}))
+    assert document.parts == (PartSpan(0, 9, "markdown"), PartSpan(9, 30, "csv"))
+
+
+async def test_large_file_crosses_the_process_border() -> None:
+    line = "Zeile mit Umlauten äöü\n"
+    document = await parse_document((line * 200_000).encode(), "a.txt")
+    assert document.text == (line * 200_000).strip()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (write_pdf([[]]), "no text layer"),
+        (write_pdf_with([["x"]], user_password="pw"), "encrypted"),
+        (b"  \n\n ", "the plain text file contains no text"),
+        (write_docx()[:-100], "damaged"),
+    ],
+)
+async def test_refusal_crosses_the_process_border(data: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableDocument, match=reason):
+        await parse_document(data)
+
+
+async def test_file_is_refused_before_a_process_starts() -> None:
+    with pytest.raises(InvalidInput):
+        await parse_document(b"")
+    with pytest.raises(UnsupportedMediaType):
+        await parse_document(b"\x89PNG\r\n\x1a\n\x00")
+
+
+async def test_time_limit_ends_the_process() -> None:
+    with pytest.raises(UnreadableDocument, match=r"takes more than 0\.6 s to read"):
+        await parse_document(SLOW, limits=ParseLimits(seconds=0.6))
+
+
+def test_processor_time_limit_holds_without_the_parent() -> None:
+    request = {"format": "html", "limits": asdict(ParseLimits(seconds=1))}
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from app.documents.process.child import main; main()",
+            str(os.getpid()),
+        ],
+        input=json.dumps(request).encode() + b"\n" + SLOW,
+        capture_output=True,
+        timeout=20,
+    )
+    assert ended.returncode in {-signal.SIGXCPU, -signal.SIGALRM}
+    assert ended.stdout == b""
+
+
+async def test_memory_limit_is_explained() -> None:
+    data = write_raw_docx(paragraph("x y ") * 400_000 + paragraph(os.urandom(400_000).hex()))
+    with pytest.raises(UnreadableDocument, match=r"128 MiB of memory"):
+        await parse_document(data, limits=ParseLimits(memory_bytes=128 << 20))
+
+
+async def test_text_limit_is_explained() -> None:
+    with pytest.raises(UnreadableDocument, match="more than 1,000 characters"):
+        await parse_document(b"word " * 1_000, limits=ParseLimits(max_characters=1_000))
+
+
+async def test_zip_bomb_and_page_bomb_are_refused() -> None:
+    with pytest.raises(UnreadableDocument, match="unpacks to far more"):
+        await parse_document(write_raw_docx(paragraph("x" * (20 << 20))))
+    with pytest.raises(UnreadableDocument, match="3 pages; at most 2"):
+        await parse_document(write_pdf([["x"]] * 3), limits=ParseLimits(max_pages=2))
+
+
+async def test_page_nested_a_hundred_thousand_deep_does_no_harm() -> None:
+    data = b"<html><p>first</p>" + b"<div>" * 100_000 + b"deep"
+    assert (await parse_document(data)).text.startswith("first")
+
+
+async def test_cancelled_call_kills_the_process() -> None:
+    call = asyncio.create_task(parse_document(SLOW))
+    await wait_for(lambda: bool(find_children()))
+    process = find_children()[0]
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_killed_process_is_explained() -> None:
+    call = asyncio.create_task(parse_document(SLOW))
+    await wait_for(lambda: bool(find_children()))
+    find_children()[0].send_signal(signal.SIGSEGV)
+    with pytest.raises(UnreadableDocument, match="the HTML file cannot be read: it is damaged, or needs"):
+        await call
+
+
+async def test_process_sees_no_secrets_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    call = asyncio.create_task(parse_document(SLOW))
+    await wait_for(lambda: bool(find_children()) and bool(find_children()[0].environ()))
+    environment = find_children()[0].environ()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert "secret" not in str(environment)
+    assert set(environment) <= {"LC_ALL", "MALLOC_ARENA_MAX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
+
+
+async def test_current_directory_cannot_replace_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app").mkdir()
+    for name in ("app/__init__.py", "json.py", "lxml.py"):
+        (tmp_path / name).write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    assert (await parse_document(b"<html><p>fine")).text == "fine"
+
+
+def test_confined_process_writes_no_files(tmp_path: Path) -> None:
+    target = tmp_path / "written"
+    program = (
+        "import os, sys\nfrom app.documents.process.child import confine\nconfine(os.getppid())\n"
+        "with open(sys.argv[1], 'w') as file:\n    file.write('x')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, str(target)], capture_output=True, timeout=20)
+    assert ended.returncode != 0
+    assert not target.exists() or target.read_bytes() == b""
+
+
+def test_process_without_its_parent_ends_at_once() -> None:
+    program = "import sys; from app.documents.process.child import main; main()"
+    ended = subprocess.run([sys.executable, "-c", program, "1"], input=b"", capture_output=True, timeout=20)
+    assert (ended.returncode, ended.stdout) == (1, b"")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system tells of the parent's death on Linux only")
+def test_killed_parent_leaves_no_process(tmp_path: Path) -> None:
+    slow = tmp_path / "slow.html"
+    slow.write_bytes(SLOW)
+    program = (
+        "import asyncio, pathlib, sys\nfrom app.documents.process.parsing import parse_document\n"
+        "asyncio.run(parse_document(pathlib.Path(sys.argv[1]).read_bytes()))\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(slow)])
+    children: list[psutil.Process] = []
+    deadline = time.monotonic() + 10
+    # The processor time shows that the child is past its start.
+    while not (children and sum(children[0].cpu_times()[:2]) > 0.3) and time.monotonic() < deadline:
+        time.sleep(0.02)
+        children = psutil.Process(parent.pid).children()
+    parent.kill()
+    parent.wait()
+    gone, alive = psutil.wait_procs(children, timeout=5)
+    assert (len(gone), alive) == (1, [])
+
+
+def answer(data: bytes, name: str) -> tuple[dict[str, object], str]:
+    request = {"format": name, "limits": asdict(ParseLimits())}
+    target = io.BytesIO()
+    child.answer_request(io.BytesIO(json.dumps(request).encode() + b"\n" + data), target, confined=False)
+    line, _, text = target.getvalue().partition(b"\n")
+    return json.loads(line), text.decode()
+
+
+def test_answer_is_a_line_of_json_and_the_text() -> None:
+    fields, text = answer("# Ü\n\n text".encode(), "markdown")
+    assert text == "# Ü\n\n text"
+    assert (fields["format"], fields["headings"]) == ("markdown", [[0, 1, "Ü"]])
+    assert answer(b" ", "text") == ({"refusal": "the plain text file contains no text"}, "")
+
+
+def test_unexpected_failure_tells_only_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(data: bytes, limits: ParseLimits) -> ParsedDocument:
+        raise RecursionError(f"content: {data!r}")
+
+    monkeypatch.setattr("app.documents.readers.plain.parse", fail)
+    assert answer(b"private", "text") == ({"failure": "RecursionError"}, "")
+
+    def exhaust(data: bytes, limits: ParseLimits) -> ParsedDocument:
+        raise MemoryError
+
+    monkeypatch.setattr("app.documents.readers.plain.parse", exhaust)
+    assert answer(b"private", "text") == ({"exhausted": "memory"}, "")

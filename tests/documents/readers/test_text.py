@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.documents.parsed import ParseLimits
+from app.documents.readers import markdown, plain
+from app.documents.readers.text import clean_text, decode_text
+from app.errors import UnreadableDocument
+
+LIMITS = ParseLimits()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be-marked", "utf-32", "cp1252"])
+def test_encoding_is_recognised(encoding: str) -> None:
+    text = "Größe – „naïve“ café"
+    data = b"\xfe\xff" + text.encode("utf-16-be") if "marked" in encoding else text.encode(encoding)
+    assert decode_text(data) == text
+
+
+def test_damaged_utf8_stays_utf8() -> None:
+    assert decode_text("äöüßéè".encode() + b"\xff") == "äöüßéè\ufffd"
+
+
+def test_cut_utf16_does_not_fail() -> None:
+    assert decode_text("ab".encode("utf-16")[:-1]) == "a\ufffd"
+
+
+def test_control_characters_and_line_ends_are_normalised() -> None:
+    assert clean_text("a\r\nb\rc\x00\x07d\u2028e\u00a0f\u00adg \t\nh\ud800") == "a\nb\ncd\ne fg\nh"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_give_clean_text(data: bytes) -> None:
+    text = clean_text(decode_text(data))
+    assert text.encode("utf-8").decode("utf-8") == text
+    assert not any(unicodedata.category(sign) == "Cc" for sign in text if sign not in "\t\n")
+    assert unicodedata.is_normalized("NFC", text)
+
+
+def test_plain_text_is_kept() -> None:
+    document = plain.parse(b"\xef\xbb\xbfone\r\n\r\ntwo", LIMITS)
+    assert (document.format, document.text, document.pages) == ("text", "one\n\ntwo", ())
+
+
+def test_text_past_the_limit_is_refused() -> None:
+    with pytest.raises(UnreadableDocument, match="more than 10 characters"):
+        plain.parse(b"x" * 11, ParseLimits(max_characters=10))
+
+
+MARKDOWN = """---
+title: "The Guide"
+tags: [a]
+---
+Preface
+=======
+
+# Install **now** #
+
+Text with `# no`.
+
+```sh
+# not a heading
+```
+
+~~~~
+# nor this
+~~~
+# nor that
+~~~~
+
+  ## On [Linux](https://example.org)
+- item
+---
+    # code
+#hashtag
+
+Second line
+of a paragraph
+---
+### Last
+"""
+
+
+def test_markdown_headings_are_found_outside_code() -> None:
+    document = markdown.parse(MARKDOWN.encode(), LIMITS)
+    found = [(heading.level, heading.title) for heading in document.headings]
+    assert found == [(1, "Preface"), (1, "Install now"), (2, "On Linux"), (3, "Last")]
+    assert document.text == MARKDOWN.strip("\n")
+    for heading, beginning in zip(
+        document.headings, ("Preface", "# Install", "## On", "### Last"), strict=True
+    ):
+        assert document.text[heading.start :].startswith(beginning)
+
+
+def test_markdown_title_is_the_front_matters_else_the_only_topmost_heading() -> None:
+    assert markdown.parse(MARKDOWN.encode(), LIMITS).title == "The Guide"
+    assert markdown.parse(b"## Sub\n# Top\n", LIMITS).title == "Top"
+    assert markdown.parse(b"# Chapter 0\n\ntext\n\n# Chapter 17\n", LIMITS).title is None
+    assert markdown.parse(b"text\n\n---\n\ntitle: no\n---\n", LIMITS).title is None

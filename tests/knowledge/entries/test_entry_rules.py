@@ -1,0 +1,259 @@
+"""The range of each field of an entry and of a search, and that nothing outside reaches the database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from app.composition.services import Services
+from app.errors import InvalidInput
+from app.knowledge.entries.entry import DEFAULTS, NULLABLE, RULES, check_draft
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.vocabulary import Weights
+from tests.knowledge.provider import FailingProvider
+
+NUL, SURROGATE = "a\x00b", "a\ud800b"
+ID = uuid4()
+NOT_TEXT: tuple[Any, ...] = (7, b"x", ["x"], "", "  \n", NUL, SURROGATE)
+
+# For each field of an entry: values at the edge that are allowed, values that are not.
+ENTRY_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
+    "content": (("x", "ü" * 100_000, " x "), (*NOT_TEXT, None, "x" * 100_001)),
+    "title": (("x", "x" * 1_000, None), (*NOT_TEXT, "x" * 1_001)),
+    "entry_type": (
+        ("fact", "summary", "template", "decision", "lesson", "temp_note", "insight"),
+        ("chunk", "Fact", "", None, ["fact"], 1),
+    ),
+    "tags": (
+        ([], ["a"], ("a", "b"), ["x" * 100], [str(n) for n in range(50)]),
+        (None, "a", [""], ["x" * 101], [str(n) for n in range(51)], [NUL], [SURROGATE], [1], {"a": 1}),
+    ),
+    "roles": ((["all"], ["pm", "dev", "qa"]), (None, [], "all", ["boss"], [["all"]], ["all"] * 5)),
+    "confidence": ((0, 1, 0.5), (-0.1, 1.1, float("nan"), float("inf"), True, "1", None)),
+    "scope": (("global", "project"), ("local", "", None, ["global"])),
+    "parent_id": ((ID, None), (str(ID), 1, "")),
+    "source_ids": (([], [ID], [uuid4() for _ in range(100)]), (None, ID, [str(ID)], [uuid4() for _ in range(101)])),
+    "superseded_by_id": ((ID, None), (str(ID), 1)),
+    "is_verified": ((True, False), (1, 0, None, "true")),
+    "metadata": (
+        ({}, {"a": [1, {"b": None}]}, {"k": "x" * 65_000}),
+        (None, [], "x", {1: 2}, {"k": "x" * 65_536}, {"k": NUL}, {NUL: 1}, {"k": SURROGATE}, {"k": {1}}),
+    ),
+    "language": (("english", "german", "simple", None), ("en", "", "klingon", ["english"], "english; drop")),
+    "expires_at": (
+        (datetime(2030, 1, 1, tzinfo=UTC), None),
+        (datetime(2030, 1, 1), "2030-01-01", 0),  # noqa: DTZ001
+    ),
+    "external_id": (("x", "x" * 512, None), (*NOT_TEXT, "x" * 513)),
+}  # fmt: skip
+
+
+def test_every_field_of_an_entry_is_in_the_table() -> None:
+    assert set(ENTRY_FIELDS) == set(RULES) == {"content", *DEFAULTS}
+
+
+@pytest.mark.parametrize("name", ENTRY_FIELDS)
+def test_entry_field_allows_its_range(name: str) -> None:
+    for value in ENTRY_FIELDS[name][0]:
+        assert name in check_draft({name: value})
+    assert (name in NULLABLE) == (None in ENTRY_FIELDS[name][0])
+
+
+@pytest.mark.parametrize("name", ENTRY_FIELDS)
+def test_entry_field_refuses_what_is_outside_and_is_named(name: str) -> None:
+    for value in ENTRY_FIELDS[name][1]:
+        with pytest.raises(InvalidInput) as caught:
+            check_draft({name: value})
+        (error,) = caught.value.errors
+        assert error.field == name, value
+        assert error.message
+
+
+def test_every_bad_field_is_named_at_once() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        check_draft({"content": "", "confidence": 2, "nothing": 1})
+    assert {e.field for e in caught.value.errors} == {"content", "confidence", "nothing"}
+
+
+def test_repeats_in_lists_are_dropped_in_order() -> None:
+    assert check_draft({"tags": ["b", "a", "b"]})["tags"] == ["b", "a"]
+
+
+async def test_allowed_values_are_stored_as_they_are(services: Services, tenant: Tenant) -> None:
+    """The database has no rule of its own that the checks do not know."""
+    there, _ = await services.entries.create(tenant.id, {"content": "something to refer to"})
+    for name, (allowed, _) in ENTRY_FIELDS.items():
+        for number, value in enumerate(allowed):
+            if name in ("parent_id", "superseded_by_id") and value is not None:
+                value = there.id
+            if name == "source_ids" and value:
+                value = [there.id]
+            content = f"number {number} of {name}"
+            entry, _ = await services.entries.create(tenant.id, {"content": content, name: value})
+            if not (name == "language" and value is None):
+                stored = getattr(entry, name)
+                assert (list(value) if isinstance(value, tuple) else value) == stored, name
+
+
+async def test_refused_entry_writes_nothing(services: Services, tenant: Tenant) -> None:
+    for values in (
+        {"content": NUL},
+        {"content": SURROGATE},
+        {},
+        {"title": "alone"},
+        {"content": "x", "tags": 1},
+    ):
+        with pytest.raises(InvalidInput):
+            await services.entries.create(tenant.id, values)
+    assert (await services.administration.stats(tenant.id))["entries"] == 0
+
+
+LONG_TEXTS = {
+    "one word": "x" * 100_000,
+    "punctuation": "-'\\/.:" * 16_000,
+    "identifiers": " ".join(f"{chr(0x20000 + n)}{chr(0x20001 + n)}.{n}" for n in range(10_000)),
+    "four-byte words": " ".join(chr(0x20000 + n) * 2 for n in range(30_000)),
+    "marks": "a" + "\u0301" * 99_999,
+    "tags": "<a>" * 33_000,
+}
+
+
+@pytest.mark.slow
+async def test_extreme_content_is_stored_and_found(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
+    for name, text in LONG_TEXTS.items():
+        text = text[:100_000]
+        entry, _ = await services.entries.create(tenant.id, {"content": text, "title": text[:1_000]})
+        assert entry.content == text
+        result = await services.search.search(tenant.id, SearchQuery(query=text[:10_000]))
+        (hit,) = [hit for hit in result if hit.id == entry.id]
+        assert len(hit.snippet) <= 240, name
+
+
+# For each field of a search: values that are allowed, values that are not.
+SEARCH_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
+    "query": (("x", "x" * 10_000, "  " + "x" * 10_000 + "  "), ("", " \n\t", "x" * 10_001, NUL, SURROGATE)),
+    "mode": (("hybrid", "semantic", "keyword"), ("", "both")),
+    "limit": ((1, 100), (0, -1, 101)),
+    "similarity_threshold": ((None, 0, 1, 0.5), (-0.01, 1.01, float("nan"))),
+    "weights": (
+        (None, Weights(1, 0), Weights(0, 1), Weights(0.1, 0.9)),
+        (Weights(0.5, 0.6), Weights(1.5, -0.5), Weights(float("nan"), 1), Weights(0.7, 0.3 + 2e-9)),
+    ),
+    "role": ((None, "pm", "dev", "qa", "all"), ("", "boss")),
+    "tags": ((None, [], ["a"], ["x" * 100] * 100), ([""], ["x" * 101], ["a"] * 101, [NUL], [SURROGATE])),
+    "tags_match": (("any", "all"), ("", "none")),
+    "entry_type": ((None, "fact", ["fact", "chunk"], []), ("Fact", ["fact", "x"], "")),
+    "min_confidence": ((None, 0, 1), (-0.1, 1.1, float("nan"))),
+    "scope": ((None, "global", "project"), ("", "x")),
+    "source": ((None, "entry", "asset"), ("", "x")),
+    "asset_id": ((None, [], [ID] * 1_000), ([ID] * 1_001,)),
+    "metadata": ((None, {}, {"a": {"b": [1]}}), ({"a": NUL}, {1: 2}, {"a": SURROGATE}, {"a": "x" * 70_000})),
+    "include_superseded": ((True, False), ()),
+    "boost": (((), ["type"], ["type", "access", "verified"]), (["x"], ["type", ""])),
+    "fusion": ((None, "rrf", "score"), ("", "x")),
+    "rrf_k": ((1, 60, 1_000), (0, -1, 1_001)),
+    "ef_search": ((None, 10, 200), (9, 201)),
+    "query_embedding": (
+        (None, [0.0] * 15 + [1.0], [-1e30] * 16),
+        ([0.0] * 16, [float("nan")] * 16, [float("inf")] * 16, []),
+    ),
+    "diversity": ((0, 0.5, 1), (-0.1, 1.1, float("nan"))),
+    "explain": ((True, False), ()),
+    "cursor": ((None,), ()),
+    "max_limit": ((100,), ()),
+}
+
+
+def test_every_field_of_a_search_is_in_the_table() -> None:
+    assert set(SEARCH_FIELDS) == set(SearchQuery.__dataclass_fields__)
+
+
+async def test_search_fields_allow_their_ranges(services: Services, tenant: Tenant) -> None:
+    for name, (allowed, _) in SEARCH_FIELDS.items():
+        for value in allowed:
+            query = SearchQuery(**{"query": "x", name: value})
+            assert len(await services.search.search(tenant.id, query)) == 0, name
+
+
+@pytest.mark.parametrize("name", SEARCH_FIELDS)
+def test_search_field_refuses_what_is_outside_and_is_named(name: str) -> None:
+    for value in SEARCH_FIELDS[name][1]:
+        with pytest.raises(InvalidInput) as caught:
+            SearchQuery(**{"query": "x", name: value})
+        assert {e.field for e in caught.value.errors} == {name}, value
+
+
+MISTYPED: dict[str, tuple[Any, ...]] = {
+    "query": (5, None, b"x", ["x"]),
+    "mode": (5, None, ["hybrid"]),
+    "limit": ("5", 5.5, True, None, float("nan")),
+    "similarity_threshold": ("0.5", [0.5], True),
+    "weights": ({"semantic": 0.7, "keyword": 0.3}, (0.7, 0.3), Weights("0.7", "0.3")),  # type: ignore[arg-type]
+    "role": (5, ["dev"]),
+    "tags": ("abc", b"abc", 5, [1], {"a": 1}, [None]),
+    "entry_type": (5, [["fact"]], {"fact": 1}),
+    "min_confidence": ("0.5",),
+    "asset_id": (str(ID), ID, [str(ID)], 5),
+    "metadata": ("abc", 5, [1]),
+    "include_superseded": (1, None, "no"),
+    "boost": ("type", None, 5, [["type"]]),
+    "rrf_k": ("60", 60.5, None),
+    "ef_search": ("64", 64.5),
+    "query_embedding": ("abc", 5, ["1.0"] * 16, [None] * 16, [[1.0]] * 16),
+    "explain": (1, None, "no"),
+    "diversity": ("0.5", None),
+    "cursor": (5, b"x"),
+    "max_limit": ("50", None),
+}
+
+
+@pytest.mark.parametrize("name", MISTYPED)
+def test_search_field_of_another_type_is_refused_and_named(name: str) -> None:
+    for value in MISTYPED[name]:
+        with pytest.raises(InvalidInput) as caught:
+            SearchQuery(**{"query": "x", name: value})
+        assert {e.field for e in caught.value.errors} == {name}, value
+
+
+def test_search_fields_take_what_numpy_makes() -> None:
+    made: dict[str, Any] = {
+        "limit": np.int64(3),
+        "similarity_threshold": np.float32(0.5),
+        "query_embedding": np.ones(16, dtype=np.float32),
+    }
+    assert SearchQuery(query="x", **made).limit == 3
+
+
+def test_lower_limit_of_a_way_in_is_kept() -> None:
+    with pytest.raises(InvalidInput, match="between 1 and 50"):
+        SearchQuery(query="x", limit=51, max_limit=50)
+
+
+async def test_query_embedding_of_another_length_is_refused(services: Services, tenant: Tenant) -> None:
+    for length in (1, 15, 17, 384):
+        with pytest.raises(InvalidInput, match="query_embedding: must have 16 numbers"):
+            await services.search.search(tenant.id, SearchQuery(query="x", query_embedding=[1.0] * length))
+
+
+ODD_QUERIES = [
+    "the and of " * 900, "?!., " * 2_000, "boat " * 2_000, "'", "\\", "a' | 'b", "<->", ":*", "%", "e\u0301", "😀",
+    "'; drop table entries; --", "boat:* & !harbour",
+]  # fmt: skip
+
+
+async def test_odd_queries_have_ordinary_answers(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    await services.entries.create(tenant.id, {"content": "The boat lies in the harbour."})
+    failing_provider.down = True
+    for query in ODD_QUERIES:
+        found = await services.search.search(tenant.id, SearchQuery(query=query))
+        assert len(found) == (1 if "boat" in query else 0), query

@@ -1,0 +1,177 @@
+"""Entries around an entry: parent, siblings, shared tags, in that order."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.composition.services import Services
+from app.errors import InvalidInput
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.tenants.directory import Tenant
+from tests.db.cluster import connected
+from tests.knowledge.conftest import RunJobs
+
+
+async def write(services: Services, tenant: Tenant, content: str, **values: Any) -> UUID:
+    return (await services.entries.create(tenant.id, {"content": content, **values}))[0].id
+
+
+async def relations(
+    services: Services, tenant: Tenant, entry_id: UUID, limit: int = 20
+) -> list[tuple[UUID, str, int | None]]:
+    related = await services.related.related(tenant.id, entry_id, limit)
+    return [(r.entry.id, r.relationship, r.overlap_count) for r in related]
+
+
+async def test_relations_come_in_order_and_each_entry_once(services: Services, tenant: Tenant) -> None:
+    tags = ["a", "b", "c"]
+    parent = await write(services, tenant, "parent", tags=tags)
+    origin = await write(services, tenant, "origin", parent_id=parent, tags=tags)
+    first = await write(services, tenant, "first sibling", parent_id=parent, tags=["a", "b"])
+    second = await write(services, tenant, "second sibling", parent_id=parent)
+    two = await write(services, tenant, "two tags", tags=["b", "a", "x"])
+    three = await write(services, tenant, "three tags", tags=tags)
+    await write(services, tenant, "one tag", tags=["a"])
+    await write(services, tenant, "child", parent_id=origin)
+    expected = [
+        (parent, "parent", None),
+        (first, "sibling", None),
+        (second, "sibling", None),
+        (three, "tag_overlap", 3),
+        (two, "tag_overlap", 2),
+    ]
+    assert await relations(services, tenant, origin) == expected
+    for limit in range(1, 6):
+        assert await relations(services, tenant, origin, limit) == expected[:limit]
+
+
+async def test_related_leaves_out_what_is_hidden_or_foreign(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    tags = ["a", "b"]
+    parent = await write(services, tenant, "parent", tags=tags)
+    origin = await write(services, tenant, "origin", parent_id=parent, tags=tags)
+    expired = await write(services, tenant, "expired", parent_id=parent, tags=tags)
+    old = await write(services, tenant, "old", tags=tags)
+    foreign = await write(services, other_tenant, "foreign", tags=tags)
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    await services.entries.change(tenant.id, expired, {"expires_at": past})
+    await services.entries.change(tenant.id, old, {"superseded_by_id": origin})
+    assert await relations(services, tenant, origin) == [(parent, "parent", None)]
+    await services.entries.change(tenant.id, parent, {"superseded_by_id": origin})
+    assert await relations(services, tenant, origin) == []
+    for unknown in (foreign, uuid4()):
+        assert await relations(services, tenant, unknown) == []
+
+
+async def test_related_of_a_chunk_are_its_neighbours_nearest_first(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence about subject {n}. " * 70 for n in range(8))
+    asset, _ = await services.assets.upload(tenant.id, Upload("parts.md", text.encode()))
+    await services.assets.upload(tenant.id, Upload("other.md", b"# Other\n\nSomething else."))
+    await run_jobs()
+    page = await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=200)
+    chunks = {entry.chunk_index: entry.id for entry in page.items}
+    assert 8 <= len(chunks) <= 20
+    found = await relations(services, tenant, chunks[3], limit=4)
+    assert found == [(chunks[n], "sibling", None) for n in (4, 2, 5, 1)]
+    assert [i for i, _, _ in await relations(services, tenant, chunks[0], limit=2)] == [chunks[1], chunks[2]]
+    everything = await relations(services, tenant, chunks[3])
+    assert {i for i, _, _ in everything} == set(chunks.values()) - {chunks[3]}
+
+
+async def test_tag_overlap_finds_enough_behind_many_siblings(services: Services, tenant: Tenant) -> None:
+    parent = await write(services, tenant, "parent")
+    origin = await write(services, tenant, "origin", parent_id=parent, tags=["a", "b", "c"])
+    siblings = [
+        await write(services, tenant, f"sibling {n}", parent_id=parent, tags=["a", "b", "c"])
+        for n in range(6)
+    ]
+    other = await write(services, tenant, "shares two", tags=["a", "b"])
+    found = await relations(services, tenant, origin, limit=8)
+    assert [i for i, _, _ in found] == [parent, *siblings, other]
+
+
+async def test_sources_and_derived_entries_are_followed_both_ways(services: Services, tenant: Tenant) -> None:
+    first, second = [await write(services, tenant, f"source {n}") for n in range(2)]
+    older = await write(services, tenant, "older insight", entry_type="insight", source_ids=[second, first])
+    newer = await write(services, tenant, "newer insight", entry_type="insight", source_ids=[first])
+    assert await relations(services, tenant, older) == [(second, "source", None), (first, "source", None)]
+    assert await relations(services, tenant, first) == [(newer, "derived", None), (older, "derived", None)]
+    assert await relations(services, tenant, second) == [(older, "derived", None)]
+    assert await relations(services, tenant, first, limit=1) == [(newer, "derived", None)]
+
+
+async def test_each_relation_counts_before_those_that_come_after_it(
+    services: Services, tenant: Tenant
+) -> None:
+    """Parent, sibling, source, derived, tag overlap; an entry that is several of them is the first."""
+    tags = ["a", "b"]
+    parent = await write(services, tenant, "parent", tags=tags)
+    sibling = await write(services, tenant, "sibling", parent_id=parent, tags=tags)
+    source = await write(services, tenant, "source", tags=tags)
+    overlap = await write(services, tenant, "overlap", tags=tags)
+    origin = await write(
+        services, tenant, "origin", parent_id=parent, tags=tags, source_ids=[parent, sibling, source]
+    )
+    derived = await write(services, tenant, "derived", tags=tags, source_ids=[origin])
+    both = await write(services, tenant, "both ways", source_ids=[origin])
+    await services.entries.change(tenant.id, origin, {"source_ids": [parent, sibling, source, both]})
+    expected = [
+        (parent, "parent", None),
+        (sibling, "sibling", None),
+        (source, "source", None),
+        (both, "source", None),
+        (derived, "derived", None),
+        (overlap, "tag_overlap", 2),
+    ]
+    assert await relations(services, tenant, origin) == expected
+    for limit in range(1, 7):
+        assert await relations(services, tenant, origin, limit) == expected[:limit]
+
+
+async def test_sources_and_derived_leave_out_what_is_hidden_gone_or_foreign(
+    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    expired, old, gone, visible = [await write(services, tenant, f"source {n}") for n in range(4)]
+    origin = await write(services, tenant, "origin", source_ids=[expired, old, gone, visible])
+    hidden = await write(services, tenant, "hidden insight", source_ids=[origin])
+    foreign = await write(services, other_tenant, "foreign")
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    for entry in (expired, hidden):
+        await services.entries.change(tenant.id, entry, {"expires_at": past})
+    await services.entries.change(tenant.id, old, {"superseded_by_id": visible})
+    await services.entries.delete(tenant.id, gone)
+    # As no caller can: ids of another tenant's entries, in both directions.
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute(
+            "update entries set source_ids = source_ids || $1::uuid where id = $2", foreign, origin
+        )
+        await superuser.execute(
+            "update entries set source_ids = array[$1::uuid] where id = $2", origin, foreign
+        )
+    assert await relations(services, tenant, origin) == [(visible, "source", None)]
+    assert await relations(services, other_tenant, foreign) == []
+    assert await relations(services, other_tenant, origin) == []
+
+
+async def test_derived_entries_are_enough_behind_many_siblings(services: Services, tenant: Tenant) -> None:
+    parent = await write(services, tenant, "parent")
+    origin = await write(services, tenant, "origin", parent_id=parent)
+    far = await write(services, tenant, "derived elsewhere", source_ids=[origin])
+    siblings = [
+        await write(services, tenant, f"sibling {n}", parent_id=parent, source_ids=[origin]) for n in range(6)
+    ]
+    found = await relations(services, tenant, origin, limit=8)
+    assert [i for i, _, _ in found] == [parent, *siblings, far]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 21])
+async def test_related_refuses_a_limit_out_of_range(services: Services, tenant: Tenant, limit: int) -> None:
+    with pytest.raises(InvalidInput, match="limit: must be between 1 and 20"):
+        await services.related.related(tenant.id, uuid4(), limit)

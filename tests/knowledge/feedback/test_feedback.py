@@ -1,0 +1,168 @@
+"""What callers say of their hits, and what is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.errors import EntryNotFound, InvalidInput, SearchNotFound
+from app.knowledge.feedback.service import JudgedQuery
+from app.knowledge.reembedding.comparison import compare_models
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
+from tests.knowledge.subscriptions.subscribing import Desk
+
+
+async def search(desk: Desk, query: str, subject: str = "anna") -> SearchResult:
+    found = await desk.services.search.search(
+        desk.tenant.id, SearchQuery(query=query, mode="keyword"), subject=subject
+    )
+    await desk.services.journal.flush()
+    return found
+
+
+async def judge(desk: Desk, found: SearchResult, entry: UUID, relevant: bool, subject: str = "anna") -> None:
+    await desk.services.feedback.give(desk.tenant.id, subject, found.metadata.search_id, entry, relevant)
+
+
+async def keep_queries(desk: Desk, keep: bool = True) -> None:
+    await desk.services.administration.change_settings(
+        desk.tenant.id, {"keep_query_text": keep}, actor="admin"
+    )
+
+
+async def test_feedback_is_for_hits_of_the_callers_own_searches(desk: Desk) -> None:
+    entry, other = await desk.write("The harbour"), await desk.write("The road")
+    found = await desk.services.search.search(
+        desk.tenant.id, SearchQuery(query="harbour", mode="keyword"), subject="anna"
+    )
+    stranger = await desk.services.tenants.create("stranger", actor="test")
+    service, search_id = desk.services.feedback, found.metadata.search_id
+    given = await service.give(desk.tenant.id, "anna", search_id, entry, True)
+    assert (given.search_id, given.entry_id, given.relevant) == (search_id, entry, True), "at once"
+    for tenant, subject, identifier in (
+        (desk.tenant.id, "berta", search_id),
+        (stranger.id, "anna", search_id),
+        (desk.tenant.id, "anna", uuid4()),
+    ):
+        with pytest.raises(SearchNotFound, match="you made no search with this id"):
+            await service.give(tenant, subject, identifier, entry, True)
+    for wrong in (other, uuid4()):
+        with pytest.raises(InvalidInput, match="entry_id: must be a hit of that search"):
+            await service.give(desk.tenant.id, "anna", search_id, wrong, True)
+    await desk.services.entries.delete(desk.tenant.id, entry)
+    with pytest.raises(EntryNotFound):
+        await service.give(desk.tenant.id, "anna", search_id, entry, True)
+    assert await desk.sql("select count(*) from feedback") == [0]
+
+
+async def test_feedback_can_be_changed(desk: Desk) -> None:
+    entry = await desk.write("The harbour")
+    found = await search(desk, "harbour")
+    for relevant in (True, False):
+        await judge(desk, found, entry, relevant)
+    assert await desk.sql("select relevant from feedback") == [False]
+
+
+async def test_feedback_is_taken_for_a_day(desk: Desk) -> None:
+    entry = await desk.write("The harbour")
+    found = await search(desk, "harbour")
+    await desk.sql("update searches set at = at - interval '25 hours'")
+    with pytest.raises(SearchNotFound):
+        await judge(desk, found, entry, True)
+
+
+async def test_the_report_says_what_was_missed_and_disliked(desk: Desk) -> None:
+    await keep_queries(desk)
+    good, bad = await desk.write("The harbour"), await desk.write("The harbour bell", title="Bell")
+    for subject in ("anna", "berta"):
+        found = await search(desk, "Harbour", subject)
+        await judge(desk, found, bad, False, subject)
+        await judge(desk, found, good, True, subject)
+    for query in ("zeppelin", "zeppelin", "airship"):
+        await search(desk, query)
+    report = await desk.services.feedback.report(desk.tenant.id)
+    assert (report.relevant, report.not_relevant, report.searches_without_results) == (2, 2, 3)
+    assert [(e.query, e.searches) for e in report.empty_searches] == [("zeppelin", 2), ("airship", 1)]
+    (disliked,) = report.disliked
+    assert (disliked.entry_id, disliked.title, disliked.not_relevant, disliked.relevant) == (
+        bad,
+        "Bell",
+        2,
+        0,
+    )
+    assert disliked.queries == ["Harbour"]
+
+
+async def test_no_query_is_shown_or_kept_where_the_tenant_does_not_keep_it(desk: Desk) -> None:
+    entry = await desk.write("The harbour")
+    await judge(desk, await search(desk, "harbour"), entry, False)
+    await search(desk, "zeppelin")
+    report = await desk.services.feedback.report(desk.tenant.id)
+    assert (report.queries_kept, report.searches_without_results, report.empty_searches) == (False, 1, [])
+    assert report.disliked[0].queries == []
+    kept = "select count(*) from feedback where query is not null"
+    receipts = "select count(*) from searches where receipt ? 'query'"
+    assert (await desk.sql(kept), await desk.sql(receipts)) == ([0], [0])
+    await keep_queries(desk)
+    await judge(desk, await search(desk, "harbour"), entry, False)
+    assert (await desk.sql(kept), await desk.sql(receipts)) == ([1], [1])
+    await keep_queries(desk, keep=False)
+    assert (await desk.sql(kept), await desk.sql(receipts)) == ([0], [0]), "what was kept is erased"
+
+
+async def test_searches_are_forgotten_after_a_day_but_those_that_found_nothing(desk: Desk) -> None:
+    await keep_queries(desk)
+    await desk.write("The harbour")
+    found, missed, old = [await search(desk, q) for q in ("harbour", "zeppelin", "airship")]
+    age = "update searches set at = at - $2::interval where id = $1"
+    for result, hours in ((found, 25), (missed, 25), (old, 24 * 31)):
+        await desk.sql(age.replace("$2::interval", f"interval '{hours} hours'"), result.metadata.search_id)
+    with pytest.raises(SearchNotFound):
+        await desk.services.administration.receipt(desk.tenant.id, missed.metadata.search_id)
+    await desk.services.worker.runner.upkeep.sweep()
+    assert await desk.sql("select receipt from searches") == ['{"query": "zeppelin"}']
+    with pytest.raises(SearchNotFound):
+        await desk.services.administration.receipt(desk.tenant.id, missed.metadata.search_id)
+    report = await desk.services.feedback.report(desk.tenant.id)
+    assert [e.query for e in report.empty_searches] == ["zeppelin"]
+
+
+async def test_judgements_are_by_majority_and_a_draw_is_none(desk: Desk) -> None:
+    await keep_queries(desk)
+    liked, drawn, disliked = [await desk.write(f"The harbour {n}") for n in range(3)]
+    votes = {liked: (True, True, False), drawn: (True, False), disliked: (False,)}
+    for place, subject in enumerate(("anna", "berta", "carla")):
+        found = await search(desk, "Harbour" if place else "harbour", subject)
+        for entry, said in votes.items():
+            if place < len(said):
+                await judge(desk, found, entry, said[place], subject)
+    judged = await desk.services.feedback.judged_queries(desk.tenant.id)
+    assert judged == [JudgedQuery("harbour", {liked: 1.0, disliked: 0.0})]
+
+
+async def test_a_query_without_anything_relevant_is_not_judged(desk: Desk) -> None:
+    await keep_queries(desk)
+    entry = await desk.write("The harbour")
+    await judge(desk, await search(desk, "harbour"), entry, False)
+    assert await desk.services.feedback.judged_queries(desk.tenant.id) == []
+
+
+async def test_a_comparison_of_models_measures_both_by_the_feedback(desk: Desk) -> None:
+    entries = [await desk.write(f"The harbour {n}") for n in range(3)]
+    context = await desk.services.tenants.context(desk.tenant.id)
+    # The same model twice; words alone in one place, so that there is something to tell apart.
+    silent = replace(context, settings=replace(context.settings, similarity_threshold=1.0))
+    judged = [JudgedQuery("The harbour 1", {entries[1]: 1.0}), JudgedQuery("zeppelin", {entries[0]: 1.0})]
+    compared = await compare_models(
+        desk.services.ranker, desk.services.defaults, silent, context, ["harbour"], "queries", judged
+    )
+    assert (compared.judged, compared.ndcg_old) == (2, 0.5)
+    assert compared.ndcg_new is not None
+    assert compared.ndcg_new >= 0.5
+    without = await compare_models(
+        desk.services.ranker, desk.services.defaults, context, context, ["harbour"], "queries"
+    )
+    assert (without.judged, without.ndcg_old, without.ndcg_new) == (0, None, None)

@@ -1,0 +1,316 @@
+"""Files from upload to chunks, and back out again."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from app.composition.services import Services
+from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
+from app.knowledge.entries.entry import Entry
+from app.knowledge.ingestion.assets import Asset, AssetService, Upload
+from app.knowledge.ingestion.ingestion import chunk_title
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.tenants.directory import Tenant
+from tests.documents.samples import write_pdf
+from tests.knowledge.conftest import RunJobs
+from tests.knowledge.provider import FailingProvider
+
+
+def document(*subjects: str, words: int = 60) -> bytes:
+    parts = [f"# On {s}\n\n" + f"The {s} is described here in a sentence. " * words for s in subjects]
+    return "\n\n".join(parts).encode()
+
+
+async def chunks_of(services: Services, tenant: Tenant, asset: Asset) -> list[Entry]:
+    page = await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=200)
+    return sorted(page.items, key=lambda entry: entry.chunk_index or 0)
+
+
+async def test_uploaded_file_becomes_chunks_with_exact_offsets(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    upload = Upload(
+        "dir/notes.md",
+        document("harbour", "lighthouse", "Müller 😀"),
+        tags=["sea"],
+        roles=["dev"],
+        metadata={"team": "red"},
+        external_id="notes",
+    )
+    asset, new = await services.assets.upload(tenant.id, upload)
+    assert new
+    assert (asset.status, asset.progress, asset.name) == ("pending", 0, "notes.md")
+    with pytest.raises(Conflict):
+        await services.assets.text(tenant.id, asset.id)
+    await run_jobs()
+    asset = await services.assets.get(tenant.id, asset.id)
+    assert (asset.status, asset.progress, asset.error) == ("indexed", 1, None)
+    text = await services.assets.text(tenant.id, asset.id)
+    chunks = await chunks_of(services, tenant, asset)
+    assert asset.chunks == len(chunks) >= 3
+    assert [chunk.chunk_index for chunk in chunks] == list(range(len(chunks)))
+    for chunk in chunks:
+        assert text[chunk.metadata["char_start"] : chunk.metadata["char_end"]] == chunk.content
+        assert (chunk.entry_type, chunk.tags, chunk.roles) == ("chunk", ["sea"], ["dev"])
+        assert chunk.metadata["team"] == "red"
+        assert (chunk.asset_name, chunk.embedding_status) == ("notes.md", "ready")
+    result = await services.search.search(tenant.id, SearchQuery(query="lighthouse", mode="keyword"))
+    assert result[0].asset_id == asset.id
+    assert result[0].title == "On lighthouse" or "lighthouse" in (result[0].title or "")
+
+
+async def test_pages_of_a_pdf_are_named(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
+    data = write_pdf([["The first page speaks of boats."] * 50, ["The second page speaks of harbours."] * 50])
+    asset, _ = await services.assets.upload(tenant.id, Upload("two.pdf", data))
+    await run_jobs()
+    asset = await services.assets.get(tenant.id, asset.id)
+    assert (asset.status, asset.total_pages) == ("indexed", 2)
+    result = await services.search.search(tenant.id, SearchQuery(query="harbours", mode="keyword"))
+    assert {(hit.metadata["page"], hit.metadata["total_pages"]) for hit in result} == {(2, 2)}
+
+
+async def test_same_bytes_give_the_same_asset(
+    services: Services, tenant: Tenant, other_tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    data = document("harbour")
+    first, _ = await services.assets.upload(tenant.id, Upload("a.md", data))
+    again, new = await services.assets.upload(tenant.id, Upload("b.md", data))
+    assert (again.id, new) == (first.id, False)
+    foreign, new = await services.assets.upload(other_tenant.id, Upload("a.md", data))
+    assert new
+    assert foreign.id != first.id
+    with pytest.raises(AssetNotFound):
+        await services.assets.get(tenant.id, foreign.id)
+    assert await run_jobs() == 2
+
+
+async def test_concurrent_uploads_of_the_same_bytes_make_one_asset(
+    services: Services, tenant: Tenant
+) -> None:
+    upload = Upload("a.md", document("harbour"))
+    made = await asyncio.gather(*(services.assets.upload(tenant.id, upload) for _ in range(5)))
+    assert len({asset.id for asset, _ in made}) == 1
+    assert sum(new for _, new in made) == 1
+
+
+async def test_new_version_swaps_the_chunks_at_once(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    def version(subject: str) -> Upload:
+        return Upload("a.md", document(subject), external_id="a")
+
+    async def found(word: str) -> bool:
+        return len(await services.search.search(tenant.id, SearchQuery(query=word, mode="keyword"))) > 0
+
+    first, _ = await services.assets.upload(tenant.id, version("harbour"))
+    await run_jobs()
+    old = {chunk.id for chunk in await chunks_of(services, tenant, first)}
+    second, new = await services.assets.upload(tenant.id, version("lighthouse"))
+    assert (second.id, second.generation, second.status, new) == (first.id, 2, "pending", True)
+    assert await found("harbour"), "the old chunks stay until the new ones are there"
+    await run_jobs()
+    assert (await found("harbour"), await found("lighthouse")) == (False, True)
+    assert old.isdisjoint(c.id for c in await chunks_of(services, tenant, first))
+    _, new = await services.assets.upload(tenant.id, version("lighthouse"))
+    assert not new
+
+
+async def test_version_that_arrives_while_the_old_one_is_read_wins(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour"), external_id="a"))
+    go_on = failing_provider.hold_next_call()
+    working = asyncio.create_task(services.worker.run_once())
+    await failing_provider.entered.wait()
+    assert (await services.assets.get(tenant.id, asset.id)).status == "processing"
+    await services.assets.upload(tenant.id, Upload("a.md", document("lighthouse"), external_id="a"))
+    go_on.set()
+    await working
+    assert (await services.assets.get(tenant.id, asset.id)).chunks == 0, "nothing of the old one was kept"
+    await run_jobs()
+    asset = await services.assets.get(tenant.id, asset.id)
+    assert (asset.status, asset.generation) == ("indexed", 2)
+    assert "lighthouse" in await services.assets.text(tenant.id, asset.id)
+    assert (await services.administration.stats(tenant.id))["jobs"] == 0
+
+
+async def test_asset_deleted_while_it_is_read_stays_deleted(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
+    go_on = failing_provider.hold_next_call()
+    working = asyncio.create_task(services.worker.run_once())
+    await failing_provider.entered.wait()
+    await services.assets.delete(tenant.id, asset.id)
+    go_on.set()
+    await working
+    await run_jobs()
+    with pytest.raises(AssetNotFound):
+        await services.assets.get(tenant.id, asset.id)
+    stats = await services.administration.stats(tenant.id)
+    assert (stats["entries"], stats["jobs"], stats["assets_by_status"]) == (0, 0, {})
+
+
+async def test_unreadable_file_fails_with_a_reason_and_can_be_retried(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("broken.pdf", b"%PDF-1.4\nnothing more"))
+    await run_jobs()
+    failed = await services.assets.get(tenant.id, asset.id)
+    assert failed.status == "failed"
+    assert failed.error
+    assert "Traceback" not in failed.error
+    assert (await services.administration.stats(tenant.id))["jobs"] == 0
+    retried = await services.assets.retry(tenant.id, asset.id)
+    assert (retried.status, retried.error) == ("pending", None)
+    with pytest.raises(Conflict):
+        await services.assets.retry(tenant.id, asset.id)
+    await run_jobs()
+    assert (await services.assets.get(tenant.id, asset.id)).status == "failed"
+
+
+async def test_failed_new_version_keeps_the_chunks_of_the_old(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    good = Upload("a.pdf", write_pdf([["All about the harbour."]]), external_id="a")
+    asset, _ = await services.assets.upload(tenant.id, good)
+    await run_jobs()
+    await services.assets.upload(tenant.id, Upload("a.pdf", b"%PDF-1.4\nnothing", external_id="a"))
+    await run_jobs()
+    asset = await services.assets.get(tenant.id, asset.id)
+    assert (asset.status, asset.chunks) == ("failed", 1)
+
+
+async def test_chunk_keeps_its_place_when_its_metadata_change(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"Harbour.", metadata={"team": "red"}))
+    await run_jobs()
+    (chunk,) = await chunks_of(services, tenant, asset)
+    place = {"char_start": 0, "char_end": 8}
+    assert chunk.metadata == {"team": "red", **place}
+    changed = await services.entries.change(tenant.id, chunk.id, {"metadata": {"team": "x", "char_end": 8}})
+    assert changed.metadata == {"team": "x", **place}
+    for moved in ({"char_start": 3}, {"page": 2}, {"char_end": None}):
+        with pytest.raises(Conflict, match=f"{next(iter(moved))} of its metadata"):
+            await services.entries.change(tenant.id, chunk.id, {"metadata": moved})
+    assert (await services.entries.get(tenant.id, chunk.id)).metadata == {"team": "x", **place}
+    own, _ = await services.entries.create(tenant.id, {"content": "own", "metadata": {"page": 1}})
+    assert (await services.entries.change(tenant.id, own.id, {"metadata": {"page": 2}})).metadata == {
+        "page": 2
+    }
+
+
+async def test_deleted_asset_takes_its_chunks_along(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
+    await run_jobs()
+    chunk = (await chunks_of(services, tenant, asset))[0]
+    with pytest.raises(Conflict):
+        await services.entries.delete(tenant.id, chunk.id)
+    with pytest.raises(Conflict):
+        await services.entries.change(tenant.id, chunk.id, {"content": "other"})
+    tagged = await services.entries.change(tenant.id, chunk.id, {"tags": ["own"]})
+    assert tagged.tags == ["own"]
+    await services.assets.delete(tenant.id, asset.id)
+    for act in (services.assets.get, services.assets.text, services.assets.delete, services.assets.retry):
+        with pytest.raises(AssetNotFound):
+            await act(tenant.id, asset.id)
+    assert (await services.administration.stats(tenant.id))["entries"] == 0
+
+
+async def test_file_of_an_absent_provider_is_found_by_words_at_once_and_by_meaning_later(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
+    failing_provider.down = True
+    for _ in range(5):
+        assert await run_jobs() > 0
+    asset = await services.assets.get(tenant.id, asset.id)
+    assert (asset.status, asset.error) == ("indexed", None)
+    assert "harbour" in await services.assets.text(tenant.id, asset.id)
+    found = await services.search.search(tenant.id, SearchQuery(query="harbour"))
+    assert {hit.asset_id for hit in found} == {asset.id}
+    statistics = await services.administration.stats(tenant.id)
+    assert statistics["pending_embeddings"] == asset.chunks > 0
+    failing_provider.down = False
+    await run_jobs()
+    chunks = (await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=100)).items
+    assert {chunk.embedding_status for chunk in chunks} == {"ready"}
+    assert len(failing_provider.documents) == len(set(failing_provider.documents)) == asset.chunks
+    assert (await services.administration.stats(tenant.id))["jobs"] == 0
+
+
+async def test_asset_that_cannot_be_processed_is_given_up_after_three_tries(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
+    failing_provider.error = RuntimeError("a bug")
+    tries = 0
+    while await run_jobs():
+        tries += 1
+    assert tries == 3
+    asset = await services.assets.get(tenant.id, asset.id)
+    assert asset.status == "failed"
+    assert asset.error == "the file could not be processed; the service's log says why"
+
+
+async def test_refused_uploads_keep_nothing(services: Services, tenant: Tenant) -> None:
+    good = Upload("a.md", b"text")
+    small = AssetService(services.database, services.jobs, services.tenants, max_bytes=10)
+    with pytest.raises(TooLarge, match="10 bytes"):
+        await small.upload(tenant.id, Upload("a.md", b"x" * 11))
+    for change, error in (
+        ({"data": b""}, InvalidInput),
+        ({"name": ""}, InvalidInput),
+        ({"name": "dir/"}, InvalidInput),
+        ({"name": "x" * 510 + ".md"}, InvalidInput),
+        ({"name": "a\x00.md"}, InvalidInput),
+        ({"name": "a\ud800.md"}, InvalidInput),
+        ({"tags": [""]}, InvalidInput),
+        ({"roles": ["boss"]}, InvalidInput),
+        ({"roles": []}, InvalidInput),
+        ({"metadata": {"k": "\x00"}}, InvalidInput),
+        ({"external_id": ""}, InvalidInput),
+        ({"name": "a.exe", "data": b"MZ\x00\x01"}, UnsupportedMediaType),
+    ):
+        with pytest.raises(error):
+            await services.assets.upload(tenant.id, dataclasses.replace(good, **change))
+    assert (await services.assets.list_assets(tenant.id)).items == []
+
+
+async def test_asset_list_pages_neither_repeat_nor_skip(services: Services, tenant: Tenant) -> None:
+    for n in range(7):
+        await services.assets.upload(tenant.id, Upload(f"{n}.txt", f"text {n}".encode()))
+    names: list[str] = []
+    cursor = None
+    while True:
+        page = await services.assets.list_assets(tenant.id, limit=3, cursor=cursor)
+        names += [asset.name for asset in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert names == [f"{n}.txt" for n in range(6, -1, -1)]
+    assert (await services.assets.list_assets(tenant.id, status="failed")).items == []
+    assert len((await services.assets.list_assets(tenant.id, status="pending")).items) == 7
+
+
+@pytest.mark.parametrize(
+    ("document_title", "heading", "title"),
+    [
+        (None, None, None),
+        (None, "Part", "Part"),
+        ("Doc", None, "Doc"),
+        ("Doc", "Doc", "Doc"),
+        ("Doc", "Doc > Part", "Doc > Part"),
+        ("Doc", "Part > Section", "Doc > Part > Section"),
+    ],
+)
+def test_chunk_title_says_each_heading_once(
+    document_title: str | None, heading: str | None, title: str | None
+) -> None:
+    assert chunk_title(document_title, heading) == title

@@ -1,0 +1,169 @@
+"""Holding a job: renewed while the work goes on, shown as progress, and lost to others or to a deletion."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from app.composition.services import Services
+from app.documents.parsed import ParseLimits
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.ingestion.ingestion import Ingestion
+from app.knowledge.queue.lease import ClaimLost, Lease
+from app.knowledge.tenants.directory import Tenant
+from tests.knowledge.conftest import RunJobs
+from tests.knowledge.provider import FailingProvider
+from tests.knowledge.workers import (
+    MINUTE,
+    PATIENCE,
+    Bench,
+    change_runner,
+    claim,
+    expire_leases,
+    find_parser,
+)
+
+LONG_FILE = Upload("long.txt", "\n\n".join(f"Paragraph {n} of the log. " * 60 for n in range(200)).encode())
+
+
+async def test_asset_of_a_dead_worker_is_indexed_by_another_and_not_twice(
+    services: Services,
+    tenant: Tenant,
+    failing_provider: FailingProvider,
+    superuser_dsn: str,
+    run_jobs: RunJobs,
+) -> None:
+    asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
+    slow = Ingestion(services.database, {1: failing_provider}, services.tenants)
+    job = await claim(services)
+    assert job is not None
+    go_on = failing_provider.hold_next_call()
+    # Without its beat, as of a process that was suspended: the fence alone keeps it from writing.
+    dying = asyncio.create_task(slow.ingest(job, Lease(services.database, job, MINUTE)))
+    await failing_provider.entered.wait()
+    await expire_leases(superuser_dsn)
+    assert await run_jobs() == 1
+    before = await services.entries.list_entries(tenant.id)
+    assert (await services.assets.get(tenant.id, asset.id)).status == "indexed"
+    go_on.set()
+    with pytest.raises(ClaimLost):
+        await dying
+    await slow.fail(job, "late failure", 1)
+    assert (await services.entries.list_entries(tenant.id)).items == before.items
+    assert (await services.assets.get(tenant.id, asset.id)).status == "indexed"
+
+
+async def test_deleted_tenants_work_is_given_up(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
+    go_on = failing_provider.hold_next_call()
+    working = asyncio.create_task(services.worker.run_once())
+    await failing_provider.entered.wait()
+    await services.tenants.delete(tenant.id, actor="test")
+    go_on.set()
+    assert await working
+    assert await claim(services) is None
+
+
+async def test_cancelled_worker_gives_its_job_back_at_once(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
+    failing_provider.hold_next_call()
+    working = asyncio.create_task(services.worker.run_once())
+    await failing_provider.entered.wait()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    job = await claim(services)
+    assert job is not None
+    assert job.attempts == 1, "a shutdown does not use up an attempt"
+
+
+async def test_lease_is_renewed_while_the_work_goes_on(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
+    worker = change_runner(services.worker, lease=timedelta(seconds=1.2))
+    go_on = failing_provider.hold_next_call()
+    working = asyncio.create_task(worker.run_once())
+    await failing_provider.entered.wait()
+    for _ in range(3):
+        await asyncio.sleep(0.6)
+        assert await claim(services) is None
+    go_on.set()
+    assert await working
+    assert (await services.administration.stats(tenant.id))["assets_by_status"] == {"indexed": 1}
+
+
+@pytest.mark.slow
+async def test_progress_moves_while_the_work_goes_on(bench: Bench) -> None:
+    asset_id = await bench.upload(LONG_FILE)
+    go_on = bench.provider.hold_next_call()
+    working = asyncio.create_task(bench.make_worker(lease=0.3).run_once())
+    seen = [0.0]
+    for _ in range(3):
+        await bench.provider.entered.wait()
+        seen.append((await bench.wait_until(asset_id, lambda a: a.progress > seen[-1])).progress)
+        held, go_on = go_on, bench.provider.hold_next_call()
+        held.set()
+    go_on.set()
+    assert await working
+    assert (await bench.get(asset_id)).progress == 1
+    assert 0.1 <= seen[1] < seen[2] < seen[3] < 1
+
+
+async def test_progress_moves_while_a_file_is_parsed(bench: Bench) -> None:
+    """The parser does not tell, so the time that it has had stands for what it has done."""
+    bench.limits = ParseLimits(seconds=10.0)
+    asset_id = await bench.upload()
+    working = asyncio.create_task(bench.make_worker(lease=0.3).run_once())
+    parser = await find_parser()
+    parser.suspend()
+    seen = [0.02]
+    for _ in range(3):
+        seen.append((await bench.wait_until(asset_id, lambda a: a.progress > seen[-1] + 1e-6)).progress)
+    parser.resume()
+    assert await working
+    assert seen[-1] < 0.1
+    assert (await bench.get(asset_id)).status == "indexed"
+
+
+@pytest.mark.slow
+async def test_deleting_an_asset_stops_its_parser(bench: Bench) -> None:
+    asset_id = await bench.upload()
+    working = asyncio.create_task(bench.make_worker().run_once())
+    parser = await find_parser()
+    parser.suspend()
+    await bench.services.assets.delete(bench.tenant.id, asset_id)
+    async with asyncio.timeout(PATIENCE):
+        assert await working
+    assert not parser.is_running()
+
+
+async def test_deleting_an_asset_stops_the_work_on_it(bench: Bench) -> None:
+    asset_id = await bench.upload()
+    bench.provider.hold_next_call()
+    working = asyncio.create_task(bench.make_worker().run_once())
+    await bench.provider.entered.wait()
+    await bench.services.assets.delete(bench.tenant.id, asset_id)
+    async with asyncio.timeout(PATIENCE):
+        assert await working, "although the provider has not answered"
+    stats = await bench.services.administration.stats(bench.tenant.id)
+    assert (stats["entries"], stats["jobs"], stats["assets_by_status"]) == (0, 0, {})
+
+
+async def test_new_version_stops_the_work_on_the_old(bench: Bench, run_jobs: RunJobs) -> None:
+    asset_id = await bench.upload(Upload("a.md", b"Old.", external_id="a"))
+    bench.provider.hold_next_call()
+    working = asyncio.create_task(bench.make_worker().run_once())
+    await bench.provider.entered.wait()
+    await bench.upload(Upload("a.md", b"New.", external_id="a"))
+    async with asyncio.timeout(PATIENCE):
+        assert await working, "although the provider has not answered"
+    assert await run_jobs() == 1
+    asset = await bench.get(asset_id)
+    assert (asset.status, asset.generation) == ("indexed", 2)

@@ -1,0 +1,78 @@
+"""A tenant that moves from the mock model of 16 dimensions to the one of 24, and what the database has of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.composition.services import Services
+from app.embeddings.models import resolve_model
+from app.knowledge.reembedding.service import ModelChange
+from app.knowledge.tenants.directory import Tenant
+from tests.db.cluster import TestDatabase, connected
+from tests.knowledge.provider import FailingProvider
+
+WIDER = resolve_model("mock", dimensions=24)
+OLD, NEW = 1, 2
+"""Numbers of the two models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The services with both providers, and the tenant."""
+
+    services: Services
+    tenant: Tenant
+    made: TestDatabase
+    old: FailingProvider
+    new: FailingProvider
+
+    async def add(self, count: int, start: int = 0, **fields: Any) -> None:
+        """Entries `entry number N`, with their vectors of the model in use."""
+        items = [
+            {"content": f"entry number {n}", "language": "english", **fields}
+            for n in range(start, start + count)
+        ]
+        for first in range(0, count, 1_000):
+            await self.services.entries.create_many(self.tenant.id, items[first : first + 1_000])
+        await self.run_jobs()
+
+    async def start(self, **options: Any) -> ModelChange:
+        return await self.services.reembedding.start(self.tenant.id, dimensions=24, **options)
+
+    async def status(self) -> ModelChange:
+        return await self.services.reembedding.status(self.tenant.id)
+
+    async def run_job(self) -> bool:
+        """Make what is queued due, and do one job."""
+        await self.sql("update jobs set run_at = clock_timestamp() where state = 'queued'")
+        return await self.services.worker.run_once()
+
+    async def run_jobs(self) -> int:
+        """Do everything that is queued, and what that queues, at once; returns the number of jobs."""
+        done = 0
+        while await self.run_job():
+            done += 1
+            assert done < 1000, "the work does not end"
+        return done
+
+    async def sql(self, statement: str, *values: Any) -> Any:
+        async with connected(self.made.superuser_dsn) as superuser:
+            return await superuser.fetchval(statement, *values)
+
+    async def vectors(self, model_id: int) -> Mapping[str, str]:
+        """Vectors of a model by the text of their entry."""
+        async with connected(self.made.superuser_dsn) as superuser:
+            rows = await superuser.fetch(
+                "select e.content, k.embedding::text as vector from embeddings k"
+                " join entries e on e.tenant_id = k.tenant_id and e.id = k.entry_id"
+                " where k.model_id = $1 and k.tenant_id = $2 and k.text_hash = e.text_hash",
+                model_id,
+                self.tenant.id,
+            )
+        assert len(rows) == len({row["content"] for row in rows})
+        return {row["content"]: row["vector"] for row in rows}
+
+    async def pending(self, model_id: int) -> int:
+        return int(await self.sql("select count(*) from pending_embeddings where model_id = $1", model_id))

@@ -1,0 +1,57 @@
+"""Queries of words that more entries have than the keyword leg may read."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.composition.services import Services, build_services
+from app.knowledge.search.plan import SearchDefaults
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
+from app.knowledge.tenants.directory import Tenant
+from tests.knowledge.writing import ids
+
+BUDGET = 10
+COMMON, EVERYWHERE = 60, 11 * 20
+"""Entries with a word: beyond the budget, and beyond twenty times the budget."""
+
+
+@pytest.fixture
+async def bounded(services: Services) -> Services:
+    """Services over the same database whose keyword leg may read ten postings."""
+    return await build_services(
+        services.database, services.provider, defaults=SearchDefaults(keyword_budget=BUDGET)
+    )
+
+
+async def write_many(services: Services, tenant: Tenant, contents: list[str]) -> list[object]:
+    results = await services.entries.create_many(tenant.id, [{"content": text} for text in contents])
+    return [result.id for result in results]
+
+
+async def search(services: Services, tenant: Tenant, query: str) -> SearchResult:
+    return await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+
+
+async def test_entry_with_all_the_common_words_is_found_among_those_with_one(
+    bounded: Services, tenant: Tenant
+) -> None:
+    ones = [f"harbour number {n}" for n in range(COMMON)] + [f"lighthouse count {n}" for n in range(COMMON)]
+    written = await write_many(bounded, tenant, [*ones, "the lighthouse in the harbour"])
+    found = await search(bounded, tenant, "harbour lighthouse")
+    assert ids(found)[0] == written[-1]
+    assert len(found) == 10
+
+
+async def test_word_of_nearly_every_entry_finds_the_newest(bounded: Services, tenant: Tenant) -> None:
+    written = await write_many(bounded, tenant, [f"harbour number {n}" for n in range(EVERYWHERE)])
+    found = await search(bounded, tenant, "harbour")
+    assert len(found) == 10
+    # Four budgets of entries are looked through, newest first.
+    assert set(ids(found)) <= set(written[-4 * BUDGET :])
+
+
+async def test_rare_word_is_found_beside_one_of_nearly_every_entry(bounded: Services, tenant: Tenant) -> None:
+    contents = ["harbour with a lighthouse", *(f"harbour number {n}" for n in range(EVERYWHERE))]
+    written = await write_many(bounded, tenant, contents)
+    assert ids(await search(bounded, tenant, "harbour lighthouse"))[0] == written[0]

@@ -1,0 +1,54 @@
+"""The index of words: many rows enter it together, and nothing waits to be indexed when a statement has ended."""
+
+from __future__ import annotations
+
+from app.composition.services import Services
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.tenants.directory import Tenant
+from tests.db.cluster import connected
+from tests.knowledge.conftest import RunJobs
+
+WAITING = """
+select sum(gin_clean_pending_list(inhrelid)) from pg_inherits where inhparent = 'entries_by_lexeme'::regclass"""
+"""Pages of words that were not in the index yet; they are after this."""
+
+SIGNS_AS_BEFORE = r"""
+translate(regexp_replace(t, '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b'
+  '\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\ufe10-\ufe1f'
+  '\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd]', ' ', 'g'), '/-_.:@#', '       ')"""
+
+
+async def test_no_words_wait_to_be_indexed_after_any_write(
+    services: Services, tenant: Tenant, run_jobs: RunJobs, superuser_dsn: str
+) -> None:
+    async with connected(superuser_dsn) as superuser:
+        entry, _ = await services.entries.create(tenant.id, {"content": "The harbour closes at dusk."})
+        assert await superuser.fetchval(WAITING) == 0
+        await services.entries.change(tenant.id, entry.id, {"content": "The lighthouse is lit at dusk."})
+        assert await superuser.fetchval(WAITING) == 0
+        await services.entries.create_many(tenant.id, [{"content": f"Berth {n}"} for n in range(50)])
+        assert await superuser.fetchval(WAITING) == 0
+        await services.assets.upload(tenant.id, Upload("a.md", b"# Pier\n\nBoats lie at the pier."))
+        await run_jobs()
+        assert await superuser.fetchval(WAITING) == 0
+        for word, found in (("harbour", 0), ("lighthouse", 1), ("berth", 50), ("pier", 1)):
+            query = SearchQuery(query=word, mode="keyword", limit=50)
+            assert len(await services.search.search(tenant.id, query)) == found, word
+
+        await superuser.execute("alter table entries disable trigger words_inserted")
+        await services.entries.create(tenant.id, {"content": "The quay is wet."})
+        assert await superuser.fetchval(WAITING) > 0, "what the trigger is for"
+
+
+async def test_signs_that_part_words_are_those_of_before(superuser_dsn: str) -> None:
+    async with connected(superuser_dsn) as superuser:
+        different = await superuser.fetch(
+            "select n from generate_series(1, 131071) n cross join lateral (select 'a' || chr(n) || 'b') x (t)"
+            f" where n not between 55296 and 57343 and spaced_text(t) is distinct from {SIGNS_AS_BEFORE}"
+        )
+        parted = await superuser.fetchval(
+            r"select spaced_text('a/b-c_d.e:f@g#h[i]^j\k' || chr(8222) || 'l' || chr(8203) || 'm')"
+        )
+    assert [row["n"] for row in different] == []
+    assert parted == r"a b c d e f g h[i]^j\k l m"

@@ -1,0 +1,123 @@
+"""Fusion with inputs whose results are worked out by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from app.knowledge.search.ranking.fusion import (
+    Candidate,
+    LegHit,
+    apply_boosts,
+    join_legs,
+    rank,
+    reciprocal_rank_fusion,
+    score_fusion,
+)
+from app.knowledge.vocabulary import Weights
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def entry(number: int) -> UUID:
+    return UUID(int=number)
+
+
+def candidate(number: int, semantic: int | None = None, keyword: int | None = None) -> Candidate:
+    return Candidate(entry(number), NOW, semantic_rank=semantic, keyword_rank=keyword)
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "score"), [(1, 5, 0.0161), (3, None, 0.0111), (None, 1, 0.0049)]
+)
+def test_reciprocal_ranks_add_up_as_the_contract_says(
+    semantic: int | None, keyword: int | None, score: float
+) -> None:
+    one = candidate(1, semantic, keyword)
+    reciprocal_rank_fusion([one], Weights(0.7, 0.3))
+    assert round(one.score, 4) == score
+    assert one.score == one.semantic_term + one.keyword_term
+    assert one.sources == [
+        leg for leg, place in (("semantic", semantic), ("keyword", keyword)) if place is not None
+    ]
+
+
+def test_reciprocal_ranks_follow_weights_and_k() -> None:
+    one = candidate(1, semantic=2, keyword=4)
+    reciprocal_rank_fusion([one], Weights(0.25, 0.75), k=10)
+    assert one.score == pytest.approx(0.25 / 12 + 0.75 / 14)
+
+
+def test_weights_are_not_renormalised_for_an_absent_leg() -> None:
+    only = candidate(1, keyword=1)
+    reciprocal_rank_fusion([only], Weights(0.7, 0.3))
+    assert only.score == 0.3 / 61
+
+
+def test_equal_scores_are_ordered_by_newest_change_then_by_id() -> None:
+    older, newer, newer_too = candidate(3, 1), candidate(2, 1), candidate(1, 1)
+    newer.updated_at = newer_too.updated_at = NOW + timedelta(microseconds=1)
+    reciprocal_rank_fusion([older, newer, newer_too], Weights())
+    assert [c.entry_id for c in rank([older, newer, newer_too])] == [entry(1), entry(2), entry(3)]
+
+
+def test_joined_legs_count_ranks_from_one_and_name_each_entry_once() -> None:
+    semantic = [LegHit(entry(1), NOW, 0.9), LegHit(entry(2), NOW, 0.8)]
+    keyword = [LegHit(entry(2), NOW, 7.0), LegHit(entry(3), NOW, 5.0)]
+    joined = {c.entry_id: c for c in join_legs(semantic, keyword)}
+    assert {i.int: (c.semantic_rank, c.keyword_rank) for i, c in joined.items()} == {
+        1: (1, None),
+        2: (2, 1),
+        3: (None, 2),
+    }
+    assert joined[entry(2)].similarity == 0.8
+    assert joined[entry(2)].keyword_score == 7.0
+    assert joined[entry(3)].similarity is None
+    assert joined[entry(1)].keyword_score is None
+
+
+def test_scores_are_cosine_and_share_of_the_words() -> None:
+    both, words, meaning = candidate(1), candidate(2), candidate(3)
+    both.similarity, both.keyword_score = 0.8, 5.0
+    words.keyword_score, words.cosine = 10.0, 0.2
+    meaning.similarity = 0.6
+    # A full match would score 40: sqrt(10 * 40) = 20.
+    score_fusion([both, words, meaning], Weights(0.6, 0.4), 40.0)
+    assert both.score == pytest.approx(0.6 * 0.8 + 0.4 * 0.25)
+    assert words.score == pytest.approx(0.6 * 0.2 + 0.4 * 0.5)
+    assert meaning.score == pytest.approx(0.36)
+
+
+def test_score_fusion_never_gives_words_more_than_their_weight() -> None:
+    beyond = candidate(1)
+    beyond.keyword_score = 12.0
+    score_fusion([beyond], Weights(0.6, 0.4), 10.0)
+    assert beyond.score == pytest.approx(0.4)
+
+
+def test_score_fusion_counts_a_negative_cosine_as_nothing() -> None:
+    opposite = candidate(1)
+    opposite.keyword_score, opposite.cosine = 2.0, -0.5
+    score_fusion([opposite], Weights(0.5, 0.5), 2.0)
+    assert opposite.score == 0.5
+
+
+def test_score_fusion_of_nothing_found_by_words_has_no_division() -> None:
+    one = candidate(1)
+    one.similarity = 0.5
+    score_fusion([one], Weights(0.5, 0.5), 0.0)
+    assert one.score == 0.25
+    score_fusion([], Weights(), 0.0)
+
+
+def test_boosts_multiply_and_are_kept_by_name() -> None:
+    lifted, left = candidate(1, 1), candidate(2, 1)
+    reciprocal_rank_fusion([lifted, left], Weights())
+    before = left.score
+    apply_boosts([lifted, left], {entry(1): {"type": 2.0, "verified": 1.5}})
+    assert lifted.score == pytest.approx(before * 3)
+    assert lifted.boosts == {"type": 2.0, "verified": 1.5}
+    assert left.score == before
+    assert left.boosts == {}

@@ -1,0 +1,86 @@
+"""When a search has found a clear answer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from app.embeddings.models import resolve_model
+from app.embeddings.provider import EmbeddingModel
+from app.knowledge.search.legs.semantic import SemanticHits
+from app.knowledge.search.plan import Legs
+from app.knowledge.search.ranking.fusion import Candidate, LegHit
+from app.knowledge.search.ranking.strength import has_strong_match
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FULL = 10.0
+"""BM25 of an entry that covers a whole query."""
+
+MINILM = resolve_model("local")
+E5 = resolve_model("local", "multilingual-e5-small")
+
+
+def judge(
+    cosine: float | None,
+    bm25: float | None,
+    *,
+    model: EmbeddingModel = MINILM,
+    semantic: bool = True,
+    keyword: bool = True,
+    whole: bool = False,
+) -> bool:
+    """Whether one hit with these scores is a strong match, where these legs ran."""
+    hit = LegHit(UUID(int=1), NOW, 1.0)
+    legs = Legs(
+        semantic=SemanticHits([hit], "exact") if semantic else None,
+        keyword=[hit] if keyword else None,
+        best_keyword_score=FULL if keyword else 0.0,
+        whole=whole,
+    )
+    one = Candidate(
+        UUID(int=1), NOW, similarity=cosine, keyword_score=bm25, keyword_rank=None if bm25 is None else 1
+    )
+    return has_strong_match(legs, [one], model)
+
+
+@pytest.mark.parametrize(
+    ("cosine", "bm25", "strong"),
+    [
+        # 0.6 * cosine + 0.4 * sqrt(bm25 / full) from 0.5 on
+        (0.84, None, True),
+        (0.83, None, False),
+        (0.5, 2.6, True),
+        (0.5, 2.4, False),
+        (None, 8.2, True),
+        (None, 8.0, False),
+        (0.0, 0.0, False),
+        (None, None, False),
+    ],
+)
+def test_both_legs_together_decide(cosine: float | None, bm25: float | None, strong: bool) -> None:
+    assert judge(cosine, bm25) is strong
+
+
+def test_words_alone_need_more_cover_and_meaning_alone_more_likeness() -> None:
+    assert judge(None, 4.2, semantic=False)
+    assert not judge(None, 4.0, semantic=False)
+    assert judge(0.41, None, keyword=False)
+    assert not judge(0.39, None, keyword=False)
+
+
+def test_an_identifier_that_is_found_whole_is_a_strong_match() -> None:
+    assert judge(None, 0.1, whole=True)
+    assert not judge(None, 0.1)
+
+
+def test_a_models_cosines_are_judged_from_its_own_threshold_on() -> None:
+    # E5 gives unrelated texts cosines near 0.78, which MiniLM gives to paraphrases.
+    assert judge(0.78, 1.0, model=MINILM)
+    assert not judge(0.78, 1.0, model=E5)
+    assert judge(0.95, 1.0, model=E5)
+
+
+def test_nothing_found_is_no_strong_match() -> None:
+    assert not has_strong_match(Legs(), [], MINILM)

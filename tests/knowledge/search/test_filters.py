@@ -1,0 +1,156 @@
+"""Each filter gives the same set in all three modes: the one that Python picks from the same entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+import pytest
+
+from app.composition.services import Services, build_services
+from app.knowledge.entries.entry import Entry
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.search.plan import SearchDefaults
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.tenants.directory import Tenant
+from tests.knowledge.conftest import RunJobs
+from tests.knowledge.provider import FailingProvider
+
+Predicate = Callable[[Entry], bool]
+CASES: list[tuple[dict[str, Any], Predicate]] = [
+    ({}, lambda e: True),
+    ({"role": "dev"}, lambda e: bool({"dev", "all"} & set(e.roles))),
+    ({"role": "all"}, lambda e: "all" in e.roles),
+    ({"tags": ["a"]}, lambda e: "a" in e.tags),
+    ({"tags": ["a", "b"]}, lambda e: bool({"a", "b"} & set(e.tags))),
+    ({"tags": ["a", "b"], "tags_match": "all"}, lambda e: {"a", "b"} <= set(e.tags)),
+    ({"tags": ["nobody's"]}, lambda e: False),
+    ({"entry_type": "lesson"}, lambda e: e.entry_type == "lesson"),
+    ({"entry_type": ["fact", "chunk"]}, lambda e: e.entry_type in ("fact", "chunk")),
+    ({"min_confidence": 0.5}, lambda e: e.confidence >= 0.5),
+    ({"min_confidence": 1.0}, lambda e: e.confidence >= 1.0),
+    ({"scope": "project"}, lambda e: e.scope == "project"),
+    ({"source": "entry"}, lambda e: e.asset_id is None),
+    ({"source": "asset"}, lambda e: e.asset_id is not None),
+    ({"metadata": {"team": "red"}}, lambda e: e.metadata.get("team") == "red"),
+    ({"metadata": {"team": "red", "deep": {"n": 1}}}, lambda e: e.metadata.get("deep") == {"n": 1}),
+    (
+        {"role": "qa", "tags": ["a"], "scope": "global", "min_confidence": 0.3},
+        lambda e: (
+            bool({"qa", "all"} & set(e.roles))
+            and "a" in e.tags
+            and e.scope == "global"
+            and e.confidence >= 0.3
+        ),
+    ),
+]
+
+
+async def fill(services: Services, tenant: Tenant, run_jobs: RunJobs) -> list[Entry]:
+    roles = (["all"], ["dev"], ["pm", "qa"], ["qa"])
+    tags: tuple[list[str], ...] = ([], ["a"], ["b"], ["a", "b"], ["a", "b", "c"])
+    kinds = ("fact", "lesson", "decision")
+    items = [
+        {
+            "content": f"common entry {n}",
+            "roles": roles[n % 4],
+            "tags": tags[n % 5],
+            "entry_type": kinds[n % 3],
+            "confidence": (n % 11) / 10,
+            "scope": ("global", "project")[n % 7 % 2],
+            "metadata": {"team": "red", "deep": {"n": n % 2}} if n % 2 else {"team": "blue"},
+            "language": "english",
+        }
+        for n in range(30)
+    ]
+    await services.entries.create_many(tenant.id, items)
+    for name, marks in (("one", ["a"]), ("two", ["c"])):
+        upload = Upload(f"{name}.txt", f"A common text of asset {name}.".encode(), tags=marks, roles=["dev"])
+        await services.assets.upload(tenant.id, upload)
+    await run_jobs()
+    return list((await services.entries.list_entries(tenant.id, limit=200)).items)
+
+
+@pytest.mark.parametrize("exact_limit", [pytest.param(10_000, marks=pytest.mark.slow), 5])
+async def test_filters_give_the_same_set_in_every_mode(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, exact_limit: int
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
+    entries = await fill(services, tenant, run_jobs)
+    assert len(entries) == 32
+    assets = (await services.assets.list_assets(tenant.id)).items
+    defaults = SearchDefaults(exact_limit=exact_limit)
+    small = await build_services(services.database, failing_provider, defaults=defaults)
+    cases = [*CASES, ({"asset_id": [assets[0].id]}, lambda e: e.asset_id == assets[0].id)]
+    for filters, predicate in cases:
+        expected = {e.id for e in entries if predicate(e)}
+        for mode, fusion in product(("keyword", "semantic", "hybrid"), ("rrf", "score")):
+            wanted: dict[str, Any] = {"mode": mode, "fusion": fusion, "limit": 100, **filters}
+            query = SearchQuery(query="common", **wanted)
+            found = [hit.id for hit in await small.search.search(tenant.id, query)]
+            assert len(found) == len(set(found)), (filters, mode)
+            assert set(found) == expected, (filters, mode)
+    await small.journal.flush()
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "score"])
+async def test_filters_are_applied_before_the_legs_are_cut(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, fusion: Any
+) -> None:
+    """The worst match passes alone: a filter over what the legs had chosen would find nothing."""
+    d = failing_provider.direction
+    failing_provider.vectors["harbour"] = d(1)
+    failing_provider.vectors["a harbour far away " + "and more words " * 9] = d(0.4, 1)
+    failing_provider.default = d(1, 0.1)
+    items = [{"content": f"harbour harbour {n}", "language": "english"} for n in range(150)]
+    await services.entries.create_many(tenant.id, items)
+    entry, _ = await services.entries.create(
+        tenant.id,
+        {
+            "content": "a harbour far away " + "and more words " * 9,
+            "tags": ["t"],
+            "confidence": 0.1,
+            "metadata": {"list": [1, {"a": 2}]},
+            "scope": "project",
+            "entry_type": "lesson",
+            "language": "english",
+        },
+    )
+    await run_jobs()
+    for filters in (
+        {"tags": ["t"]},
+        {"scope": "project"},
+        {"entry_type": "lesson"},
+        {"metadata": {"list": [{"a": 2}]}},
+    ):
+        for mode in ("keyword", "semantic", "hybrid"):
+            wanted: dict[str, Any] = {"query": "harbour", "mode": mode, "fusion": fusion, "limit": 1}
+            result = await services.search.search(tenant.id, SearchQuery(**wanted, **filters))
+            assert [hit.id for hit in result] == [entry.id], (filters, mode)
+    for mode in ("keyword", "semantic", "hybrid"):
+        wanted = {"query": "harbour", "mode": mode, "fusion": fusion, "limit": 1}
+        verdict = await services.search.why_not(tenant.id, entry.id, SearchQuery(**wanted))
+        assert verdict.rank is None, "without the filter neither leg has room for it"
+
+
+@pytest.mark.parametrize("hiding", ["superseded_by_id", "expires_at"])
+async def test_hidden_entries_take_nobodys_place_in_the_legs(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, hiding: str
+) -> None:
+    d = failing_provider.direction
+    failing_provider.vectors["harbour"] = failing_provider.default = d(1)
+    failing_provider.vectors["a harbour further away"] = d(1, 0.5)
+    shown, _ = await services.entries.create(
+        tenant.id, {"content": "a harbour further away", "language": "english"}
+    )
+    value: Any = shown.id if hiding == "superseded_by_id" else datetime(2020, 1, 1, tzinfo=UTC)
+    items = [{"content": f"harbour harbour {n}", hiding: value, "language": "english"} for n in range(120)]
+    results = await services.entries.create_many(tenant.id, items)
+    assert {r.status for r in results} == {"created"}
+    await run_jobs()
+    for mode, fusion in product(("keyword", "semantic", "hybrid"), ("rrf", "score")):
+        wanted: dict[str, Any] = {"query": "harbour", "mode": mode, "fusion": fusion, "limit": 1}
+        result = await services.search.search(tenant.id, SearchQuery(**wanted))
+        assert ([hit.id for hit in result], result.metadata.total) == ([shown.id], 1), (mode, fusion)

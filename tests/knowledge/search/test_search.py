@@ -1,0 +1,363 @@
+"""What a search finds, how it ranks, and what it says of itself."""
+
+from __future__ import annotations
+
+import logging
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.composition.services import Services
+from app.db.session import Database
+from app.db.statements import parse_statement
+from app.errors import InvalidInput, TenantNotFound
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.service import KnowledgeSearchService
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.vocabulary import Weights
+from tests.knowledge.provider import FailingProvider
+from tests.knowledge.writing import ids, write
+
+
+async def test_hybrid_search_fuses_both_legs_by_their_ranks(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    d = failing_provider.direction
+    failing_provider.vectors = {
+        "alpha words": d(1, 0.1),
+        "beta harbour": d(1, 0.3),
+        "gamma words": d(1, 0.9),
+        "delta harbour harbour": d(0, 1),
+        "harbour": d(1, 0),
+    }
+    alpha, beta, gamma, delta = await write(
+        services,
+        tenant,
+        "alpha words",
+        "beta harbour",
+        "gamma words",
+        "delta harbour harbour",
+        language="english",
+    )
+    query = SearchQuery(query="harbour", similarity_threshold=0.5, explain=True)
+    result = await services.search.search(tenant.id, query)
+    found = {hit.id: hit for hit in result}
+    assert found[alpha].score == pytest.approx(0.7 / 61)
+    assert found[beta].score == pytest.approx(0.7 / 62 + 0.3 / 62)
+    assert found[gamma].score == pytest.approx(0.7 / 63)
+    assert found[delta].score == pytest.approx(0.3 / 61)
+    assert ids(result) == [beta, alpha, gamma, delta]
+    assert found[beta].sources == ["semantic", "keyword"]
+    assert (found[alpha].keyword_score, found[delta].similarity) == (None, None)
+    assert found[alpha].similarity == pytest.approx(d(1, 0.1)[0], abs=1e-3)
+    assert found[beta].matched_terms == ("harbour",)
+    assert found[alpha].matched_terms == ()
+    assert result.metadata.search_modes_used == ["semantic", "keyword"]
+    assert result.metadata.total == 4
+    assert result.debug_info is not None
+    assert [hit["score"] for hit in result.debug_info["hits"]] == [hit.score for hit in result]
+    assert result.debug_info["legs"]["semantic"]["strategy"] == "exact"
+
+
+async def test_modes_run_their_own_legs(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    await write(services, tenant, "harbour")
+    for mode, legs, calls in (("keyword", ["keyword"], 0), ("semantic", ["semantic"], 1)):
+        failing_provider.queries.clear()
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode))  # type: ignore[arg-type]
+        assert result.metadata.search_modes_used == legs
+        assert result.metadata.fallback_mode is False
+        assert result[0].sources == legs
+        assert result[0].score == pytest.approx((0.3 if mode == "keyword" else 0.7) / 61)
+        assert len(failing_provider.queries) == calls
+
+
+async def test_threshold_cuts_the_semantic_leg_only(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    d = failing_provider.direction
+    failing_provider.vectors = {"exact": d(0.6, 0.8), "below harbour": d(0.59, 0.81), "harbour": d(1)}
+    exact, below = await write(services, tenant, "exact", "below harbour")
+    result = await services.search.search(tenant.id, SearchQuery(query="harbour", similarity_threshold=0.6))
+    found = {hit.id: hit for hit in result}
+    assert found[exact].sources == ["semantic"], "a cosine that equals the threshold is kept"
+    assert found[below].sources == ["keyword"]
+
+
+async def test_given_query_embedding_needs_no_provider(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    (entry,) = await write(services, tenant, "harbour")
+    embedding = [float(x) for x in 3 * await failing_provider.embed_query("harbour")]
+    failing_provider.down = True
+    result = await services.search.search(
+        tenant.id, SearchQuery(query="unrelated", mode="semantic", query_embedding=embedding)
+    )
+    assert result[0].id == entry
+    assert result[0].similarity == pytest.approx(1, abs=1e-3)
+    assert result.metadata.fallback_mode is False
+
+
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+async def test_absent_provider_falls_back_to_words(
+    services: Services,
+    tenant: Tenant,
+    failing_provider: FailingProvider,
+    caplog: pytest.LogCaptureFixture,
+    mode: Any,
+) -> None:
+    await write(services, tenant, "harbour harbour", "harbour and very much else besides", "else")
+    by_words = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
+    failing_provider.down = True
+    with caplog.at_level(logging.INFO, "app.knowledge.search"):
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode))
+    assert ids(result) == ids(by_words)
+    assert [hit.score for hit in result] == [0.3 / 61, 0.3 / 62]
+    assert result.metadata.fallback_mode is True
+    assert result.metadata.search_modes_used == ["keyword"]
+    assert result.metadata.degraded == ["embedding_unavailable"]
+    (warning,) = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert warning.getMessage() == "mock unavailable, using keyword-only fallback"
+    assert warning.__dict__["attempts"] == 3
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+async def test_words_that_weigh_nothing_still_keep_their_order_where_they_alone_answer(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, mode: Any
+) -> None:
+    best = "harbour harbour harbour"
+    await write(
+        services, tenant, best, "harbour harbour and more", "harbour and very much else besides, later"
+    )
+    by_words = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
+    failing_provider.down = True
+    weights = Weights(1.0, 0.0)
+    result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode, weights=weights))
+    assert result[0].content == best
+    assert ids(result) == ids(by_words)
+    assert [hit.score for hit in result] == [0.0, 0.0, 0.0]
+
+
+async def test_each_search_logs_one_line_without_the_query(
+    services: Services, tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    await write(services, tenant, "harbour secretword")
+    with caplog.at_level(logging.DEBUG, "app"):
+        result = await services.search.search(tenant.id, SearchQuery(query="secretword"))
+    (line,) = [r for r in caplog.records if r.levelno == logging.INFO and r.getMessage() == "search"]
+    fields = line.__dict__
+    assert fields["search_id"] == str(result.metadata.search_id)
+    assert fields["tenant_id"] == str(tenant.id)
+    assert (fields["query_length"], fields["result_count"]) == (10, 1)
+    for name in ("top_similarity", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_ms", "query_time_ms"):
+        assert name in fields
+    assert not any("secretword" in repr(record.__dict__) for record in caplog.records)
+
+
+async def test_search_never_shows_another_tenants_entries(
+    services: Services, tenant: Tenant, other_tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
+    own = await write(services, tenant, *(f"harbour {n}" for n in range(5)))
+    foreign = await write(services, other_tenant, *(f"harbour {n}" for n in range(5)))
+    for tenant_id, expected in ((tenant.id, own), (other_tenant.id, foreign)):
+        result = await services.search.search(tenant_id, SearchQuery(query="harbour", limit=100))
+        assert set(ids(result)) == set(expected)
+
+
+async def test_unknown_tenant_is_not_found(services: Services) -> None:
+    with pytest.raises(TenantNotFound):
+        await services.search.search(uuid4(), SearchQuery(query="x"))
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "score"])
+async def test_hidden_entries_are_not_found(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, fusion: Any
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
+    shown, expired, soon, old = await write(
+        services, tenant, "harbour one", "harbour two", "harbour three", "harbour four"
+    )
+    await services.entries.change(tenant.id, old, {"superseded_by_id": shown})
+    now = datetime.now(UTC)
+    await services.entries.change(tenant.id, soon, {"expires_at": now + timedelta(hours=1)})
+    await services.entries.change(tenant.id, expired, {"expires_at": now - timedelta(seconds=1)})
+    for mode in ("keyword", "semantic", "hybrid"):
+        query: dict[str, Any] = {"query": "harbour", "mode": mode, "fusion": fusion}
+        result = await services.search.search(tenant.id, SearchQuery(**query))
+        assert set(ids(result)) == {shown, soon}
+        wider = await services.search.search(tenant.id, SearchQuery(**query, include_superseded=True))
+        assert set(ids(wider)) == {shown, soon, old}
+
+
+async def test_nothing_found_suggests_tags_of_the_tenant(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    await write(services, tenant, "Boats", tags=["harbour", "lighthouse"])
+    await write(services, other_tenant, "Other", tags=["harbours-of-others"])
+    query = SearchQuery(query="harbuor", mode="keyword")
+    result = await services.search.search(tenant.id, query)
+    assert len(result) == 0
+    assert result.metadata.suggestions == ["harbour", "lighthouse"]
+
+
+async def test_boosts_lift_by_type_verification_and_access(services: Services, tenant: Tenant) -> None:
+    (fact,) = await write(services, tenant, "harbour harbour")
+    (lesson,) = await write(services, tenant, "harbour rule", entry_type="lesson", is_verified=True)
+    plain = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
+    assert ids(plain) == [fact, lesson]
+    score = {hit.id: hit.score for hit in plain}
+    await services.journal.flush()
+    lifted = await services.search.search(
+        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
+    )
+    assert ids(lifted) == [lesson, fact]
+    assert lifted[0].score == pytest.approx(score[lesson] * 2.0 * 1.5)
+    assert lifted[1].score == pytest.approx(score[fact])
+    await services.journal.flush()
+    seen = await services.search.search(
+        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["access"])
+    )
+    assert seen[0].score > score[seen[0].id]
+    await services.tenants.change_settings(
+        tenant.id, {"type_weights": {"lesson": 0.1}, "verified_boost": 1.0}
+    )
+    lowered = await services.search.search(
+        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
+    )
+    assert ids(lowered) == [fact, lesson]
+
+
+async def test_access_boost_counts_what_was_shown_and_changes_no_entry(
+    services: Services, tenant: Tenant
+) -> None:
+    shown, hidden = await write(services, tenant, "harbour harbour", "harbour and more words")
+    before = [await services.entries.get(tenant.id, i) for i in (shown, hidden)]
+    for _ in range(3):
+        assert ids(
+            await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword", limit=1))
+        ) == [shown]
+    await services.journal.flush()
+    query = SearchQuery(query="harbour", mode="keyword", boost=["access"], explain=True)
+    result = await services.search.search(tenant.id, query)
+    assert result.debug_info is not None
+    factors = {hit["id"]: hit["boosts"] for hit in result.debug_info["hits"]}
+    assert factors == {shown: {"access": pytest.approx(1 + math.log(4))}, hidden: {"access": 1.0}}
+    assert result[0].score == pytest.approx(0.3 / 61 * (1 + math.log(4)))
+    await services.journal.flush()
+    after = [await services.entries.get(tenant.id, i) for i in (shown, hidden)]
+    assert after == before, "neither updated_at nor the version moved"
+
+
+@pytest.mark.parametrize(
+    ("entry_type", "factor"),
+    [
+        *(("decision", 2.0), ("lesson", 2.0), ("summary", 0.5), ("temp_note", 0.3)),
+        *(("fact", 1.0), ("template", 1.0), ("insight", 1.0)),
+    ],
+)
+async def test_type_boost_has_the_factor_of_the_type(
+    services: Services, tenant: Tenant, entry_type: str, factor: float
+) -> None:
+    await write(services, tenant, "harbour", entry_type=entry_type)
+    query = SearchQuery(query="harbour", mode="keyword", boost=["type"])
+    (hit,) = await services.search.search(tenant.id, query)
+    assert hit.score == pytest.approx(0.3 / 61 * factor)
+
+
+async def test_fusion_of_the_tenant_applies_where_the_search_names_none(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "harbour")
+    await services.tenants.change_settings(tenant.id, {"fusion": "score"})
+    for asked, used in ((None, "score"), ("rrf", "rrf")):
+        query = SearchQuery(query="harbour", fusion=asked, explain=True)  # type: ignore[arg-type]
+        debug = (await services.search.search(tenant.id, query)).debug_info
+        assert debug is not None
+        assert debug["fusion"] == used
+        assert debug["weights"]["semantic"] == (0.6 if used == "score" else 0.7)
+
+
+async def test_settings_of_the_tenant_apply_where_the_search_is_silent(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "harbour")
+    await services.tenants.change_settings(
+        tenant.id,
+        {"weights": {"semantic": 0.2, "keyword": 0.8}, "similarity_threshold": 0.99, "max_limit": 20},
+    )
+    result = await services.search.search(tenant.id, SearchQuery(query="harbour", explain=True))
+    assert result[0].score == pytest.approx(0.2 / 61 + 0.8 / 61)
+    assert result.debug_info is not None
+    assert result.debug_info["similarity_threshold"] == 0.99
+    chosen = await services.search.search(
+        tenant.id, SearchQuery(query="harbour", weights=Weights(1, 0), similarity_threshold=0)
+    )
+    assert chosen[0].score == pytest.approx(1 / 61)
+    with pytest.raises(InvalidInput, match="limit: must be between 1 and 20 in this tenant"):
+        await services.search.search(tenant.id, SearchQuery(query="harbour", limit=21))
+
+
+async def test_score_fusion_ranks_by_cosine_and_words(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    d = failing_provider.direction
+    failing_provider.vectors = {
+        "near": d(1, 0.1),
+        "harbour far": d(0, 1),
+        "harbour close": d(1, 0.5),
+        "harbour": d(1),
+    }
+    near, far, close = await write(services, tenant, "near", "harbour far", "harbour close")
+    query = SearchQuery(
+        query="harbour", fusion="score", weights=Weights(0.6, 0.4), similarity_threshold=0.5, explain=True
+    )
+    result = await services.search.search(tenant.id, query)
+    found = {hit.id: hit.score for hit in result}
+    assert ids(result) == [close, near, far]
+    assert found[near] == pytest.approx(0.6 * d(1, 0.1)[0], abs=1e-3)
+    assert result.debug_info is not None
+    words = result.debug_info["legs"]["keyword"]
+    covered = (words["best_score"] / words["full_match_score"]) ** 0.5
+    assert found[far] == pytest.approx(0.4 * covered, abs=1e-3)
+
+
+async def test_warming_up_opens_connections_that_have_the_plans(
+    services: Services, tenant: Tenant, service_dsn: str
+) -> None:
+    database = Database(service_dsn, pool_size=3)
+    try:
+        found = (await services.tenants.context(tenant.id)).space.model_id
+        search = KnowledgeSearchService(
+            database, {found: services.provider}, services.tenants, services.journal
+        )
+        await search.warm_up(3)
+        assert database.engine.pool.checkedin() == 3  # type: ignore[attr-defined]
+        async with database.platform_session() as session:
+            statement = parse_statement("names", "select statement from pg_prepared_statements")
+            known = " ".join(row["statement"] for row in await session.fetch(statement))
+        assert all(part in known for part in ("keyword.search", "from embeddings", "left join assets"))
+    finally:
+        await database.close()
+
+
+async def test_legs_run_side_by_side_only_while_connections_are_plenty(
+    services: Services, tenant: Tenant, service_dsn: str
+) -> None:
+    await write(services, tenant, "harbour words", "sailing boats", "words of boats")
+    query = SearchQuery(query="harbour boats", similarity_threshold=0.0)
+    found = []
+    for size, opened in ((1, 1), (3, 1), (4, 2), (10, 2)):
+        database = Database(service_dsn, pool_size=size)
+        search = KnowledgeSearchService(database, services.providers, services.tenants, services.journal)
+        try:
+            found.append([(hit.id, hit.score) for hit in await search.search(tenant.id, query)])
+            assert database.engine.pool.checkedin() == opened  # type: ignore[attr-defined]
+        finally:
+            await database.close()
+    assert len(found[0]) == 3
+    assert all(others == found[0] for others in found)

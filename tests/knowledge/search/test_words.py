@@ -1,0 +1,188 @@
+"""What the keyword leg takes for a word, and what a word weighs."""
+
+from __future__ import annotations
+
+from itertools import islice, product
+
+import pytest
+
+from app.composition.services import Services
+from app.db.queries.search import statistics
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.tenants.directory import Tenant
+from tests.db.cluster import connected
+from tests.knowledge.writing import ids, write
+
+
+async def test_german_and_english_find_their_own_stems(services: Services, tenant: Tenant) -> None:
+    german, english = await write(
+        services,
+        tenant,
+        "Die alten Häuser am Hafen werden im nächsten Jahr von der Stadt erneuert.",
+        "The old houses near the harbour are being renewed by the city next year.",
+    )
+    for query, expected in (
+        ("Haus", german),
+        ("alte Hafen", german),
+        ("house", english),
+        ("renewing", english),
+        ("city", english),
+        ("Städte", german),
+        ("war", None),
+    ):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result) == ([expected] if expected else []), query
+
+
+async def test_a_stop_word_of_one_language_is_a_word_of_another(services: Services, tenant: Tenant) -> None:
+    english, _german = await write(
+        services,
+        tenant,
+        "The long war between the two cities ended with a treaty about the river.",
+        "Der Vertrag war lange zwischen den beiden Städten umstritten und wurde nie unterschrieben.",
+    )
+    result = await services.search.search(tenant.id, SearchQuery(query="war", mode="keyword"))
+    assert ids(result) == [english]
+
+
+async def test_wrongly_detected_entries_do_not_make_the_other_languages_words_misspelt(
+    services: Services, tenant: Tenant
+) -> None:
+    """Both languages stem every query: what one of them makes of the other's words is in no entry."""
+    english = await write(
+        services,
+        tenant,
+        "Deployments are rolled back by the releasing engineers.",
+        "Engineers on duty are paged at night.",
+        "Invoices are archived for ten years.",
+        language="english",
+    )
+    await write(services, tenant, "Billing engineer.", "Deployment of invoice.", language="german")
+    (german,) = await write(
+        services, tenant, "Die Rechnungen werden von den Teams archiviert.", language="german"
+    )
+    for query, expected in (
+        ("releases rolling", english[0]),
+        ("archiving the invoices", english[2]),
+        ("Archivierung der Rechnung", german),
+    ):
+        result = await services.search.search(
+            tenant.id, SearchQuery(query=query, mode="keyword", explain=True)
+        )
+        assert result.debug_info is not None
+        assert result.debug_info["legs"]["keyword"]["corrections"] == {}, query
+        assert result[0].id == expected, query
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["small tenant", "words counted"])
+async def test_correctly_spelt_word_is_never_corrected(
+    services: Services, tenant: Tenant, superuser_dsn: str, counted: bool
+) -> None:
+    """Not even where the filter leaves its entry out, and more common words, or too many others, stand before it."""
+    await write(services, tenant, "the zazanulov is described here", tags=["one"], language="english")
+    await write(services, tenant, "the bazanulov", "another bazanulov", tags=["two"], language="english")
+    if counted:
+        async with connected(superuser_dsn) as superuser:
+            await superuser.execute(
+                "update corpus_statistics set entries = 1000 where tenant_id = $1", tenant.id
+            )
+        async with services.database.tenant_session(tenant.id) as session:
+            await statistics.refresh_lexemes(session)
+    else:
+        others = ["".join(letters) + "lov" for letters in islice(product(*["bdfgklmn", "ao"] * 3), 3_200)]
+        await write(services, tenant, " ".join(others), language="english")
+    for query, corrections in (("zazanulov", {}), ("bazanulow", {"bazanulow": "bazanulov"})):
+        wanted = SearchQuery(query=query, mode="keyword", tags=["two"], explain=True)
+        result = await services.search.search(tenant.id, wanted)
+        assert result.debug_info is not None
+        assert result.debug_info["legs"]["keyword"]["corrections"] == corrections
+
+
+async def test_identifiers_are_found_whole_else_by_their_parts(services: Services, tenant: Tenant) -> None:
+    whole, part = await write(
+        services, tenant, "Settings are read from vercel.json at start.", "The json module parses text."
+    )
+    result = await services.search.search(tenant.id, SearchQuery(query="vercel.json", mode="keyword"))
+    assert ids(result) == [whole]
+    result = await services.search.search(tenant.id, SearchQuery(query="package.json", mode="keyword"))
+    assert set(ids(result)) == {whole, part}
+
+
+async def test_typographic_signs_are_no_part_of_a_word(services: Services, tenant: Tenant) -> None:
+    contents = (
+        "„Methodisten“ nannten sich die Studenten in Oxford.",
+        "The route’s order is “first match wins”…",
+        "Timeouts – 30\u00a0seconds each – are counted per attempt.",
+        "• Backups cost 5€ a month",
+        "検索（全文）は、速い。",
+    )
+    entries = await write(services, tenant, *contents)
+    for query, place in (
+        ("Methodisten", 0),
+        ("routes", 1),
+        ("first", 1),
+        ('"match wins"', 1),
+        ("seconds", 2),
+        ("month backups", 3),
+        ("5", 3),
+        ("全文", 4),
+    ):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result) == [entries[place]], query
+    # The other way round: the signs are in the query alone.
+    plain = await write(services, tenant, "A quota is a limit on tokens.")
+    for query in ("“quota”", "the quota…", "limit\u00a0on\u00a0tokens", "quota – why"):
+        result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
+        assert ids(result) == plain, query
+
+
+async def test_match_in_the_title_alone_suffices_and_weighs_more(services: Services, tenant: Tenant) -> None:
+    filler = "Many words about something else, going on for a while."
+    body, title = (
+        await write(services, tenant, f"{filler} Harbour."),
+        await write(services, tenant, f"{filler} Boats.", title="Harbour"),
+    )
+    result = await services.search.search(tenant.id, SearchQuery(query="harbours", mode="keyword"))
+    assert ids(result) == [*title, *body]
+    assert result[0].matched_terms == ("harbours",)
+
+
+async def test_rarer_words_and_shorter_entries_rank_higher(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, *(f"common number{n}" for n in range(10)))
+    rare, common, long = await write(
+        services, tenant, "rare thing", "common thing", "rare " + "padding words here " * 30
+    )
+    result = await services.search.search(
+        tenant.id, SearchQuery(query="rare common", mode="keyword", limit=3)
+    )
+    assert ids(result)[0] == rare
+    positions = ids(await services.search.search(tenant.id, SearchQuery(query="rare", mode="keyword")))
+    assert positions == [rare, long]
+    assert common not in positions
+
+
+async def test_word_scores_do_not_depend_on_the_other_tenants(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    await write(services, tenant, "harbour lights", "boats")
+    before = (await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword")))[0]
+    await write(services, other_tenant, *(f"harbour {n}" for n in range(20)))
+    after = (await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword")))[0]
+    assert after.keyword_score == before.keyword_score
+
+
+async def test_one_entry_in_another_language_leaves_matches_as_strong_as_they_are(
+    services: Services, tenant: Tenant
+) -> None:
+    """The stop words of an English query are unknown words in German, which no English entry can have."""
+    await write(
+        services, tenant, "The zebra crossing is by the school.", "Llamas eat hay.", language="english"
+    )
+    query = SearchQuery(query="where is the zebra crossing", mode="keyword", explain=True)
+    before = await services.search.search(tenant.id, query)
+    await write(services, tenant, "Das Zebra wohnt im Zoo.", language="german")
+    after = await services.search.search(tenant.id, query)
+    assert before.metadata.strong_match
+    assert after.metadata.strong_match
+    full = [r.debug_info["legs"]["keyword"]["full_match_score"] for r in (before, after) if r.debug_info]
+    assert full[1] < 2 * full[0]

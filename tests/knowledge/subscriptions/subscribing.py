@@ -1,0 +1,62 @@
+"""Subscriptions over the test's services, an endpoint that takes what they send, and what the outbox says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
+from tests.db.cluster import connected
+from tests.knowledge.provider import FailingProvider
+from tests.knowledge.subscriptions.endpoint import Endpoint
+
+OWNER = "anna"
+
+
+@dataclass
+class Desk:
+    """What the tests of subscriptions do over and over."""
+
+    services: Services
+    provider: FailingProvider
+    tenant: Tenant
+    endpoint: Endpoint
+    superuser_dsn: str
+    service_dsn: str
+
+    async def subscribe(self, owner: str = OWNER, name: str = "mine", **request: Any) -> UUID:
+        saved, _ = await self.services.saved_searches.save(self.tenant.id, owner, name, request)
+        await self.services.subscriptions.subscribe(self.tenant.id, owner, saved.id, self.endpoint.url)
+        return saved.id
+
+    async def write(self, content: str, **values: Any) -> UUID:
+        entry, _ = await self.services.entries.create(self.tenant.id, {"content": content, **values})
+        return entry.id
+
+    async def work(self) -> None:
+        """Do what is due now."""
+        while await self.services.worker.run_once():
+            pass
+
+    async def hasten(self) -> None:
+        """Make everything due that waits, and do it."""
+        await self.sql("update jobs set run_at = clock_timestamp() where state = 'queued'")
+        await self.sql("update deliveries set run_at = clock_timestamp() where state = 'waiting'")
+        await self.sql("update subscriptions set retry_at = null")
+        await self.work()
+
+    async def sql(self, statement: str, *values: Any) -> list[Any]:
+        """The first column of what a superuser sees."""
+        async with connected(self.superuser_dsn) as superuser:
+            return [row[0] for row in await superuser.fetch(statement, *values)]
+
+    async def states(self) -> list[str]:
+        """Of all deliveries, in the order in which they were queued."""
+        return await self.sql("select state from deliveries order by created_at, id")
+
+    @property
+    def contents(self) -> list[str]:
+        """Of the entries that the endpoint was sent."""
+        return [received.content for received in self.endpoint.received]

@@ -1,0 +1,332 @@
+"""Sending what waits: again after failures, by whoever is left, and no longer once an endpoint is beyond hope."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.db.queries.work import deliveries as outbox
+from app.errors import DatabaseUnavailable
+from app.knowledge.subscriptions import deliveries, matching
+from app.knowledge.subscriptions.deliveries import RETRY_SECONDS, DeliveryService, find_pause
+from app.knowledge.subscriptions.webhooks import WebhookSender
+from tests.db.cluster import connected
+from tests.knowledge.subscriptions.subscribing import OWNER, Desk
+
+
+async def test_a_failed_message_is_tried_again_as_the_same_message(desk: Desk) -> None:
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    desk.endpoint.answer = lambda number: (
+        "500 Oh" if number == 1 else None if number == 2 else "204 No Content"
+    )
+    await desk.write("The harbour")
+    await desk.work()
+    first = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
+    assert (first.failures, first.waiting, first.last_error) == (1, 1, "the endpoint answered 500")
+    await desk.work()
+    assert len(desk.endpoint.received) == 1, "not before its time"
+    await desk.hasten()
+    second = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
+    assert (second.failures, second.last_error) == (2, "the connection failed")
+    assert second.failing_since == first.failing_since
+    await desk.hasten()
+    third = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
+    assert (third.failures, third.waiting, third.last_error, third.failing_since) == (0, 0, None, None)
+    one, two, three = desk.endpoint.received
+    assert one.body == two.body == three.body
+    assert one.headers["webhook-id"] == two.headers["webhook-id"] == three.headers["webhook-id"]
+
+
+async def test_the_next_try_is_planned_after_the_pause(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    desk.endpoint.answer = lambda _: "500 Oh"
+    await desk.write("The harbour")
+    await desk.work()
+    waits = "select extract(epoch from run_at - clock_timestamp())::float8 from"
+    (message,) = await desk.sql(f"{waits} deliveries")
+    (job,) = await desk.sql(f"{waits} jobs where kind = 'deliver_webhooks'")
+    assert 0 < message <= RETRY_SECONDS[0] * 1.1
+    assert 0 < job <= RETRY_SECONDS[0] * 1.1
+    await desk.sql("update deliveries set attempts = $1", len(RETRY_SECONDS))
+    await desk.hasten()
+    assert await desk.states() == ["given_up"]
+
+
+async def test_a_failing_endpoint_is_asked_with_one_message_and_gets_all_once_it_is_back(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    desk.endpoint.answer = lambda _: "503 Later"
+    for n in range(6):
+        await desk.write(f"The harbour {n}")
+    await desk.work()
+    tried = len(desk.endpoint.received)
+    assert tried <= deliveries.EACH
+    await desk.hasten()
+    assert len(desk.endpoint.received) == tried + 1
+    desk.endpoint.answer = lambda _: "200 OK"
+    await desk.hasten()
+    await desk.hasten()
+    assert await desk.states() == ["delivered"] * 6
+    assert set(desk.contents) == {f"The harbour {n}" for n in range(6)}
+
+
+async def test_a_message_that_the_endpoint_refuses_does_not_hold_up_the_others(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    desk.endpoint.answer = lambda _: "400 Bad" if "bad" in desk.contents[-1] else "200 OK"
+    await desk.write("The bad harbour")
+    await desk.work()
+    await desk.write("The good harbour")
+    await desk.work()
+    assert desk.contents == ["The bad harbour", "The good harbour"]
+    assert sorted(await desk.states()) == ["delivered", "waiting"]
+
+
+async def test_one_subscribers_endpoint_does_not_hold_up_anothers(desk: Desk) -> None:
+    desk.endpoint.answer = lambda number: "500 Oh" if "first" in desk.endpoint.received[-1].path else "200 OK"
+    for owner in ("first", "second"):
+        saved = await desk.subscribe(owner=owner, query="harbour", mode="keyword")
+        await desk.services.subscriptions.subscribe(
+            desk.tenant.id, owner, saved, f"{desk.endpoint.url}&{owner}"
+        )
+    for n in range(3):
+        await desk.write(f"The harbour {n}")
+    await desk.work()
+    took = [r.content for r in desk.endpoint.received if "second" in r.path]
+    assert sorted(took) == ["The harbour 0", "The harbour 1", "The harbour 2"]
+
+
+@pytest.mark.parametrize("why", ["gone", "days"])
+async def test_an_endpoint_that_is_beyond_hope_is_disabled(desk: Desk, why: str) -> None:
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    desk.endpoint.answer = lambda _: "410 Gone" if why == "gone" else "500 Oh"
+    await desk.write("The harbour")
+    await desk.work()
+    if why == "days":
+        await desk.sql("update subscriptions set failing_since = now() - interval '6 days'")
+        await desk.hasten()
+    after = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
+    assert after.state == "disabled"
+    tried = len(desk.endpoint.received)
+    await desk.hasten()
+    await desk.write("The harbour again")
+    await desk.hasten()
+    assert len(desk.endpoint.received) == tried
+    desk.endpoint.answer = lambda _: "200 OK"
+    await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved, desk.endpoint.url)
+    await desk.hasten()
+    assert desk.contents[tried:] == ["The harbour"], "what waited goes on, what was not noted is not there"
+
+
+async def test_a_message_of_a_worker_that_died_is_sent_by_another(desk: Desk) -> None:
+    """Died between sending and noting it: the endpoint gets it twice, under one id."""
+    await desk.subscribe(query="harbour", mode="keyword")
+    await desk.write("The harbour")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    desk.endpoint.hold = asyncio.Event()
+    sending = asyncio.create_task(make_service(desk, lease=0.2).deliver(desk.tenant.id))
+    async with asyncio.timeout(10):
+        while not desk.endpoint.received:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    desk.endpoint.hold.set()
+    assert await desk.states() == ["waiting"]
+    await asyncio.sleep(0.25)
+    await desk.work()
+    assert await desk.states() == ["delivered"]
+    first, second = desk.endpoint.received
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert first.body == second.body
+
+
+async def test_two_workers_at_once_send_each_message_once(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    contents = [f"The harbour {n}" for n in range(12)]
+    await desk.services.entries.create_many(desk.tenant.id, [{"content": c} for c in contents])
+    await desk.services.embedder.embed_all(desk.tenant.id)
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    await asyncio.gather(*(make_service(desk).deliver(desk.tenant.id) for _ in range(3)))
+    assert sorted(desk.contents) == sorted(contents)
+
+
+async def test_a_slow_endpoint_keeps_no_other_work_waiting(desk: Desk) -> None:
+    """The worker's turn for webhooks is one of its own."""
+    await desk.subscribe(query="harbour", mode="keyword")
+    desk.endpoint.hold = asyncio.Event()
+    running = asyncio.create_task(desk.services.worker.run())
+    try:
+        async with asyncio.timeout(20):
+            await desk.write("The harbour")
+            while not desk.endpoint.received:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await desk.services.entries.create_many(desk.tenant.id, [{"content": "Something else"}])
+            while await desk.sql("select count(*) from pending_embeddings") != [0]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            assert await desk.states() == ["waiting"]
+            desk.endpoint.hold.set()
+            while await desk.states() != ["delivered"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_upkeep_forgets_what_is_old_and_queues_what_was_forgotten(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    for n in range(3):
+        await desk.write(f"The harbour {n}")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    ids = await desk.sql("select id from deliveries order by created_at, id")
+    await desk.sql("update deliveries set created_at = now() - interval '8 days' where id = $1", ids[0])
+    await desk.sql(
+        "update deliveries set state = 'delivered', ended_at = now() - interval '31 days' where id = $1",
+        ids[1],
+    )
+    await desk.sql("delete from jobs")
+    await desk.services.worker.runner.upkeep.sweep()
+    assert await desk.states() == ["given_up", "waiting"]
+    await desk.work()
+    assert await desk.states() == ["given_up", "delivered"]
+
+
+async def test_deleting_the_saved_search_ends_everything_of_its_subscription(desk: Desk) -> None:
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    await desk.write("The harbour")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    await desk.services.saved_searches.delete(desk.tenant.id, OWNER, saved)
+    await desk.work()
+    assert desk.endpoint.received == []
+    assert await desk.sql("select count(*) from deliveries") == [0]
+    assert await desk.sql("select count(*) from subscriptions") == [0]
+
+
+async def test_deleting_the_tenant_ends_its_subscriptions(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    await desk.write("The harbour")
+    await desk.services.tenants.delete(desk.tenant.id, actor="test")
+    await desk.work()
+    assert desk.endpoint.received == []
+
+
+def test_pauses_grow_and_respect_what_the_endpoint_asks_for() -> None:
+    pauses = [find_pause(n) for n in range(1, 12)]
+    for pause, nominal in zip(pauses, [*RETRY_SECONDS, RETRY_SECONDS[-1]], strict=True):
+        assert 0.9 * nominal <= pause <= 1.1 * nominal
+    assert find_pause(1, 300.0) == 300.0
+
+
+def make_service(desk: Desk, lease: float = 60.0) -> DeliveryService:
+    return DeliveryService(
+        desk.services.database,
+        desk.services.jobs,
+        WebhookSender(allow_private=True, seconds=5),
+        lease=timedelta(seconds=lease),
+    )
+
+
+async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> None:
+    """One message's end cannot be noted while another is being sent: both have ended when the failure is known."""
+    await desk.subscribe(query="harbour", mode="keyword")
+    gone = await desk.write("The old harbour")
+    await desk.write("The new harbour")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    await desk.services.entries.change(desk.tenant.id, gone, {"content": "A road"})
+    desk.endpoint.hold = asyncio.Event()
+    await desk.sql("""create function refuse() returns trigger language plpgsql
+                      as $$ begin raise 'no lock to be had' using errcode = 'lock_not_available'; end $$""")
+    await desk.sql("""create trigger refuse before update on deliveries for each row
+                      when (new.state = 'overtaken') execute function refuse()""")
+    try:
+        sending = asyncio.create_task(make_service(desk).deliver(desk.tenant.id))
+        async with asyncio.timeout(10):
+            while not desk.endpoint.received:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await asyncio.wait([sending], timeout=0.3)
+        assert not sending.done()
+        desk.endpoint.hold.set()
+        with pytest.raises(DatabaseUnavailable):
+            await sending
+    finally:
+        await desk.sql("drop function refuse cascade")
+    assert sorted(await desk.states()) == ["delivered", "waiting"]
+
+
+async def test_messages_beyond_the_most_that_may_wait_are_given_up_and_the_owner_is_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching, "MAX_WAITING", 2)
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    other = await desk.subscribe(name="other", query="lamp", mode="keyword")
+    contents = [*(f"The harbour {n}" for n in range(4)), "The lamp"]
+    await desk.services.entries.create_many(desk.tenant.id, [{"content": c} for c in contents])
+    await desk.services.embedder.embed_all(desk.tenant.id)
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    assert sorted(await desk.states()) == ["given_up", "given_up", "waiting", "waiting", "waiting"]
+    await desk.work()
+    assert len(desk.contents) == 3
+    told = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
+    assert told.last_error == "more than 2 messages wait: new ones are not kept"
+    assert (await desk.services.subscriptions.get(desk.tenant.id, OWNER, other)).last_error is None
+    await desk.write("The harbour 4")
+    await desk.work()
+    assert desk.contents[3:] == ["The harbour 4"], "there is room again"
+
+
+async def test_a_claim_costs_as_much_with_many_messages_as_with_few(desk: Desk) -> None:
+    """Counted in rows read, with the plan for any parameters: each subscription's first messages and no others."""
+    for name in ("a", "b", "c"):
+        await desk.subscribe(name=name, query="harbour", mode="keyword")
+    async with connected(desk.superuser_dsn) as superuser:
+        await superuser.execute(
+            "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
+            " select tenant_id, gen_random_uuid(), saved_search_id, gen_random_uuid(), '', '{}'"
+            " from subscriptions, generate_series(1, 3000)"
+        )
+        await superuser.execute("analyze deliveries; analyze subscriptions; analyze saved_searches")
+    values = {"tenant_id": f"'{desk.tenant.id}'", "each": "4", "limit": "16", "lease": "'1 minute'"}
+    async with connected(desk.service_dsn) as service:
+        await service.execute(
+            f"set app.current_tenant = '{desk.tenant.id}'; set plan_cache_mode = force_generic_plan"
+        )
+        for statement, most in ((outbox.SQL["claim"], 300), (outbox.SQL["next_due"], 50)):
+            await service.execute(f"prepare probe as {statement.sql}")
+            ((plan,),) = await service.fetch(
+                "explain (analyze, format json) execute probe "
+                f"({', '.join(values[name] for name in statement.parameters)})"
+            )
+            await service.execute("deallocate probe")
+            assert 0 < rows_read(json.loads(plan)[0]["Plan"], "deliveries") <= most, statement.name
+
+
+async def test_what_a_change_overtook_and_another_brings_back_is_as_if_new(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    entry = await desk.write("The harbour")
+    desk.endpoint.answer = lambda _: "500 Oh"
+    await desk.work()
+    for content in ("A road", "The harbour"):
+        await desk.services.entries.change(desk.tenant.id, entry, {"content": content})
+        await desk.sql("update deliveries set created_at = now() - interval '6 days', attempts = 10")
+        await desk.hasten()
+        if content == "A road":
+            assert await desk.states() == ["overtaken"]
+    assert await desk.states() == ["waiting"]
+    assert await desk.sql(
+        "select attempts from deliveries where created_at > now() - interval '1 minute'"
+    ) == [1]
+
+
+def rows_read(plan: dict[str, Any], table: str) -> int:
+    """Rows of a table that a plan's scans returned or threw away, over all their loops."""
+    own = 0
+    if plan.get("Relation Name") == table and "Scan" in plan["Node Type"]:
+        own = round((plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"])
+    return own + sum(rows_read(part, table) for part in plan.get("Plans", []))

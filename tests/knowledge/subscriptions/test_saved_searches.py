@@ -1,0 +1,121 @@
+"""Searches kept under a name: their owner's alone."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.errors import Conflict, InvalidInput, SavedSearchNotFound
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.subscriptions import saved_searches
+from app.knowledge.subscriptions.saved_searches import read_request
+from app.knowledge.vocabulary import Weights
+from tests.knowledge.subscriptions.subscribing import Desk
+
+REQUEST = {
+    "query": " harbour ",
+    "limit": 3,
+    "weights": {"semantic": 0.5, "keyword": 0.5},
+    "asset_id": ["0198c5a2-7d1e-7a60-8d0b-3d5f0a4c9e11"],
+    "metadata": {"port": 1},
+    "tags": ["sea"],
+}
+
+
+async def test_a_saved_search_is_its_owners_alone(desk: Desk) -> None:
+    service, tenant = desk.services.saved_searches, desk.tenant.id
+    other = await desk.services.tenants.create("other", actor="test")
+    saved, new = await service.save(tenant, "anna", " harbours ", REQUEST)
+    assert (new, saved.name, saved.request, saved.subscribed) == (True, "harbours", REQUEST, False)
+    assert await service.get(tenant, "anna", saved.id) == saved
+    for tenant_id, owner in ((tenant, "berta"), (other.id, "anna")):
+        with pytest.raises(SavedSearchNotFound):
+            await service.get(tenant_id, owner, saved.id)
+        with pytest.raises(SavedSearchNotFound):
+            await service.delete(tenant_id, owner, saved.id)
+        assert (await service.list_saved(tenant_id, owner)).items == []
+    await service.delete(tenant, "anna", saved.id)
+    with pytest.raises(SavedSearchNotFound):
+        await service.get(tenant, "anna", saved.id)
+
+
+async def test_the_same_name_again_replaces_the_request_and_keeps_the_id(desk: Desk) -> None:
+    service, tenant = desk.services.saved_searches, desk.tenant.id
+    first, _ = await service.save(tenant, "anna", "n", {"query": "harbour"})
+    await service.save(tenant, "berta", "n", {"query": "lamp"})
+    second, new = await service.save(tenant, "anna", "n", {"query": "ship"})
+    assert (new, second.id, second.request) == (False, first.id, {"query": "ship"})
+    assert [s.request["query"] for s in (await service.list_saved(tenant, "berta")).items] == ["lamp"]
+
+
+async def test_lists_come_newest_first_in_pages(desk: Desk) -> None:
+    service, tenant = desk.services.saved_searches, desk.tenant.id
+    for name in "abcde":
+        await service.save(tenant, "anna", name, {"query": name})
+    names: list[str] = []
+    cursor = None
+    while True:
+        page = await service.list_saved(tenant, "anna", limit=2, cursor=cursor)
+        names += [s.name for s in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert names == list("edcba")
+
+
+async def test_an_owner_keeps_so_many_and_no_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_searches, "MAX_SAVED", 1)
+    service, tenant = desk.services.saved_searches, desk.tenant.id
+    await service.save(tenant, "anna", "a", {"query": "harbour"})
+    with pytest.raises(Conflict, match="1 saved searches are the most"):
+        await service.save(tenant, "anna", "b", {"query": "harbour"})
+    await service.save(tenant, "anna", "a", {"query": "lamp"})
+    await service.save(tenant, "berta", "b", {"query": "harbour"})
+
+
+async def test_a_change_leaves_a_row_in_the_trail_and_a_refusal_too(desk: Desk) -> None:
+    service, tenant = desk.services.saved_searches, desk.tenant.id
+    saved, _ = await service.save(tenant, "anna", "n", {"query": "the secret harbour"})
+    with pytest.raises(SavedSearchNotFound):
+        await service.delete(tenant, "berta", saved.id)
+    await service.delete(tenant, "anna", saved.id)
+    trail = (await desk.services.administration.audit(tenant)).items
+    assert [(r.actor, r.action, r.outcome, list(r.subject_ids)) for r in trail] == [
+        ("anna", "saved_search.delete", "done", [saved.id]),
+        ("berta", "saved_search.delete", "refused", [saved.id]),
+        ("anna", "saved_search.write", "done", [saved.id]),
+    ]
+    assert "secret" not in str(trail)
+
+
+def test_a_request_becomes_the_search_that_it_was() -> None:
+    query = read_request(REQUEST, limit=9, max_limit=50)
+    assert (query.query, query.limit, query.weights) == ("harbour", 3, Weights(0.5, 0.5))
+    assert [str(i) for i in query.asset_id or ()] == REQUEST["asset_id"]
+    assert read_request({"query": "x", "role": None}, limit=9) == SearchQuery(query="x", limit=9)
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        ({"query": ""}, "request.query"),
+        ({"query": "x", "limit": 0}, "request.limit"),
+        ({"query": "x", "weights": {"semantic": 1, "keyword": 1}}, "request.weights"),
+        ({"query": "x", "cursor": "abc"}, "request.cursor"),
+        ({"query": "x", "colour": "red"}, "request"),
+        ({"query": "x", "asset_id": ["no id"]}, "request"),
+        ({"query": "x", "weights": 7}, "request"),
+        ({}, "request"),
+    ],
+)
+def test_what_is_no_search_is_refused_by_its_field(request_: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        read_request(request_)
+    assert [e.field for e in refusal.value.errors] == [field]
+
+
+async def test_an_unknown_id_is_not_found(desk: Desk) -> None:
+    with pytest.raises(SavedSearchNotFound):
+        await desk.services.saved_searches.get(desk.tenant.id, "anna", uuid4())

@@ -1,0 +1,393 @@
+"""Which entries are sent to whom: what a subscribed search finds by itself, once, and with its owner's rights."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+
+from app.db.queries.tenants import usage
+from app.errors import Conflict, InvalidInput, SavedSearchNotFound, SubscriptionNotFound
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.subscriptions import service as subscriptions
+from app.knowledge.subscriptions.saved_searches import read_request
+from tests.db.cluster import connected
+from tests.knowledge.subscriptions.subscribing import OWNER, Desk
+
+UNIT = np.eye(16, dtype=np.float32)
+
+
+async def test_a_new_entry_that_matches_is_sent_with_a_signature(desk: Desk) -> None:
+    saved, _ = await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, "harbours", {"query": "harbour", "mode": "keyword"}
+    )
+    made, new = await desk.services.subscriptions.subscribe(
+        desk.tenant.id, OWNER, saved.id, desk.endpoint.url
+    )
+    assert (new, made.state, made.waiting) == (True, "active", 0)
+    entry = await desk.write("The harbour closes at dusk", tags=["sea"])
+    await desk.write("Nothing of the kind")
+    await desk.work()
+    (received,) = desk.endpoint.received
+    assert made.secret is not None
+    assert received.is_signed_with(made.secret)
+    message = received.message
+    assert message["type"] == "entry.matched"
+    assert datetime.fromisoformat(message["timestamp"]).tzinfo is not None
+    assert message["data"]["saved_search"] == {"id": str(saved.id), "name": "harbours"}
+    assert (message["data"]["sources"], message["data"]["similarity"]) == (["keyword"], None)
+    assert message["data"]["entry"]["id"] == str(entry)
+    assert message["data"]["entry"]["tags"] == ["sea"]
+    after = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved.id)
+    assert (after.waiting, after.failures) == (0, 0)
+    assert after.last_delivered_at is not None
+    assert after.secret is None
+    assert await desk.states() == ["delivered"]
+    assert await desk.sql(
+        "select count(*) from jobs where kind in ('match_changes', 'deliver_webhooks')"
+    ) == [0]
+    assert await desk.sql("select count(*) from entry_changes") == [0]
+
+
+async def test_only_what_the_search_finds_by_itself_is_sent(desk: Desk) -> None:
+    desk.provider.default = UNIT[1]
+    desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0], "Port of call": UNIT[0]}
+    await desk.subscribe(name="hybrid", query="harbour", tags=["sea"], similarity_threshold=0.5)
+    cases = {
+        "The harbour": ["sea"], "The harbour inland": ["land"], "A quay": ["sea"], "A road": ["sea"],
+    }  # fmt: skip
+    for content, tags in cases.items():
+        await desk.write(content, tags=tags)
+    await desk.work()
+    assert sorted(desk.contents) == ["A quay", "The harbour"]
+    found = {r.content: r.message["data"] for r in desk.endpoint.received}
+    assert found["The harbour"]["sources"] == ["keyword"]
+    assert found["A quay"]["sources"] == ["semantic"]
+    assert found["A quay"]["similarity"] == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("keyword", {"The harbour"}), ("semantic", {"A quay"}), ("hybrid", {"The harbour", "A quay"})],
+)
+async def test_each_mode_matches_by_its_own_legs(desk: Desk, mode: str, expected: set[str]) -> None:
+    desk.provider.default = UNIT[1]
+    desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0]}
+    await desk.subscribe(query="harbour", mode=mode, similarity_threshold=0.5)
+    for content in ("The harbour", "A quay", "A road"):
+        await desk.write(content)
+    await desk.work()
+    assert set(desk.contents) == expected
+
+
+async def test_what_is_sent_is_what_a_search_finds(desk: Desk) -> None:
+    """The same entries, the same request: the one's finds are the other's hits."""
+    contents = [
+        f"{place} {thing}" for place in ("harbour", "inland", "KNOW-004") for thing in ("lamp", "ship", "law")
+    ]
+    queries = ["harbour lamp", '"inland ship"', "KNOW-004", "law"]
+    for query in queries:
+        await desk.subscribe(name=query, query=query, mode="keyword", limit=50)
+    for content in contents:
+        await desk.write(content)
+    await desk.work()
+    sent: dict[str, set[str]] = {query: set() for query in queries}
+    for received in desk.endpoint.received:
+        sent[received.message["data"]["saved_search"]["name"]].add(received.content)
+    for saved in (await desk.services.saved_searches.list_saved(desk.tenant.id, OWNER)).items:
+        found = await desk.services.search.search(desk.tenant.id, read_request(saved.request))
+        assert sent[saved.name] == {hit.content for hit in found}, saved.name
+        assert sent[saved.name], saved.name
+
+
+async def test_a_change_is_sent_and_a_repetition_is_not(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    entry = await desk.write("The harbour", external_id="h")
+    await desk.work()
+    await desk.write("The harbour", external_id="h")
+    await desk.sql("insert into entry_changes (tenant_id, entry_id) values ($1, $2)", desk.tenant.id, entry)
+    await desk.sql(
+        "insert into jobs (tenant_id, id, kind, subject) values ($1, $2, 'match_changes', 'entries')",
+        desk.tenant.id,
+        uuid4(),
+    )
+    await desk.work()
+    assert len(desk.endpoint.received) == 1, "compared again, and not sent again"
+    await desk.write("The harbour at night", external_id="h")
+    await desk.work()
+    await desk.services.entries.change(desk.tenant.id, entry, {"tags": ["sea"]})
+    await desk.work()
+    await desk.services.entries.change(desk.tenant.id, entry, {"content": "The road"})
+    await desk.work()
+    assert desk.contents == ["The harbour", "The harbour at night", "The harbour at night"]
+    assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 3
+
+
+async def test_an_unchanged_chunk_of_a_documents_next_version_is_not_sent_again(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    long = b" ".join(b"Ship %d lies in the harbour of town %d." % (n, n * n) for n in range(60))
+    first = (
+        b"# Harbour\n\nIt closes at dusk. "
+        + long
+        + b"\n\n# Lamp\n\nThe lamp of the harbour is lit. "
+        + long[::-1]
+        + b" harbour"
+    )
+    second = first.replace(b"harbour is lit", b"harbour is out")
+    for document in (first, second):
+        await desk.services.assets.upload(
+            desk.tenant.id, Upload("a.md", document, "text/markdown", external_id="doc")
+        )
+        await desk.hasten()
+    sent = " ".join(desk.contents)
+    assert (sent.count("closes at dusk"), sent.count("harbour is lit"), sent.count("harbour is out")) == (
+        1,
+        1,
+        1,
+    )
+    assert len(desk.contents) >= 3
+
+
+async def test_meaning_is_compared_once_the_vector_is_there(desk: Desk) -> None:
+    desk.provider.default = UNIT[1]
+    desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0]}
+    await desk.subscribe(query="harbour", similarity_threshold=0.5)
+    desk.provider.down = True
+    await desk.write("A quay")
+    await desk.write("The harbour")
+    await desk.work()
+    assert desk.contents == ["The harbour"], "words do not wait for the provider"
+    desk.provider.down = False
+    await desk.sql("update embedding_models set paused_until = null")
+    await desk.hasten()
+    await desk.hasten()
+    assert desk.contents == ["The harbour", "A quay"]
+    assert await desk.sql("select count(*) from entry_changes") == [0]
+
+
+async def test_words_do_not_wait_for_tomorrows_tokens(desk: Desk) -> None:
+    desk.provider.default = UNIT[1]
+    desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0]}
+    await desk.subscribe(query="harbour", similarity_threshold=0.5)
+    await desk.services.tenants.change_limits(desk.tenant.id, {"embedding_tokens_per_day": 5}, actor="test")
+    async with desk.services.database.tenant_session(desk.tenant.id) as session:
+        await usage.add_tokens(session, 5)
+    await desk.write("A quay")
+    await desk.write("The harbour")
+    await desk.work()
+    assert desk.contents == ["The harbour"]
+    await desk.sql("delete from embedding_usage")
+    for _ in range(3):
+        await desk.hasten()
+    assert desk.contents == ["The harbour", "A quay"]
+
+
+async def test_a_change_that_is_committed_while_another_is_matched_is_matched_too(desk: Desk) -> None:
+    """Two writers share one job: who takes it waits for both, or it is queued again."""
+    await desk.subscribe(query="harbour", mode="keyword")
+    write = "insert into entries (tenant_id, id, entry_type, content, language, content_hash, text_hash)"
+    write += " values ($1, gen_random_uuid(), 'fact', $2::text, $3, sha256(convert_to($2::text, 'UTF8')), sha256(''))"
+    async with connected(desk.superuser_dsn) as first, connected(desk.superuser_dsn) as second:
+        await first.execute(write, desk.tenant.id, "One harbour", "english")
+        async with second.transaction():
+            await second.execute(write, desk.tenant.id, "Another harbour", "simple")
+            await desk.work()
+    await desk.work()
+    assert sorted(desk.contents) == ["Another harbour", "One harbour"]
+
+
+async def test_messages_for_what_a_search_asked_before_are_given_up(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    await desk.write("The harbour")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "harbour"}
+    )
+    assert await desk.states() == ["waiting"], "the same request"
+    await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "road"}
+    )
+    assert await desk.states() == ["given_up"]
+    await desk.write("The road")
+    await desk.work()
+    assert desk.contents == ["The road"]
+
+
+async def test_a_search_that_is_replaced_while_it_is_compared_finds_nothing_for_its_old_request(
+    desk: Desk,
+) -> None:
+    desk.provider.delay = 0.5
+    await desk.subscribe(query="harbour", mode="hybrid")
+    await desk.write("The harbour")
+    matching = asyncio.create_task(desk.services.worker.run_once(["match_changes"]))
+    async with asyncio.timeout(10):
+        while "harbour" not in desk.provider.queries:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, "mine", {"mode": "keyword", "query": "road"}
+    )
+    assert await matching
+    desk.provider.delay = 0.0
+    assert await desk.states() == []
+
+
+async def test_subscribing_again_does_not_hasten_a_failing_address(desk: Desk) -> None:
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    await desk.sql("update subscriptions set failures = 3, retry_at = now() + interval '1 hour'")
+    for url, waits in ((desk.endpoint.url, True), (f"{desk.endpoint.url}&other", False)):
+        await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved, url)
+        assert await desk.sql("select retry_at is not null from subscriptions") == [waits]
+        assert await desk.sql("select failures from subscriptions") == [0]
+
+
+async def test_nobodys_changes_are_noted_without_a_subscription(desk: Desk) -> None:
+    await desk.services.saved_searches.save(desk.tenant.id, OWNER, "n", {"query": "harbour"})
+    await desk.write("The harbour")
+    assert await desk.sql("select count(*) from entry_changes") == [0]
+    saved = await desk.subscribe(query="harbour")
+    await desk.write("Another harbour")
+    assert await desk.sql("select count(*) from entry_changes") == [1]
+    await desk.services.subscriptions.delete(desk.tenant.id, saved, actor=OWNER, owner=OWNER)
+    assert await desk.sql("select count(*) from entry_changes") == [0]
+    await desk.work()
+    assert desk.endpoint.received == []
+
+
+async def test_another_tenants_entries_are_not_sent(desk: Desk) -> None:
+    other_tenant = await desk.services.tenants.create("others", actor="test")
+    await desk.subscribe(query="harbour")
+    await desk.services.entries.create(other_tenant.id, {"content": "The harbour of others"})
+    await desk.write("The own harbour")
+    await desk.work()
+    assert desk.contents == ["The own harbour"]
+
+
+async def test_what_was_hidden_or_changed_before_it_was_sent_is_not_sent(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    entries = [await desk.write(f"The harbour {n}") for n in range(4)]
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    changes: list[dict[str, Any]] = [
+        {"expires_at": past}, {"superseded_by_id": entries[3]}, {"content": "A road"},
+    ]  # fmt: skip
+    for entry, change in zip(entries[:3], changes, strict=True):
+        await desk.services.entries.change(desk.tenant.id, entry, change)
+    await desk.work()
+    assert desk.contents == ["The harbour 3"]
+    assert sorted(await desk.states()) == ["delivered", "overtaken", "overtaken", "overtaken"]
+
+
+async def test_deliveries_wait_while_the_owner_may_not_read(desk: Desk) -> None:
+    service = desk.services.subscriptions
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    service.note_caller(desk.tenant.id, "somebody else", reads=False)
+    service.note_caller(desk.tenant.id, OWNER, reads=False)
+    await service.close()
+    assert (await service.get(desk.tenant.id, OWNER, saved)).state == "paused"
+    await desk.write("The harbour")
+    await desk.work()
+    assert desk.endpoint.received == []
+    assert (await service.get(desk.tenant.id, OWNER, saved)).waiting == 1
+    service.note_caller(desk.tenant.id, OWNER, reads=True)
+    await service.close()
+    await desk.work()
+    assert desk.contents == ["The harbour"]
+    assert (await service.get(desk.tenant.id, OWNER, saved)).state == "active"
+
+
+async def test_an_owner_who_stays_away_loses_the_subscription(desk: Desk) -> None:
+    service = desk.services.subscriptions
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    rights = (await service.get(desk.tenant.id, OWNER, saved)).rights_until
+    assert timedelta(days=29) < rights - datetime.now(UTC) < timedelta(days=31)
+    await desk.sql("update subscriptions set rights_until = now() - interval '1 minute'")
+    await desk.services.worker.runner.upkeep.sweep()
+    assert (await service.get(desk.tenant.id, OWNER, saved)).state == "paused"
+    await desk.sql("update subscriptions set rights_until = now() - interval '8 days'")
+    await desk.services.worker.runner.upkeep.sweep()
+    after = await service.get(desk.tenant.id, OWNER, saved)
+    assert (after.state, after.last_error) == ("disabled", "the owner has not called for too long")
+    await desk.subscribe(query="harbour", mode="keyword")
+    assert (await service.get(desk.tenant.id, OWNER, saved)).state == "active"
+
+
+async def test_a_callers_rights_are_noted_once_an_hour(desk: Desk) -> None:
+    now = 0.0
+    service = subscriptions.SubscriptionService(
+        desk.services.database, desk.services.jobs, allow_private=True, clock=lambda: now
+    )
+    await desk.subscribe(query="harbour")
+    for now, changed in ((0.0, True), (3_599.0, False), (3_600.0, True)):
+        await desk.sql("update subscriptions set rights_until = 'epoch'")
+        service.note_caller(desk.tenant.id, OWNER, reads=True)
+        await service.close()
+        assert await desk.sql("select rights_until > now() from subscriptions") == [changed], now
+
+
+async def test_a_saved_search_that_is_no_longer_valid_matches_nothing_and_harms_nobody(desk: Desk) -> None:
+    await desk.subscribe(name="stale", query="harbour", query_embedding=[1.0] * 16)
+    await desk.sql('update saved_searches set request = \'{"query": "harbour", "query_embedding": [1, 0]}\'')
+    await desk.subscribe(name="good", query="harbour", mode="keyword")
+    await desk.write("The harbour")
+    await desk.work()
+    (received,) = desk.endpoint.received
+    assert received.message["data"]["saved_search"]["name"] == "good"
+
+
+async def test_a_subscription_needs_an_own_saved_search_and_a_public_address(desk: Desk) -> None:
+    service = desk.services.subscriptions
+    saved, _ = await desk.services.saved_searches.save(desk.tenant.id, OWNER, "n", {"query": "harbour"})
+    with pytest.raises(SavedSearchNotFound):
+        await service.subscribe(desk.tenant.id, "berta", saved.id, "https://example.com")
+    strict = subscriptions.SubscriptionService(desk.services.database, desk.services.jobs)
+    with pytest.raises(InvalidInput, match="must lead to a public address"):
+        await strict.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
+    with pytest.raises(InvalidInput, match="secret"):
+        await service.subscribe(desk.tenant.id, OWNER, saved.id, "https://example.com", "whsec_x")
+    for owner, identifier in ((OWNER, saved.id), ("berta", saved.id), (OWNER, uuid4())):
+        with pytest.raises(SubscriptionNotFound):
+            await service.get(desk.tenant.id, owner, identifier)
+
+
+async def test_subscribing_again_replaces_address_and_secret(desk: Desk) -> None:
+    service = desk.services.subscriptions
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    secret = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    again, new = await service.subscribe(desk.tenant.id, OWNER, saved, desk.endpoint.url + "&again=1", secret)
+    assert (new, again.secret) == (False, secret)
+    await desk.write("The harbour")
+    await desk.work()
+    (received,) = desk.endpoint.received
+    assert received.path.endswith("&again=1")
+    assert received.is_signed_with(secret)
+
+
+async def test_a_tenant_has_so_many_subscriptions_and_no_more(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    for name in ("a", "b"):
+        await desk.subscribe(name=name, query="harbour")
+    with pytest.raises(Conflict, match="2 subscriptions"):
+        await desk.subscribe(name="c", query="harbour")
+    await desk.subscribe(name="b", query="harbour")
+
+
+async def test_admins_see_all_subscriptions_without_keys_and_may_end_them(desk: Desk) -> None:
+    service = desk.services.subscriptions
+    saved: list[UUID] = [await desk.subscribe(owner=o, query="harbour") for o in ("anna", "berta", "carla")]
+    page = await service.list_subscriptions(desk.tenant.id, limit=2)
+    rest = await service.list_subscriptions(desk.tenant.id, limit=2, cursor=page.next_cursor)
+    seen = [*page.items, *rest.items]
+    assert [s.owner for s in seen] == ["carla", "berta", "anna"]
+    assert {(s.url, s.secret) for s in seen} == {("127.0.0.1", None)}
+    with pytest.raises(SubscriptionNotFound):
+        await service.delete(desk.tenant.id, saved[0], actor="berta", owner="berta")
+    await service.delete(desk.tenant.id, saved[0], actor="admin")
+    assert [s.owner for s in (await service.list_subscriptions(desk.tenant.id)).items] == ["carla", "berta"]

@@ -1,0 +1,305 @@
+"""Sending a webhook: its signature, and where it goes and does not go."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from app.errors import InvalidInput
+from app.knowledge.subscriptions.addresses import (
+    AddressRefused,
+    Resolve,
+    Resolver,
+    check_url,
+    choose_address,
+    is_allowed,
+    resolve_host,
+)
+from app.knowledge.subscriptions.webhooks import WebhookSender, make_secret, read_secret, sign
+from tests.knowledge.subscriptions.endpoint import Endpoint, open_endpoint
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+PUBLIC = ["8.8.8.8", "2606:4700:4700::1111", "193.99.144.80"]
+PRIVATE = [
+    "127.0.0.1", "127.255.0.9", "10.1.2.3", "172.16.0.1", "192.168.0.1", "::1", "fd00::1", "::ffff:10.0.0.1",
+    "100.64.0.1",
+]  # fmt: skip
+NEVER = [
+    "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1",  # noqa: S104
+    "255.255.255.255", "240.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:0:7f00:1::", "::7f00:1",
+    "168.63.129.16", "fe80::1%eth0", "fec0::1", "192.88.99.1", "::ffff:192.88.99.1", "3fff::1", "192.0.0.8",
+]  # fmt: skip
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    async with open_endpoint() as opened:
+        yield opened
+
+
+def resolving(*addresses: str) -> Resolve:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    return resolve
+
+
+def test_signature_is_that_of_the_specifications_example() -> None:
+    """The example that the specification's reference libraries are tested with."""
+    body = b'{"test": 2432232314}'
+    signature = sign(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
+    assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_made_secrets_are_valid_and_differ() -> None:
+    made = {make_secret() for _ in range(10)}
+    assert len(made) == 10
+    assert all(len(read_secret(secret)) == 32 for secret in made)
+
+
+@pytest.mark.parametrize(
+    "secret", ["", "whsec_", "whsec_!!!", SECRET[6:], "whsec_c2hvcnQ=", "whsec_" + "A" * 200, "whsec_ü"]
+)
+def test_a_secret_of_another_form_is_refused(secret: str) -> None:
+    with pytest.raises(InvalidInput, match="secret"):
+        read_secret(secret)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_allowed(address: str) -> None:
+    assert is_allowed(address, allow_private=False)
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_private_addresses_are_allowed_only_where_the_operator_says_so(address: str) -> None:
+    assert not is_allowed(address, allow_private=False)
+    if address != "100.64.0.1":  # shared between a carrier's customers: nobody's own network
+        assert is_allowed(address, allow_private=True)
+
+
+@pytest.mark.parametrize("address", NEVER)
+def test_addresses_that_are_nobodys_are_never_allowed(address: str) -> None:
+    assert not is_allowed(address, allow_private=True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "example.com", "ftp://example.com", "file:///etc/passwd", "http://", "http:///x", "https://u:p@example.com",
+        "https://example.com/#x", "http://127.0.0.1/", "http://[::1]/", "http://[::ffff:10.0.0.1]/", "http://localhost:8000",
+        "http://db.internal", "http://169.254.169.254/latest", "https://exa mple.com", "https://example.com:99999",
+        "https://example.com/" + "x" * 2000, "http://127.0.0.1./", "http://x.localhost.", "https://example.com/\n",
+    ],
+)  # fmt: skip
+def test_an_address_that_cannot_be_public_is_refused_at_once(url: str) -> None:
+    with pytest.raises(InvalidInput, match="url"):
+        check_url(url, allow_private=False)
+
+
+def test_other_addresses_are_taken() -> None:
+    for url in (
+        "https://example.com",
+        "http://example.com:8080/a?b=c",
+        "https://93.184.216.34/x",
+        "https://bücher.example/",
+    ):
+        check_url(url, allow_private=False)
+    check_url("http://localhost:9/", allow_private=True)
+
+
+async def test_a_name_with_one_private_address_is_refused_as_a_whole() -> None:
+    for addresses in (["10.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["nonsense"], []):
+        with pytest.raises(AddressRefused):
+            await choose_address("x.example", 443, resolving(*addresses), allow_private=False)
+    chosen = await choose_address("x.example", 443, resolving(*PUBLIC), allow_private=False)
+    assert chosen == PUBLIC[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "127.1", "localhost", "0"])
+async def test_nothing_reaches_this_machine_however_it_is_written(endpoint: Endpoint, host: str) -> None:
+    answer = await WebhookSender().send(f"http://{host}:{endpoint.port}/", SECRET, "msg_1", b"{}")
+    assert answer.error in ("its address is not public", "its name does not resolve")
+    assert endpoint.received == []
+
+
+async def test_the_name_is_resolved_once_and_the_connection_goes_there(endpoint: Endpoint) -> None:
+    """A second answer of the resolver would lead elsewhere."""
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return ["127.0.0.1"] if len(asked) == 1 else ["192.0.2.1"]
+
+    sender = WebhookSender(allow_private=True, resolve=resolve)
+    answer = await sender.send(f"http://hooks.example:{endpoint.port}/a?b=c", SECRET, "msg_1", b'{"a":1}')
+    assert answer.error is None
+    assert asked == ["hooks.example"]
+    (request,) = endpoint.received
+    assert (request.path, request.body) == ("/a?b=c", b'{"a":1}')
+    assert request.headers["host"] == f"hooks.example:{endpoint.port}"
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["webhook-id"] == "msg_1"
+    assert request.is_signed_with(SECRET)
+
+
+async def test_the_name_that_is_resolved_is_the_one_that_is_asked_for(endpoint: Endpoint) -> None:
+    """As it stands in the request and the certificate, not as Python's older rules would write it ("strasse")."""
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    sender = WebhookSender(allow_private=True, resolve=resolve)
+    assert (await sender.send(f"http://straße.example:{endpoint.port}/", SECRET, "m", b"{}")).error is None
+    assert asked == ["xn--strae-oqa.example"]
+    assert endpoint.received[0].headers["host"] == f"xn--strae-oqa.example:{endpoint.port}"
+
+
+async def test_no_proxy_of_the_environment_is_used(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_endpoint() as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        assert (await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")).error is None
+        assert (len(endpoint.received), proxy.received) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "gone", "own_fault"),
+    [
+        ("500 X", False, True), ("503 X", False, True), ("429 X", False, True), ("410 Gone", True, True),
+        ("404 X", False, True), ("400 X", False, False), ("422 X", False, False), ("501 X", False, True),
+    ],
+)  # fmt: skip
+async def test_an_answer_that_is_no_success_says_whose_fault_it_is(
+    endpoint: Endpoint, status: str, gone: bool, own_fault: bool
+) -> None:
+    endpoint.answer = lambda _: status
+    endpoint.extra = "retry-after: 17\r\n"
+    answer = await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")
+    assert answer.error == f"the endpoint answered {status[:3]}"
+    assert (answer.gone, answer.own_fault, answer.retry_after) == (gone, own_fault, 17)
+
+
+async def test_a_redirect_is_not_followed(endpoint: Endpoint) -> None:
+    endpoint.answer = lambda _: "307 Temporary Redirect"
+    endpoint.extra = f"location: http://127.0.0.1:{endpoint.port}/other\r\n"
+    answer = await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")
+    assert answer.error == "the endpoint answered 307; redirects are not followed"
+    assert len(endpoint.received) == 1
+
+
+async def test_an_endpoint_that_does_not_answer_costs_the_time_limit_and_no_more(endpoint: Endpoint) -> None:
+    endpoint.hold = asyncio.Event()
+    answer = await WebhookSender(allow_private=True, seconds=0.2).send(endpoint.url, SECRET, "m", b"{}")
+    assert (answer.error, answer.own_fault) == ("no answer within 0.2 seconds", True)
+
+
+async def test_a_slow_resolver_falls_under_the_time_limit() -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        await asyncio.sleep(60)
+        return []
+
+    sender = WebhookSender(resolve=resolve, seconds=0.1)
+    assert (
+        await sender.send("https://x.example", SECRET, "m", b"{}")
+    ).error == "no answer within 0.1 seconds"
+
+
+async def test_a_name_server_that_hangs_holds_up_nobody_else() -> None:
+    """Its lookups cannot be called off: those of the process go on, and further names are refused at once."""
+    silent = threading.Event()
+
+    def look_up(host: str, port: int, **_: int) -> list[tuple[str, tuple[str, int]]]:
+        if host == "silent.example":
+            silent.wait(30)
+        return [("", ("8.8.8.8", port))]
+
+    resolver = Resolver(2, look_up)
+    sender = WebhookSender(resolve=resolver.resolve, seconds=0.05)
+    try:
+        for _ in range(2):
+            answer = await sender.send("https://silent.example", SECRET, "m", b"{}")
+            assert answer.error == "no answer within 0.05 seconds"
+        with pytest.raises(AddressRefused, match="too many other names"):
+            await resolver.resolve("good.example", 443)
+        async with asyncio.timeout(10):
+            assert await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 1)
+    finally:
+        silent.set()
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                assert await resolver.resolve("good.example", 443) == ["8.8.8.8"]
+                break
+            except AddressRefused:
+                await asyncio.sleep(0.01)
+
+
+async def test_the_systems_resolver_is_asked() -> None:
+    assert "127.0.0.1" in await resolve_host("127.0.0.1", 80)
+
+
+async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:
+    """The connection goes to a number; what is verified is the name."""
+    server, authority = make_certificate(tmp_path, "hooks.example")
+    async with open_endpoint(server) as endpoint:
+        sender = WebhookSender(
+            allow_private=True,
+            resolve=resolving("127.0.0.1"),
+            tls=authority,
+        )
+        good = await sender.send(f"https://hooks.example:{endpoint.port}/", SECRET, "m", b"{}")
+        assert good.error is None
+        for wrong in ("other.example", "127.0.0.1"):
+            bad = await sender.send(f"https://{wrong}:{endpoint.port}/", SECRET, "m", b"{}")
+            assert bad.error == "its certificate is not valid"
+        assert len(endpoint.received) == 1
+
+
+def make_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's side with a certificate for `name`, and a client's that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    chain = folder / "chain.pem"
+    chain.write_bytes(
+        certificate.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(chain)
+    return server, ssl.create_default_context(cafile=str(chain))
+
+
+def test_the_lists_of_this_file_are_addresses() -> None:
+    assert all(ip_address(a.partition("%")[0]) for a in PUBLIC + PRIVATE + NEVER)

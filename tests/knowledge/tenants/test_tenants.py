@@ -1,0 +1,154 @@
+"""Making, finding, setting up and deleting tenants."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.composition.services import Services
+from app.errors import Conflict, InvalidInput, TenantNotFound
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
+from app.knowledge.vocabulary import Weights
+from tests.db.cluster import connected
+
+
+async def test_created_tenant_is_listed_and_found(services: Services, tenant: Tenant) -> None:
+    other = await services.tenants.create("acme-2", actor="test")
+    assert [t.slug for t in await services.tenants.list_tenants()] == ["first", "acme-2"]
+    assert other.name == "acme-2"
+    assert await services.tenants.find("first") == tenant
+    context = await services.tenants.context(tenant.id)
+    assert (context.slug, context.passages, context.indexed) == ("first", 0, False)
+    assert context.model == services.provider.model
+
+
+async def test_slug_is_taken_once(services: Services, tenant: Tenant) -> None:
+    with pytest.raises(Conflict, match="first"):
+        await services.tenants.create("first", actor="test")
+
+
+async def test_names_out_of_range_are_refused(services: Services) -> None:
+    for slug in ("", "-a", "A", "a b", "a" * 64, "ä", "a\n", "a\x00"):
+        with pytest.raises(InvalidInput, match="slug: "):
+            await services.tenants.create(slug, actor="test")
+    for name in ("", "  ", "x" * 201, "a\x00", "a\ud800"):
+        with pytest.raises(InvalidInput, match="name: "):
+            await services.tenants.create("fine", name, actor="test")
+    assert await services.tenants.list_tenants() == []
+
+
+async def test_unknown_tenants_are_not_found(services: Services) -> None:
+    for act in (
+        services.tenants.context(uuid4()),
+        services.tenants.find("nobody"),
+        services.tenants.delete(uuid4(), actor="test"),
+        services.tenants.change_settings(uuid4(), {}),
+    ):
+        with pytest.raises(TenantNotFound):
+            await act
+
+
+async def test_deleted_tenant_is_gone_at_once(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    for owner in (tenant, other_tenant):
+        await services.entries.create(owner.id, {"content": "harbour"})
+    await services.tenants.delete(tenant.id, actor="test")
+    with pytest.raises(TenantNotFound):
+        await services.tenants.context(tenant.id)
+    assert (await services.administration.stats(other_tenant.id))["entries"] == 1
+    again = await services.tenants.create("first", actor="test")
+    assert (await services.administration.stats(again.id))["entries"] == 0
+
+
+async def test_settings_are_merged_reset_and_audited(services: Services, tenant: Tenant) -> None:
+    change = services.administration.change_settings
+    await change(tenant.id, {"fusion": "score", "max_limit": 20}, actor="anna")
+    settings = await change(
+        tenant.id, {"weights": {"semantic": 0.5, "keyword": 0.5}, "max_limit": None}, actor="anna"
+    )
+    assert (settings.fusion, settings.max_limit, settings.weights) == ("score", None, Weights(0.5, 0.5))
+    assert await services.administration.settings(tenant.id) == settings
+    page = await services.administration.audit(tenant.id)
+    assert [r.action for r in page.items] == ["settings.update"] * 2
+
+
+SETTINGS: dict[str, tuple[list[Any], list[Any]]] = {
+    "weights": ([{"semantic": 1, "keyword": 0}], [{"semantic": 1}, {"semantic": 1, "keyword": 1}, 7, "x", {}]),
+    "type_weights": ([{}, {"fact": 0, "lesson": 100}], [{"x": 1}, {"fact": -1}, {"fact": "1"}, {"fact": True}, 7]),
+    "similarity_threshold": ([0, 1, 0.5], [-0.1, 1.1, float("nan"), True, "1"]),
+    "fusion": (["rrf", "score"], ["x", 1, ["rrf"]]),
+    "verified_boost": ([0, 100], [-1, 101, float("inf"), False]),
+    "keep_query_text": ([True, False], [0, "true"]),
+    "default_limit": ([1, 100], [0, 101, 1.5, True, "1"]),
+    "max_limit": ([1, 100], [0, 101, 1.5, True, "1"]),
+    "limits": (
+        [{}, {"entries": 1, "requests_per_minute": 1}],
+        [{"entries": 0}, {"entries": 1.5}, {"x": 1}, {"bytes": True}, 7],
+    ),
+    "purge_expired_after_days": ([0, 36_500], [-1, 36_501, 1.5, True, "1"]),
+}  # fmt: skip
+
+
+def test_every_setting_is_in_the_table() -> None:
+    assert set(SETTINGS) == set(TenantSettings.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_setting_allows_its_range_and_refuses_the_rest(name: str) -> None:
+    allowed, refused = SETTINGS[name]
+    for value in allowed:
+        TenantSettings.from_mapping({name: value})
+    for value in refused:
+        with pytest.raises(InvalidInput) as caught:
+            TenantSettings.from_mapping({name: value})
+        assert {e.field.partition(".")[0] for e in caught.value.errors} == {name}, value
+
+
+def test_unknown_settings_are_named_and_type_weights_extend_the_defaults() -> None:
+    with pytest.raises(InvalidInput, match="nothing: unknown"):
+        TenantSettings.from_mapping({"nothing": 1})
+    settings = TenantSettings.from_mapping({"type_weights": {"lesson": 3}})
+    assert settings.type_weights == {**TYPE_WEIGHTS, "lesson": 3.0}
+
+
+async def test_changes_of_settings_at_the_same_time_are_all_kept(services: Services, tenant: Tenant) -> None:
+    changes: list[dict[str, Any]] = [
+        {"fusion": "score"},
+        {"verified_boost": 2.5},
+        {"similarity_threshold": 0.4},
+        {"default_limit": 7},
+        {"max_limit": 44},
+        {"keep_query_text": True},
+    ]
+    await asyncio.gather(
+        *(services.tenants.change_settings(tenant.id, change, actor="ada") for change in changes)
+    )
+    kept = (await services.tenants.context(tenant.id)).settings
+    for change in changes:
+        for name, value in change.items():
+            assert getattr(kept, name) == value
+
+
+async def test_deletion_goes_on_after_it_collided_with_a_write(
+    services: Services, tenant: Tenant, superuser_dsn: str
+) -> None:
+    """A write has a row in hand that the deletion waits for, and then needs the tenant, which the deletion has."""
+    entry, _ = await services.entries.create(tenant.id, {"content": "harbour"})
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    async with connected(superuser_dsn) as writer, connected(superuser_dsn) as observer:
+        async with writer.transaction():
+            await writer.execute("set local deadlock_timeout = '1min'")  # so that the deletion gives way
+            await writer.execute("select from entries where id = $1 for update", entry.id)
+            deleting = asyncio.create_task(services.tenants.delete(tenant.id, actor="test"))
+            async with asyncio.timeout(20):
+                while not await observer.fetchval(waiting):  # noqa: ASYNC110 (the server has no event for it)
+                    await asyncio.sleep(0.01)
+            sql = "insert into audit (tenant_id, id, actor, action) values ($1, $1, 'ada', 'test')"
+            await writer.execute(sql, tenant.id)
+        await deleting
+        assert await observer.fetchval("select count(*) from entries where tenant_id = $1", tenant.id) == 0

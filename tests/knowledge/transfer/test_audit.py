@@ -1,0 +1,82 @@
+"""What an import leaves in the audit trail, wherever it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import asyncpg
+import orjson
+import pytest
+
+from app.composition.services import Services
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.tenants.settings import TenantSettings
+from app.knowledge.transfer.restoration import read_header
+from tests.db.cluster import connected
+from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows
+
+
+class StopEarly(Exception):
+    """The reader of the lines has gone."""
+
+
+UNNOTED = """
+select 'settings' as what, t.id::text from tenants t
+ where t.id = $1 and t.settings <> '{}' and not exists (
+   select from audit a where a.tenant_id = t.id and a.xmin = t.xmin and a.detail ->> 'part' = 'settings')
+union all
+select x.what, x.ids::text
+  from (select 'asset' as what, xmin as written, array[id] as ids from assets where tenant_id = $1
+        union all select 'entry', xmin, array[id] from entries where tenant_id = $1
+        union all select 'accesses', xmin, array[entry_id] from access_counts where tenant_id = $1
+        union all select 'saved search', xmin, array[id] from saved_searches where tenant_id = $1
+        union all select 'feedback', xmin, array[search_id, entry_id] from feedback where tenant_id = $1) x
+ where not exists (
+   select from audit a where a.tenant_id = $1 and a.xmin = x.written and a.action = 'tenant.import'
+      and a.actor = 'test' and a.subject_ids @> x.ids)
+"""
+"""What no row of the trail names that was written in the same transaction."""
+
+
+async def test_restoration_stopped_anywhere_has_noted_all_that_it_changed(
+    services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    lines = await export(services, full)
+
+    async def find_unnoted() -> list[tuple[str, str]]:
+        async with connected(superuser_dsn) as superuser:
+            return [tuple(row) for row in await superuser.fetch(UNNOTED, other_tenant.id)]
+
+    restoration = restoration_of(services, other_tenant)
+    header = read_header(lines[0])
+    assert header is not None
+
+    def broken() -> Iterator[tuple[int, bytes]]:
+        yield from enumerate(lines[1:-4], 2)
+        raise StopEarly
+
+    with pytest.raises(StopEarly):
+        await restoration.write(header, broken(), lambda _: None)
+    assert await rows(superuser_dsn, "assets", other_tenant)
+    assert await find_unnoted() == []
+    before = await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text")
+    assert (await restore(services, other_tenant, lines)).failed == 0
+    assert await rows(superuser_dsn, "entries", other_tenant, "id, xmin::text") != before
+    for table in TABLES:
+        assert await rows(superuser_dsn, table, other_tenant), table
+    assert await find_unnoted() == []
+
+
+async def test_restoration_that_cannot_be_noted_changes_nothing(
+    services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
+) -> None:
+    header, *lines = await export(services, full)
+    without_settings = orjson.dumps({**orjson.loads(header), "settings": {}})
+    before = {table: await rows(superuser_dsn, table, other_tenant) for table in (*TABLES, *COUNTED)}
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute("alter table audit add constraint full_up check (actor <> 'test') not valid")
+    for first in (header, without_settings):
+        with pytest.raises(asyncpg.CheckViolationError):
+            await restore(services, other_tenant, [first, *lines])
+    assert {table: await rows(superuser_dsn, table, other_tenant) for table in before} == before
+    assert await services.administration.settings(other_tenant.id) == TenantSettings()

@@ -1,0 +1,110 @@
+"""Expired entries are removed after the time that their tenant has set, and nothing else is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from app.composition.services import Services
+from app.db.queries.knowledge import entries as db
+from app.errors import EntryNotFound
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, Upkeep
+from tests.knowledge.writing import write
+
+
+@pytest.fixture
+def upkeep(services: Services) -> Upkeep:
+    return Upkeep(services.database, services.tenants, services.jobs)
+
+
+def days_ago(days: float) -> datetime:
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+async def keep_for(services: Services, tenant: Tenant, days: int | None) -> None:
+    await services.administration.change_settings(tenant.id, {"purge_expired_after_days": days}, actor="anna")
+
+
+async def present(services: Services, tenant: Tenant) -> set[UUID]:
+    return {entry.id for entry in (await services.entries.list_entries(tenant.id)).items}
+
+
+async def test_entries_are_purged_once_they_expired_as_long_ago_as_the_tenant_has_set(
+    services: Services, tenant: Tenant, other_tenant: Tenant, upkeep: Upkeep
+) -> None:
+    (long_ago,) = await write(services, tenant, "long ago", expires_at=days_ago(3))
+    kept = await write(services, tenant, "lately", expires_at=days_ago(1))
+    kept += await write(services, tenant, "to come", expires_at=days_ago(-1))
+    kept += await write(services, tenant, "without an end")
+    foreign = await write(services, other_tenant, "long ago", expires_at=days_ago(3))
+    await upkeep.sweep()
+    assert await present(services, tenant) == {long_ago, *kept}, "without a setting nothing is removed"
+
+    await keep_for(services, tenant, 2)
+    await upkeep.sweep()
+    assert await present(services, tenant) == set(kept)
+    assert await present(services, other_tenant) == set(foreign)
+    with pytest.raises(EntryNotFound):
+        await services.entries.get(tenant.id, long_ago)
+    (record,) = [r for r in (await services.administration.audit(tenant.id)).items if r.actor == ACTOR]
+    assert (record.action, record.subject_ids, record.detail) == ("entry.purge", [long_ago], {"entries": 1})
+    foreign_trail = (await services.administration.audit(other_tenant.id)).items
+    assert ACTOR not in {r.actor for r in foreign_trail}
+
+    await keep_for(services, tenant, None)
+    (again,) = await write(services, tenant, "long ago", expires_at=days_ago(1_000))
+    await upkeep.sweep()
+    assert again in await present(services, tenant)
+
+
+async def test_purge_leaves_what_keeps_an_older_entry_hidden(
+    services: Services, tenant: Tenant, upkeep: Upkeep
+) -> None:
+    await keep_for(services, tenant, 0)
+    (newer,) = await write(services, tenant, "newer", expires_at=days_ago(2))
+    (older,) = await write(services, tenant, "older", superseded_by_id=newer)
+    await upkeep.purge_expired(tenant.id)
+    assert await present(services, tenant) == {newer, older}
+    assert (await services.entries.get(tenant.id, older)).superseded_by_id == newer
+    await services.entries.change(tenant.id, older, {"expires_at": days_ago(1)})
+    assert await upkeep.purge_expired(tenant.id) == 1
+    assert await upkeep.purge_expired(tenant.id) == 1
+    assert await present(services, tenant) == set()
+
+
+async def test_purge_goes_in_steps_and_removes_all(
+    services: Services, tenant: Tenant, upkeep: Upkeep
+) -> None:
+    number = PURGE_BATCH + 3
+    await services.entries.create_many(
+        tenant.id, [{"content": f"entry {n}", "expires_at": days_ago(n + 1)} for n in range(number)]
+    )
+    await keep_for(services, tenant, 0)
+    async with services.database.tenant_session(tenant.id) as session:
+        oldest = await db.purge_expired(session, 2)
+    assert len(oldest) == 2
+    assert await upkeep.purge_expired(tenant.id) == number - 2
+    assert await present(services, tenant) == set()
+    trail = (await services.administration.audit(tenant.id)).items
+    assert [r.detail["entries"] for r in trail if r.actor == ACTOR] == [1, PURGE_BATCH]
+    assert (await services.administration.stats(tenant.id))["pending_embeddings"] == 0
+
+
+async def test_a_failing_sweep_of_one_tenant_keeps_no_other_from_its_own(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    class Failing(Upkeep):
+        async def purge_expired(self, tenant_id: UUID) -> int:
+            if tenant_id == tenant.id:
+                raise RuntimeError("told to")
+            return await super().purge_expired(tenant_id)
+
+    for each in (tenant, other_tenant):
+        await keep_for(services, each, 2)
+        await write(services, each, "long ago", expires_at=days_ago(3))
+    await Failing(services.database, services.tenants, services.jobs).sweep()
+    assert len(await present(services, tenant)) == 1
+    assert not await present(services, other_tenant)

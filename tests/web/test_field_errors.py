@@ -1,0 +1,102 @@
+"""What is said of fields that break a rule: one voice, and nothing of the framework's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from app.mcp.tools import TOOLS
+from app.web.field_errors import MESSAGES, field_errors
+from app.web.models import administration, entries, feedback, saved_searches, search
+from app.web.problems import invalid_input
+from tests.api.callers import Caller
+from tests.api.expectations import expect_fields
+
+PLAIN = re.compile(r"(is required|unknown field|must (be|have|not contain) [^'\[\]]+)")
+WRONG: tuple[Any, ...] = (
+    *(None, True, -1, 0, 5, 10**30, 1.5, -0.5, 1e300, float("nan"), float("inf"), b"\xff", object()),
+    *("", "x", "x" * 200_000, "\ud800", "12", "2026-13-01T00:00:00Z", "2026-01-01", "2026-01-01T00:00:00"),
+    *([], ["x"], [1], [None], [[]], ["x" * 1_000], ["x"] * 2_000, [0.5] * 5_000),
+    *({}, {"x": 1}, {"semantic": 2, "keyword": "x"}, {"query": 1}),
+)
+
+
+def request_models() -> Iterator[type[BaseModel]]:
+    """Every model that a caller's words are read with."""
+    for module in (administration, entries, feedback, saved_searches, search):
+        for value in vars(module).values():
+            if (
+                isinstance(value, type)
+                and issubclass(value, BaseModel)
+                and value.model_config.get("extra") == "forbid"
+            ):
+                yield value
+    yield from (tool.arguments for tool in TOOLS.values())
+
+
+def test_every_refusal_of_every_field_is_in_plain_words() -> None:
+    models = list(dict.fromkeys(request_models()))
+    assert len(models) >= 15
+    said = set()
+    for model in models:
+        for given in (*WRONG, *({name: value} for name in [*model.model_fields, "other"] for value in WRONG)):
+            try:
+                model.model_validate(given)
+            except ValidationError as error:
+                for one in invalid_input(error).errors:
+                    said.add(one.message)
+                    assert PLAIN.fullmatch(one.message), (model, one)
+                    assert not re.search("[Ii]nput|valid|instance|Model|pydantic", one.message), (model, one)
+    assert {"must be at most 1", "must have at least 1 character", "must be an integer"} <= said
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "message"),
+    [
+        ("/knowledge/entries?limit=abc", "limit", MESSAGES["int_parsing"]),
+        ("/knowledge/entries?limit=0", "limit", "must be at least 1"),
+        ("/knowledge/entries?limit=201", "limit", "must be at most 200"),
+        ("/knowledge/entries?asset_id=x", "asset_id", "must be a UUID"),
+        ("/knowledge/entries/x", "entry_id", "must be a UUID"),
+        ("/knowledge/assets?status=x", "status", "must be pending, processing, indexed or failed"),
+        (f"/knowledge/entries?cursor={'x' * 201}", "cursor", "must have at most 200 characters"),
+    ],
+)
+async def test_a_parameter_is_refused_in_plain_words(
+    admin: Caller, path: str, field: str, message: str
+) -> None:
+    body = expect_fields(await admin.get(path), field)
+    assert body["errors"][0]["message"] == message
+
+
+async def test_the_slug_of_a_tenant_is_refused_as_on_the_command_line(platform: Caller) -> None:
+    body = expect_fields(await platform.post("/admin/tenants", {"slug": "Not A Slug"}), "slug")
+    assert body["detail"] == "slug: must be 1 to 63 of a-z, 0-9 and -, and not begin with -"
+
+
+async def test_a_bulk_result_says_what_the_other_paths_say(admin: Caller) -> None:
+    wrong = [{}, "x", {"content": "a", "tag": "b"}, {"content": ""}, {"content": "a", "tags": ["a", 1]}]
+    answer = await admin.post("/knowledge/entries/bulk", {"entries": wrong})
+    assert [result["error"] for result in answer.json()["results"]] == [
+        "content: is required",
+        "entry: must be a JSON object",
+        "tag: unknown field",
+        "content: must have at least 1 character",
+        "tags.1: must be text",
+    ]
+
+
+async def test_a_search_of_a_batch_that_is_none_is_refused_in_plain_words(admin: Caller) -> None:
+    answer = await admin.post("/knowledge/search/batch", {"searches": ["x"]})
+    assert answer.json()["results"][0]["error"]["detail"] == "body: must be a JSON object"
+
+
+def test_one_thing_or_a_list_is_refused_once() -> None:
+    with pytest.raises(ValidationError) as caught:
+        search.SearchRequest.model_validate({"query": "x", "entry_type": "novel"})
+    (error,) = field_errors(caught.value.errors())
+    assert error.message.startswith("must be fact, summary")
