@@ -33,7 +33,7 @@ from app.web.models.administration import (
     TenantPatch,
 )
 from app.web.problems import problems
-from app.web.rendering import json_response, page_response
+from app.web.rendering import describe_change, json_response, page_response
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
@@ -167,15 +167,6 @@ async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> 
 
 def _show_change(change: ModelChange, status: int = 200) -> Response:
     return json_response(describe_change(change), status)
-
-
-def describe_change(change: ModelChange) -> dict[str, Any]:
-    """A change of model as it is answered."""
-    shown = {f.name: getattr(change, f.name) for f in fields(change)}
-    for name in ("old", "new"):
-        model = shown[name]
-        shown[name] = {"provider": model.provider, "name": model.name, "dimensions": model.dimensions}
-    return shown
 
 
 @platform_admins.get("", operation_id="list_tenants", response_model=TenantList)

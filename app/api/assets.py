@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-import orjson
 from fastapi import File, Form, Query, Request, Response, UploadFile
 from fastapi.responses import PlainTextResponse
 
@@ -13,6 +12,7 @@ from app.auth.principal import Role
 from app.errors import FieldError, InvalidInput, TooLarge
 from app.knowledge.ingestion.assets import Upload
 from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.json_body import read_metadata
 from app.web.models.assets import AssetList, AssetModel
 from app.web.problems import problems
 from app.web.rendering import json_response, page_response
@@ -127,16 +127,3 @@ def _listed(field: str, values: list[str] | None) -> list[str]:
     if any(value.lstrip().startswith("[") for value in values or ()):
         raise InvalidInput.of(field, "must be repeated, or separated by commas")
     return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
-
-
-def read_metadata(text: str | None) -> dict[str, Any]:
-    """A JSON object, empty where nothing is given. Raises InvalidInput."""
-    if not text:
-        return {}
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        raise InvalidInput.of("metadata", "must be a JSON object")
-    return value

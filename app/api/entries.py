@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import Header, Query, Response
-from pydantic import ValidationError
 
 from app.auth.principal import Role
-from app.composition.services import Services
 from app.errors import InvalidInput, PreconditionFailed
 from app.knowledge.entries.entry import Entry
-from app.knowledge.entries.related import RelatedEntry
-from app.knowledge.entries.writing import BulkResult
+from app.knowledge.entries.related import describe_related
 from app.knowledge.vocabulary import EntryType
-from app.web.access import Caller, CurrentCaller, CurrentServices, secured_router
+from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.bulk import write_entries
 from app.web.models.entries import (
     BulkRequest,
     BulkResponse,
@@ -27,7 +24,7 @@ from app.web.models.entries import (
     NewEntry,
     RelatedResponse,
 )
-from app.web.problems import invalid_input, problems
+from app.web.problems import problems
 from app.web.rendering import json_response, page_response
 
 readers = secured_router(Role.READER, "/knowledge/entries", "entries")
@@ -72,27 +69,6 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
 async def create_entries(body: BulkRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Store 1 to 1,000 entries; one that is refused does not keep the others from being stored."""
     return json_response({"results": await write_entries(body, caller, services)})
-
-
-async def write_entries(body: BulkRequest, caller: Caller, services: Services) -> list[BulkResult]:
-    """Store those that are valid; one result for each, in order. Raises DatabaseUnavailable."""
-    results: dict[int, BulkResult] = {}
-    valid: dict[int, dict[str, Any]] = {}
-    for index, item in enumerate(body.entries):
-        try:
-            valid[index] = NewEntry.model_validate(item).given()
-        except ValidationError as error:
-            first = invalid_input(error).errors[0]
-            field = first.field if error.errors(include_input=False)[0]["loc"] else "entry"
-            results[index] = BulkResult(index, None, "failed", f"{field}: {first.message}")
-    if valid:
-        places = list(valid)
-        for result in await services.entries.create_many(
-            caller.tenant.tenant_id, list(valid.values()), actor=caller.subject
-        ):
-            index = places[result.index]
-            results[index] = BulkResult(index, result.id, result.status, result.error)
-    return [results[index] for index in range(len(body.entries))]
 
 
 @readers.get("", operation_id="list_entries", response_model=EntryList)
@@ -177,20 +153,6 @@ async def related_entries(
     return json_response(
         describe_related(await services.related.related(caller.tenant.tenant_id, entry_id, limit))
     )
-
-
-def describe_related(found: Sequence[RelatedEntry]) -> dict[str, Any]:
-    """Related entries as they are answered."""
-    results = [
-        {
-            **{name: getattr(r.entry, name) for name in r.entry.__dataclass_fields__},
-            "relationship": r.relationship,
-            "overlap_count": r.overlap_count,
-        }
-        for r in found
-    ]
-    kinds = list(dict.fromkeys(r.relationship for r in found))
-    return {"results": results, "metadata": {"total": len(results), "relationship_types": kinds}}
 
 
 def _entry_response(entry: Entry, status: int = 200) -> Response:

@@ -15,7 +15,6 @@ import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
-from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.db.schema.readiness import check_readiness
@@ -24,6 +23,7 @@ from app.web.access import Parts
 from app.web.monitoring import Observation
 from app.web.problems import problem_response, problems, respond_to
 from app.web.rendering import json_response
+from app.web.static_files import ReleasedFiles
 
 router = APIRouter(tags=["operations"])
 
@@ -104,20 +104,10 @@ async def metrics(request: Request) -> Response:
     return Response(await observation.render(), media_type=CONTENT_TYPE_LATEST)
 
 
-class DocsFiles(StaticFiles):
-    """Files that change only with a release, which browsers may keep for a day."""
-
-    def file_response(self, *args: Any, **options: Any) -> Response:
-        """One file."""
-        response = super().file_response(*args, **options)
-        response.headers["cache-control"] = "public, max-age=86400"
-        return response
-
-
 def install_docs(app: FastAPI) -> None:
     """Swagger UI at /docs, from files that ship with a dependency: it works without internet."""
     app.openapi_tags = [dict(tag) for tag in DOCS_TAGS]
-    app.mount("/docs/files", DocsFiles(directory=DOCS_FILES), name="docs-files")
+    app.mount("/docs/files", ReleasedFiles(directory=DOCS_FILES), name="docs-files")
     page = get_swagger_ui_html(
         openapi_url=str(app.openapi_url),
         title=f"{app.title}: try it",

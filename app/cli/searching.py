@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
@@ -132,6 +131,8 @@ def related(
     """
     found = run_async(_related(read_settings(), tenant, entry_id, limit), doing="looking around")
     if as_json:
+        from app.knowledge.entries.related import describe_related
+
         print_json(describe_related(found))
         return
     console = make_console()
@@ -147,20 +148,6 @@ def related(
             )
         )
         console.print(make_text((f"   {flatten(entry.content, 160)}\n", "")))
-
-
-def describe_related(found: Sequence[RelatedEntry]) -> dict[str, Any]:
-    """What GET /knowledge/entries/{id}/related answers."""
-    results = [
-        {
-            **{f.name: getattr(item.entry, f.name) for f in fields(item.entry)},
-            "relationship": item.relationship,
-            "overlap_count": item.overlap_count,
-        }
-        for item in found
-    ]
-    kinds = list(dict.fromkeys(item.relationship for item in found))
-    return {"results": results, "metadata": {"total": len(results), "relationship_types": kinds}}
 
 
 async def _search(settings: Settings, slug: str, query: SearchQuery) -> SearchResult:

@@ -9,7 +9,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
-from app.api.operations import DocsFiles
 from app.console.pages import (
     assets,
     comparing,
@@ -22,11 +21,12 @@ from app.console.pages import (
 )
 from app.console.rendering import FOLDER, render_problem
 from app.console.session import HOME
+from app.web.static_files import ReleasedFiles
 
 
 def install_console(app: FastAPI) -> None:
     """The pages under /console, and the files that they use; after the handlers of errors, which it builds on."""
-    app.mount("/console/files", DocsFiles(directory=FOLDER / "static"), name="console-files")
+    app.mount("/console/files", ReleasedFiles(directory=FOLDER / "static"), name="console-files")
     for router in (
         signing_in.router,
         searching.router,

@@ -9,11 +9,10 @@ from typing import Any
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
-from app.api.administration import describe_change
-from app.api.entries import describe_related, write_entries
 from app.api.search import make_query, run_search
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.knowledge.entries.related import describe_related
 from app.mcp.answers import Answer, answer_search, to_json
 from app.mcp.arguments import (
     BulkArguments,
@@ -27,8 +26,10 @@ from app.mcp.related import answer_related
 from app.mcp.schemas import input_schema, output_schema
 from app.settings import Settings
 from app.web.access import Caller
+from app.web.bulk import write_entries
 from app.web.models.administration import ModelChangeModel, NewModelChange, Stats
 from app.web.models.entries import BulkResponse, NewEntry, RelatedResponse
+from app.web.rendering import describe_change
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import orjson
 from fastapi import Request
 
 from app.errors import InvalidInput, UnsupportedMediaType
@@ -104,3 +105,16 @@ def check_shape(body: bytes) -> None:
             level += _LEVELS[bracket]
             if level > MAX_DEPTH:
                 raise InvalidInput.of("body", f"must be nested at most {MAX_DEPTH} levels deep")
+
+
+def read_metadata(text: str | None) -> dict[str, Any]:
+    """The JSON object in a form's field `metadata`, empty where nothing is given. Raises InvalidInput."""
+    if not text:
+        return {}
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidInput.of("metadata", "must be a JSON object")
+    return value

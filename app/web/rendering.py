@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import orjson
 from fastapi import Response
 
 from app.knowledge.paging import Page
+from app.knowledge.reembedding.service import ModelChange
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -19,3 +21,12 @@ def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | 
 def page_response(page: Page[Any]) -> Response:
     """A page of a list."""
     return json_response({"items": list(page.items), "next_cursor": page.next_cursor})
+
+
+def describe_change(change: ModelChange) -> dict[str, Any]:
+    """A change of model as it is answered."""
+    shown = {f.name: getattr(change, f.name) for f in fields(change)}
+    for name in ("old", "new"):
+        model = shown[name]
+        shown[name] = {"provider": model.provider, "name": model.name, "dimensions": model.dimensions}
+    return shown

@@ -11,7 +11,6 @@ from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.datastructures import FormData, UploadFile
 
-from app.api.assets import read_metadata
 from app.auth.principal import Role
 from app.console.parts.entry_form import errors_at, read_tags
 from app.console.parts.text_marking import mark_chunks
@@ -21,6 +20,7 @@ from app.errors import Conflict, InvalidInput, TooLarge
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.vocabulary import Role as MeantFor
 from app.web.access import CurrentCaller, CurrentServices
+from app.web.json_body import read_metadata
 
 readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)

@@ -12,11 +12,11 @@ from fastapi import Request
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.api.assets import read_metadata
 from app.console.parts.search_form import read_list, read_number, write_list
 from app.console.rendering import pretty_json
 from app.errors import FieldError, InvalidInput
 from app.knowledge.entries.entry import DEFAULTS, PLACE, Entry, detect
+from app.web.json_body import read_metadata
 from app.web.models.entries import EntryPatch, NewEntry
 from app.web.problems import invalid_input
 
@@ -24,6 +24,7 @@ TEXTS = (
     *("content", "title", "entry_type", "tags", "confidence", "scope", "parent_id", "source_ids"),
     *("superseded_by_id", "metadata", "language", "expires_at", "external_id"),
 )
+
 AREAS = frozenset({"content", "source_ids", "metadata"})
 """Fields of several lines."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 from uuid import UUID
 
 from app.db.queries.knowledge import entries as db
@@ -49,3 +50,17 @@ class RelatedService:
             for row in rows
             if row["id"] in found
         ]
+
+
+def describe_related(found: Sequence[RelatedEntry]) -> dict[str, Any]:
+    """Related entries as every way in answers them: each entry with its relationship, and which kinds there are."""
+    results = [
+        {
+            **{f.name: getattr(item.entry, f.name) for f in fields(item.entry)},
+            "relationship": item.relationship,
+            "overlap_count": item.overlap_count,
+        }
+        for item in found
+    ]
+    kinds = list(dict.fromkeys(item.relationship for item in found))
+    return {"results": results, "metadata": {"total": len(results), "relationship_types": kinds}}

@@ -1,0 +1,34 @@
+"""A bulk write of entries, over HTTP and MCP: each item is judged by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.composition.services import Services
+from app.knowledge.entries.writing import BulkResult
+from app.web.access import Caller
+from app.web.models.entries import BulkRequest, NewEntry
+from app.web.problems import invalid_input
+
+
+async def write_entries(body: BulkRequest, caller: Caller, services: Services) -> list[BulkResult]:
+    """Store those that are valid; one result for each, in order. Raises DatabaseUnavailable."""
+    results: dict[int, BulkResult] = {}
+    valid: dict[int, dict[str, Any]] = {}
+    for index, item in enumerate(body.entries):
+        try:
+            valid[index] = NewEntry.model_validate(item).given()
+        except ValidationError as error:
+            first = invalid_input(error).errors[0]
+            field = first.field if error.errors(include_input=False)[0]["loc"] else "entry"
+            results[index] = BulkResult(index, None, "failed", f"{field}: {first.message}")
+    if valid:
+        places = list(valid)
+        for result in await services.entries.create_many(
+            caller.tenant.tenant_id, list(valid.values()), actor=caller.subject
+        ):
+            index = places[result.index]
+            results[index] = BulkResult(index, result.id, result.status, result.error)
+    return [results[index] for index in range(len(body.entries))]
