@@ -1,4 +1,4 @@
-# Builds with nothing but this folder: docker build -t knowledge-search .
+# Needs only this folder: docker build -t knowledge-search .
 ARG PYTHON_VERSION=3.13
 
 FROM python:${PYTHON_VERSION}-slim-trixie AS builder
@@ -7,12 +7,12 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
 RUN python -m venv /opt/venv
 WORKDIR /opt/knowledge
 
-# Dependencies change seldom and weigh most, so they are a layer of their own.
+# Dependencies change rarely and are the largest part, so they have a separate layer.
 COPY requirements.lock ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/venv/bin/pip install --require-hashes --only-binary :all: -r requirements.lock
 
-# The wheel carries the migrations; what builds it stays behind.
+# The wheel contains the migrations; the build tools stay in this stage.
 COPY pyproject.toml README.md LICENSE ./
 COPY alembic ./alembic
 COPY app ./app
@@ -37,7 +37,7 @@ ENV PATH=/opt/venv/bin:$PATH \
     KB_HOST=0.0.0.0 \
     KB_PORT=8000 \
     KB_DATA_DIR=/var/lib/knowledge
-# An empty folder, so that no .env of the source tree is ever read; used as data folder without DATABASE_URL.
+# An empty folder, so that no .env of the source tree is read; also the data folder when DATABASE_URL is not set.
 WORKDIR /var/lib/knowledge
 USER 10001:10001
 EXPOSE 8000

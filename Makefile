@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# Dozens of processes import the same modules: whatever the environment says, they are compiled once.
+# Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test coverage test-slow check setup bench bench-peers eval soak flood lock docs test-browser
@@ -14,7 +14,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@echo "installing pinned dependencies into $(VENV) ..."
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@# The processes that read documents write no files, compiled modules neither: each would compile them anew.
+	@# The processes that parse documents cannot write files, so each would compile its modules again.
 	@$(BIN)/python -c 'from app.documents import formats; from app.documents.process import child; [child.import_module(f.module) for f in formats.FORMATS]'
 	@touch $@
 
@@ -26,15 +26,14 @@ run: setup
 test: setup
 	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
-# The same tests, half as long again; fails below 90 % of app/.
+# The same tests with coverage, which takes half as long again; fails below 90 % of app/.
 coverage: setup
 	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --cov --cov-report=term
 
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
 
-# The pages in a real Chromium: Debian's, since no download of Playwright's own is needed. Pictures of each page are put
-# into build/screenshots.
+# The console in a real Chromium: Debian's, so that Playwright downloads nothing. Screenshots go to build/screenshots.
 test-browser: setup
 	@$(BIN)/python -c 'import axe_playwright_python, playwright' 2>/dev/null \
 		|| $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[browser]'
@@ -47,6 +46,7 @@ check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m docs.prose
 
 eval: setup
 	@$(BIN)/python -m benchmarks.quality
@@ -54,21 +54,21 @@ eval: setup
 bench: setup
 	@$(BIN)/python -m benchmarks.speed
 
-# Ten minutes of load: memory, connections and file handles must stay as they are.
+# Ten minutes of load: memory, connections and file handles must not grow.
 soak: setup
 	@$(BIN)/python -m benchmarks.soak --minutes 10
 
-# What one tenant's flood costs another.
+# How much one tenant's flood slows another.
 flood: setup
 	@$(BIN)/python -m benchmarks.flood
 
-# Other systems to compare with, and plots: some 500 MB, so only on demand. langchain-postgres asks for an older
-# pgvector than the service's, and works with this one.
+# Other systems to compare with, and plots: about 500 MB, so only on demand. langchain-postgres requires an older
+# pgvector than the service uses, but works with this one.
 bench-peers: setup
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps langchain-postgres==0.0.19
 
-# The documentation, in site/; any warning is an error. `python -m http.server -d site` shows it.
+# Builds the documentation into site/; any warning is an error. `python -m http.server -d site` serves it.
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs roles.sql with the passwords from the environment, so that they appear in no process list.
-# Connects by the usual PG* variables; inside the database container, as the image's own superuser. The image
-# sources init scripts that have lost their executable bit, so this one neither exits nor replaces the shell.
+# Connects with the usual PG* variables; inside the database container, as the image's superuser. The image
+# sources init scripts that have lost their executable bit, so this script does not exit or replace the shell.
 set -e
 
 : "${MIGRATOR_PASSWORD:?must be set: the password of kb_migrator}"
