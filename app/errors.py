@@ -11,7 +11,21 @@ class KnowledgeError(Exception):
 
 
 class ConfigurationError(KnowledgeError):
-    """The service cannot start as configured; one line that names the setting and the remedy."""
+    """The service cannot start as configured.
+
+    `setting` is the variable or option at fault, `remedy` what the operator can do; its text is one line of all three.
+    """
+
+    def __init__(self, setting: str | None, problem: str, remedy: str | None = None) -> None:
+        self.setting = setting
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__("; ".join(part for part in (self.fault, remedy) if part))
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, with the setting's name before it."""
+        return f"{self.setting}: {self.problem}" if self.setting else self.problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +35,16 @@ class FieldError:
     field: str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
 
 class InvalidInput(KnowledgeError):
     """Input outside its range; nothing was read from or written to the database."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         self.errors = tuple(errors)
-        super().__init__("; ".join(f"{e.field}: {e.message}" for e in self.errors))
+        super().__init__("; ".join(map(str, self.errors)))
 
     @classmethod
     def of(cls, field: str, message: str) -> InvalidInput:

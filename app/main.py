@@ -16,7 +16,8 @@ from app.api.http.middleware import RequestGuard, allow_origins
 from app.api.http.request_log import RequestLog
 from app.api.openapi.description import describe
 from app.auth.tokens import TokenVerifier
-from app.composition.services import Services, open_services, open_verifier
+from app.composition.identity import open_verifier
+from app.composition.services import Services, open_services
 from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions
 from app.mcp.endpoint import install_endpoint, open_endpoint

@@ -303,7 +303,7 @@ def load_settings(
     try:
         settings = Settings(**grouped)  # type: ignore[arg-type]  # pydantic validates the raw text
     except ValidationError as error:
-        raise ConfigurationError(_describe(error)) from None
+        raise _describe(error) from None
     _check_consistency(settings, identity_required=identity_required)
     return settings
 
@@ -327,46 +327,49 @@ def _read_env_file(env_file: str | Path | None) -> dict[str, str]:
             Settings, env_file=env_file, env_file_encoding="utf-8", case_sensitive=True
         )
     except (OSError, UnicodeDecodeError):
-        raise ConfigurationError(f"{env_file}: must be a readable UTF-8 text file") from None
+        raise ConfigurationError(str(env_file), "must be a readable UTF-8 text file") from None
     return {name: value for name, value in source.env_vars.items() if value is not None}
 
 
-def _describe(error: ValidationError) -> str:
-    """One line without any value, since a value may be a secret or hold a password."""
+def _describe(error: ValidationError) -> ConfigurationError:
+    """Names every wrong variable and none of the values, since a value may be a secret or hold a password."""
     allowed = {
         str(field.validation_alias): field.description
         for info in Settings.model_fields.values()
         if isinstance(group := info.annotation, type) and issubclass(group, SettingsGroup)
         for field in group.model_fields.values()
     }
-    wrong = [str(problem["loc"][1]) for problem in error.errors() if len(problem["loc"]) > 1]
-    return "; ".join(f"{name}: must be {allowed.get(name)}" for name in dict.fromkeys(wrong))
+    names = dict.fromkeys(str(problem["loc"][1]) for problem in error.errors() if len(problem["loc"]) > 1)
+    wrong = [ConfigurationError(name, f"must be {allowed.get(name)}") for name in names]
+    return wrong[0] if len(wrong) == 1 else ConfigurationError(None, "; ".join(map(str, wrong)))
 
 
 def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
     """Raise ConfigurationError for settings that are each allowed and contradict one another."""
     search, embedding, jwt, server = settings.search, settings.embedding, settings.jwt, settings.server
     if abs(search.semantic_weight + search.keyword_weight - 1) > _WEIGHT_TOLERANCE:
-        raise ConfigurationError("KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT: must add up to 1")
+        raise ConfigurationError("KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT", "must add up to 1")
     if search.default_limit > search.max_limit:
-        raise ConfigurationError("KB_SEARCH_DEFAULT_LIMIT: must not be greater than KB_SEARCH_MAX_LIMIT")
+        raise ConfigurationError("KB_SEARCH_DEFAULT_LIMIT", "must not be greater than KB_SEARCH_MAX_LIMIT")
     if server.metrics_port == server.port:
-        raise ConfigurationError("KB_METRICS_PORT: must differ from KB_PORT, or be empty")
+        raise ConfigurationError("KB_METRICS_PORT", "must differ from KB_PORT, or be empty")
     if embedding.provider == "local" and embedding.dimensions not in (None, 384):
-        raise ConfigurationError("EMBEDDING_DIMENSIONS: must be 384 or empty with EMBEDDING_PROVIDER=local")
+        raise ConfigurationError("EMBEDDING_DIMENSIONS", "must be 384 or empty with EMBEDDING_PROVIDER=local")
     if embedding.provider == "openai" and not (embedding.openai_api_key or embedding.openai_base_url):
         raise ConfigurationError(
-            "OPENAI_API_KEY: must be set with EMBEDDING_PROVIDER=openai, unless OPENAI_BASE_URL is set"
+            "OPENAI_API_KEY", "must be set with EMBEDDING_PROVIDER=openai, unless OPENAI_BASE_URL is set"
         )
     if embedding.provider == "gemini" and not (embedding.gemini_api_key or embedding.gemini_base_url):
         raise ConfigurationError(
-            "GEMINI_API_KEY: must be set with EMBEDDING_PROVIDER=gemini, unless GEMINI_BASE_URL is set"
+            "GEMINI_API_KEY", "must be set with EMBEDDING_PROVIDER=gemini, unless GEMINI_BASE_URL is set"
         )
     _check_next_model(settings)
     if jwt.secret and jwt.jwks_url:
-        raise ConfigurationError("JWT_SECRET and JWT_JWKS_URL: must not both be set; keep the one you mean")
+        raise ConfigurationError(
+            "JWT_SECRET and JWT_JWKS_URL", "must not both be set", "keep the one you mean"
+        )
     if identity_required and not (jwt.secret or jwt.jwks_url or settings.database.embedded):
-        raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL: one must be set when DATABASE_URL is set")
+        raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "one must be set when DATABASE_URL is set")
 
 
 def _check_next_model(settings: Settings) -> None:
@@ -379,7 +382,7 @@ def _check_next_model(settings: Settings) -> None:
             ("EMBEDDING_NEXT_BASE_URL", following.base_url),
         ):
             if value is not None:
-                raise ConfigurationError(f"{name}: means nothing without EMBEDDING_NEXT_PROVIDER")
+                raise ConfigurationError(name, "means nothing without EMBEDDING_NEXT_PROVIDER")
         return
     reachable = {
         "openai": embedding.openai_api_key or embedding.openai_base_url,
@@ -387,6 +390,7 @@ def _check_next_model(settings: Settings) -> None:
     }.get(following.provider, True)
     if not (reachable or following.api_key or following.base_url):
         raise ConfigurationError(
-            f"EMBEDDING_NEXT_API_KEY: must be set with EMBEDDING_NEXT_PROVIDER={following.provider},"
-            f" unless {following.provider.upper()}_API_KEY or EMBEDDING_NEXT_BASE_URL is set"
+            "EMBEDDING_NEXT_API_KEY",
+            f"must be set with EMBEDDING_NEXT_PROVIDER={following.provider}, unless "
+            f"{following.provider.upper()}_API_KEY or EMBEDDING_NEXT_BASE_URL is set",
         )

@@ -16,7 +16,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.composition.services import Services, build_services, check_database, open_services
+from app.composition.database import check_database
+from app.composition.services import Services, build_services, open_services
 from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import TenantNotFound

@@ -132,7 +132,9 @@ def _check_url(url: str) -> None:
     parts = urlsplit(url)
     secure = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
     if not parts.hostname or not secure:
-        raise ConfigurationError("JWT_JWKS_URL: must be an https:// address; http:// only on this machine")
+        raise ConfigurationError(
+            "JWT_JWKS_URL", "must be an https:// address", "http:// only on this machine"
+        )
 
 
 def _is_loopback(host: str) -> bool:

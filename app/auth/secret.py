@@ -28,7 +28,7 @@ def ensure_secret(data_dir: Path) -> str:
         return _read(path)
     except OSError as error:
         raise ConfigurationError(
-            f"KB_DATA_DIR: the token secret {path} cannot be made or read: {error.strerror}"
+            "KB_DATA_DIR", f"the token secret {path} cannot be made or read: {error.strerror}"
         ) from None
 
 
@@ -55,6 +55,6 @@ def _read(path: Path) -> str:
         secret = file.read(4096).strip()
     if len(secret) < MIN_SECRET_BYTES or not secret.isascii():
         raise ConfigurationError(
-            f"KB_DATA_DIR: {path} holds no usable secret; remove it, and the next start makes a new one"
+            "KB_DATA_DIR", f"{path} holds no usable secret", "remove it, and the next start makes a new one"
         )
     return secret

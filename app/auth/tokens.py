@@ -61,7 +61,7 @@ class TokenVerifier:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if (secret is None) == (keys is None):
-            raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL: exactly one must be set")
+            raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "exactly one must be set")
         self._shared = None if secret is None else _shared_key(secret)
         self._keys = keys
         self._audience = audience
@@ -150,11 +150,11 @@ def issue_token(
 def _shared_key(secret: str) -> object:
     data = secret.encode("utf-8", "surrogateescape")
     if len(data) < MIN_SECRET_BYTES:
-        raise ConfigurationError(f"JWT_SECRET: must be at least {MIN_SECRET_BYTES} bytes long")
+        raise ConfigurationError("JWT_SECRET", f"must be at least {MIN_SECRET_BYTES} bytes long")
     try:
         return jwk.construct(data, _HMAC_ALGORITHM)
     except JOSEError:
-        raise ConfigurationError("JWT_SECRET: must be a secret, not a public key or certificate") from None
+        raise ConfigurationError("JWT_SECRET", "must be a secret, not a public key or certificate") from None
 
 
 def _read_header(token: str) -> dict[str, object]:

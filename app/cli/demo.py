@@ -127,7 +127,9 @@ async def _write_entries(services: Services, tenant_id: UUID, samples: list[Samp
         results = await services.entries.create_many(tenant_id, drafts, actor=ACTOR)
         for sample, result in zip(waiting, results, strict=True):
             if result.id is None:
-                raise ConfigurationError(f"the sample entry {sample.external_id} was refused: {result.error}")
+                raise ConfigurationError(
+                    None, f"the sample entry {sample.external_id} was refused: {result.error}"
+                )
             ids[sample.external_id] = result.id
         waiting.clear()
 

@@ -117,7 +117,7 @@ def measure_quality(
         try:
             report.write(output)
         except OSError as error:
-            raise ConfigurationError(f"--output: cannot write to {output}: {error.strerror}") from None
+            raise ConfigurationError("--output", f"cannot write to {output}: {error.strerror}") from None
 
 
 def _measure_tenant(slug: str, as_json: bool) -> None:
@@ -143,7 +143,7 @@ def measure_speed() -> None:
     """Measure how fast the service searches; the program is part of the source tree."""
     if not (CHECKOUT / "benchmarks" / "speed.py").is_file():
         raise ConfigurationError(
-            "the benchmark program is part of the source tree: run `make bench` in a checkout"
+            None, "the benchmark program is part of the source tree: run `make bench` in a checkout"
         )
     # An installed command's search path does not have the checkout's folder.
     sys.path.insert(0, str(CHECKOUT))

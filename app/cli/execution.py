@@ -116,7 +116,9 @@ def require_database(settings: Settings) -> None:
 
     if is_database_absent(settings):
         raise ConfigurationError(
-            f"KB_DATA_DIR: no database in {settings.database.data_dir} yet; run knowledge serve, or name another folder"
+            "KB_DATA_DIR",
+            f"no database in {settings.database.data_dir} yet",
+            "run knowledge serve, or name another folder",
         )
 
 
@@ -135,8 +137,8 @@ async def open_directory(
     settings: Settings, *, for_creation: bool = False
 ) -> AsyncIterator[tuple[TenantDirectory, Database]]:
     """The tenants alone, without loading an embedding model; `for_creation` also finds the model's number."""
-    from app.composition.database import configured_models, open_database
-    from app.composition.services import check_database, find_models
+    from app.composition.database import check_database, open_database
+    from app.composition.providers import configured_models, find_models
     from app.db.session import Database
     from app.knowledge.tenants.directory import TenantDirectory
     from app.knowledge.tenants.limits import Limits

@@ -60,7 +60,7 @@ def add_model(
 
     Reads DATABASE_ADMIN_URL, since the tables' owner must build the index.
     """
-    from app.composition.database import configured_models
+    from app.composition.providers import configured_models
     from app.embeddings.models import resolve_model
 
     settings = read_settings()
@@ -70,7 +70,7 @@ def add_model(
                 "--next", "takes the model of EMBEDDING_NEXT_PROVIDER and goes with no other"
             )
         if settings.next_embedding.provider is None:
-            raise ConfigurationError("EMBEDDING_NEXT_PROVIDER: must be set for --next")
+            raise ConfigurationError("EMBEDDING_NEXT_PROVIDER", "must be set for --next")
         chosen = configured_models(settings)[1]
     else:
         if provider is None:
@@ -110,7 +110,7 @@ async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
 
     async with open_database(settings) as addresses:
         if addresses.admin is None:
-            raise ConfigurationError("DATABASE_ADMIN_URL: must be set to register a model")
+            raise ConfigurationError("DATABASE_ADMIN_URL", "must be set to register a model")
         return await register_model(addresses.admin, model, actor=ACTOR)
 
 

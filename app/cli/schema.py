@@ -50,7 +50,9 @@ def migrate(
         print_json({"before": before, "revision": after, "latest": wanted, "current": after == wanted})
     elif after != wanted:
         raise ConfigurationError(
-            f"the database is at revision {after or 'none'}, this version needs {wanted}; run: knowledge migrate"
+            None,
+            f"the database is at revision {after or 'none'}, this version needs {wanted}",
+            "run: knowledge migrate",
         )
     elif check or before == after:
         typer.echo(f"up to date at revision {after}")
@@ -77,7 +79,8 @@ async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
 
 
 async def _migrate(settings: Settings, service_role: str | None) -> tuple[str | None, str | None, str]:
-    from app.composition.database import SERVICE, configured_model, embedded_database, prepare
+    from app.composition.database import SERVICE, embedded_database, prepare
+    from app.composition.providers import configured_model
     from app.db.schema.migration import latest_revision
 
     database = settings.database
@@ -89,7 +92,7 @@ async def _migrate(settings: Settings, service_role: str | None) -> tuple[str | 
         return before, await _revision(dsn), latest_revision()
     if not database.embedded:
         raise ConfigurationError(
-            "DATABASE_ADMIN_URL: must be set to the role that owns the tables; see deploy/roles.sql"
+            "DATABASE_ADMIN_URL", "must be set to the role that owns the tables", "see deploy/roles.sql"
         )
     async with embedded_database(database.data_dir) as addresses:
         assert addresses.admin is not None

@@ -80,7 +80,8 @@ async def _serve(settings: Settings, demo: bool) -> None:
     assert task is not None
     with _reserve_port(settings.server.host, settings.server.port) as listener, on_signals(task.cancel):
         from app.cli.demo import load_demo, welcome
-        from app.composition.services import open_services, open_verifier
+        from app.composition.identity import open_verifier
+        from app.composition.services import open_services
         from app.main import create_app
 
         if not demo:
@@ -125,7 +126,7 @@ async def _listen(
             try:
                 await super().startup(sockets)
             except OSError as error:
-                raise ConfigurationError(f"KB_PORT: cannot listen ({error.strerror})") from error
+                raise ConfigurationError("KB_PORT", f"cannot listen ({error.strerror})") from error
             announce()
 
         def drain(self) -> None:
@@ -166,7 +167,7 @@ def _reserve_port(host: str, port: int) -> Iterator[socket.socket]:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError:
-        raise ConfigurationError(f"KB_HOST: {host} is no address of this machine") from None
+        raise ConfigurationError("KB_HOST", f"{host} is no address of this machine") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -174,7 +175,9 @@ def _reserve_port(host: str, port: int) -> Iterator[socket.socket]:
             listener.bind(address)
         except OSError as error:
             raise ConfigurationError(
-                f"KB_PORT: cannot listen on {host}, port {port} ({error.strerror}); choose another with --port"
+                "KB_PORT",
+                f"cannot listen on {host}, port {port} ({error.strerror})",
+                "choose another with --port",
             ) from None
         listener.setblocking(False)
         yield listener

@@ -67,12 +67,14 @@ def print_token(
 def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int) -> str:
     """A token that the service of these settings accepts. Raises ConfigurationError with JWKS."""
     from app.auth.tokens import issue_token
-    from app.composition.services import shared_secret
+    from app.composition.identity import shared_secret
 
     secret = shared_secret(settings)
     if secret is None:
         raise ConfigurationError(
-            "JWT_JWKS_URL: tokens come from your identity provider; one can be made here with JWT_SECRET only"
+            "JWT_JWKS_URL",
+            "tokens come from your identity provider",
+            "one can be made here with JWT_SECRET only",
         )
     return issue_token(
         secret,

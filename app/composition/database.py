@@ -10,11 +10,12 @@ from pathlib import Path
 
 import asyncpg
 
+from app.composition.providers import configured_model
 from app.db.schema import catalog
+from app.db.schema.isolation import check_isolation
 from app.db.schema.migration import migrate
 from app.db.schema.registration import register_model
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
-from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ConfigurationError
 from app.settings import Settings
@@ -104,7 +105,9 @@ async def prepare(admin_dsn: str, *, service_role: str | None, model: EmbeddingM
             await migrate(admin_dsn)
         except asyncpg.InsufficientPrivilegeError as error:
             raise ConfigurationError(
-                "DATABASE_ADMIN_URL: the role may not create what the migrations need; see deploy/roles.sql"
+                "DATABASE_ADMIN_URL",
+                "the role may not create what the migrations need",
+                "see deploy/roles.sql",
             ) from error
         if service_role is not None:
             await _grant(connection, service_role)
@@ -114,27 +117,21 @@ async def prepare(admin_dsn: str, *, service_role: str | None, model: EmbeddingM
         await connection.close()
 
 
-def configured_model(settings: Settings) -> EmbeddingModel:
-    """The model that the settings choose. Raises ConfigurationError."""
-    embedding = settings.embedding
-    return resolve_model(embedding.provider, embedding.model, embedding.dimensions)
-
-
-def configured_models(settings: Settings) -> list[EmbeddingModel]:
-    """All models that the settings choose: that one, and a second where tenants may move. Raises ConfigurationError."""
-    following = settings.next_embedding
-    models = [configured_model(settings)]
-    if following.provider is not None:
-        try:
-            models.append(resolve_model(following.provider, following.model, following.dimensions))
-        except ConfigurationError as error:
-            raise ConfigurationError(str(error).replace("EMBEDDING_", "EMBEDDING_NEXT_", 1)) from None
-    return models
-
-
 async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: str) -> None:
     if not await connection.fetchval("select exists (select from pg_roles where rolname = $1)", service_role):
-        raise ConfigurationError(f"--service-role: there is no role {service_role}")
+        raise ConfigurationError("--service-role", f"there is no role {service_role}")
     if not await connection.fetchval("select pg_has_role($1, 'kb_app', 'usage')", service_role):
         quoted = await connection.fetchval("select quote_ident($1)", service_role)
         await connection.execute(f"grant kb_app to {quoted}")
+
+
+async def check_database(service_dsn: str) -> None:
+    """Raise ConfigurationError unless the database can be served by a role that row-level security binds."""
+    connection = await catalog.connect(service_dsn, "DATABASE_URL")
+    try:
+        await catalog.check_server(connection)
+        await catalog.check_service_role(connection)
+        await catalog.check_schema(connection)
+        await check_isolation(connection)
+    finally:
+        await connection.close()

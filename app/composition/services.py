@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-import httpx
-from pydantic import SecretStr
-
-from app.auth.jwks import JwksCache
-from app.auth.secret import ensure_secret
-from app.auth.tokens import TokenVerifier
-from app.composition.database import DatabaseAddresses, open_database
-from app.db.queries.tenants.tenants import list_models, list_tenants
-from app.db.schema import catalog
-from app.db.schema.isolation import check_isolation
+from app.composition.database import DatabaseAddresses, check_database, open_database
+from app.composition.providers import build_providers, find_models
 from app.db.schema.registration import register_model
 from app.db.session import Database
-from app.embeddings.factory import ProviderConfig, build_provider
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.resilience.lanes import count_cores
-from app.errors import ConfigurationError
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
@@ -229,105 +219,3 @@ async def _services_at(
             if provider is not lent:
                 await provider.close()
         await database.close()
-
-
-async def check_database(service_dsn: str) -> None:
-    """Raise ConfigurationError unless the database can be served by a role that row-level security binds."""
-    connection = await catalog.connect(service_dsn, "DATABASE_URL")
-    try:
-        await catalog.check_server(connection)
-        await catalog.check_service_role(connection)
-        await catalog.check_schema(connection)
-        await check_isolation(connection)
-    finally:
-        await connection.close()
-
-
-async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> list[int]:
-    """The numbers of the registered models that are served. Raises ConfigurationError for one that is not registered,
-    and for a tenant whose vectors are of none of them: its searches would find nothing by meaning."""
-    async with database.platform_session() as session:
-        models = {row["id"]: row for row in await list_models(session)}
-        tenants = await list_tenants(session)
-    numbers = {(m["provider"], m["name"], m["dimensions"]): i for i, m in models.items()}
-    found: list[int] = []
-    for model, prefix in zip(served, ("EMBEDDING", "EMBEDDING_NEXT"), strict=False):
-        number = numbers.get((model.provider, model.name, model.dimensions))
-        if number is None:
-            remedy = "migrate" if prefix == "EMBEDDING" else "model add --next"
-            raise ConfigurationError(
-                f"{prefix}_PROVIDER: the model {model.provider}/{model.name} with {model.dimensions} dimensions"
-                f" is not registered; run: knowledge {remedy}"
-            )
-        if number in found:
-            raise ConfigurationError(
-                "EMBEDDING_NEXT_PROVIDER: names the model of EMBEDDING_PROVIDER once more"
-            )
-        found.append(number)
-    for tenant in tenants:
-        if tenant["model_id"] not in found:
-            other = models[tenant["model_id"]]
-            present = " and ".join(f"{model.provider}/{model.name}" for model in served)
-            raise ConfigurationError(
-                f"EMBEDDING_PROVIDER: tenant {tenant['slug']} has vectors of {other['provider']}/{other['name']}"
-                f" with {other['dimensions']} dimensions, which {present} cannot search;"
-                " set EMBEDDING_PROVIDER and EMBEDDING_MODEL to that model, or EMBEDDING_NEXT_PROVIDER while tenants"
-                " move from one to the other"
-            )
-    return found
-
-
-def provider_configs(settings: Settings) -> list[ProviderConfig]:
-    """The providers' part of the settings: one, or two while tenants move from model to model."""
-    embedding, following = settings.embedding, settings.next_embedding
-
-    def configure(
-        kind: str, model: str | None, dimensions: int | None, key: SecretStr | None, url: str | None
-    ) -> ProviderConfig:
-        if kind in ("openai", "gemini") and url is None:
-            # A key goes to the address that it was given for, and to no other.
-            key = key or getattr(embedding, f"{kind}_api_key")
-            url = getattr(embedding, f"{kind}_base_url")
-        secret = key.get_secret_value() if key else None
-        return ProviderConfig(kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout)
-
-    configs = [configure(embedding.provider, embedding.model, embedding.dimensions, None, None)]
-    if (kind := following.provider) is not None:
-        own = following
-        configs.append(configure(kind, own.model, own.dimensions, own.api_key, own.base_url))
-    return configs
-
-
-def build_providers(settings: Settings) -> list[EmbeddingProvider]:
-    """The providers that the settings name, those of `provider_configs`. Raises ConfigurationError."""
-    first, *others = provider_configs(settings)
-    providers: list[EmbeddingProvider] = [build_provider(first)]
-    try:
-        providers += [build_provider(config) for config in others]
-    except ConfigurationError as error:
-        raise ConfigurationError(str(error).replace("EMBEDDING_", "EMBEDDING_NEXT_", 1)) from None
-    return providers
-
-
-def shared_secret(settings: Settings) -> str | None:
-    """The HS256 secret: the configured one, or the one that the embedded mode makes and keeps; None with JWKS."""
-    if settings.jwt.secret is not None:
-        return settings.jwt.secret.get_secret_value()
-    if settings.jwt.jwks_url is None and settings.database.embedded:
-        return ensure_secret(settings.database.data_dir)
-    return None
-
-
-@contextlib.asynccontextmanager
-async def open_verifier(settings: Settings) -> AsyncIterator[TokenVerifier]:
-    """The verifier of callers' tokens that the settings choose. Raises ConfigurationError."""
-    jwt = settings.jwt
-    if jwt.jwks_url is None:
-        yield TokenVerifier(secret=shared_secret(settings), audience=jwt.audience, issuer=jwt.issuer)
-        return
-    async with httpx.AsyncClient(trust_env=False) as client:
-        keys = JwksCache(jwt.jwks_url, client)
-        try:
-            yield TokenVerifier(keys=keys, audience=jwt.audience, issuer=jwt.issuer)
-        finally:
-            await keys.close()

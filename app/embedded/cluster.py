@@ -32,15 +32,16 @@ def ensure_cluster(folder: DataFolder, account: Account, binaries: Path, setting
         found = (folder.cluster / "PG_VERSION").read_text().strip()
         if found != major:
             raise ConfigurationError(
-                f"KB_DATA_DIR: {folder.cluster} was made by Postgres {found}, installed is {major}; "
-                "export with the old version, or set KB_DATA_DIR to a new folder"
+                "KB_DATA_DIR",
+                f"{folder.cluster} was made by Postgres {found}, installed is {major}",
+                "export with the old version, or set KB_DATA_DIR to a new folder",
             )
         if not has_password:
             sql = f"alter role {SUPERUSER} password '{password}'"
             _run_alone(sql, folder.cluster, account, binaries, settings)
     elif folder.cluster.exists() and any(folder.cluster.iterdir()):
         raise ConfigurationError(
-            f"KB_DATA_DIR: {folder.cluster} has files but no database; set KB_DATA_DIR to another folder"
+            "KB_DATA_DIR", f"{folder.cluster} has files but no database", "set KB_DATA_DIR to another folder"
         )
     else:
         _create(folder, password, account, binaries, settings)
@@ -102,9 +103,9 @@ def _run(command: Sequence[str | Path], account: Account, text: str = "") -> str
     except subprocess.CalledProcessError as error:
         lines = [line.strip() for line in error.stdout.splitlines() if line.strip()]
         reason = " | ".join(lines[-4:]) or f"status {error.returncode}"
-        raise ConfigurationError(f"KB_DATA_DIR: {Path(command[0]).name} failed: {reason}") from error
+        raise ConfigurationError("KB_DATA_DIR", f"{Path(command[0]).name} failed: {reason}") from error
     except subprocess.TimeoutExpired as error:
-        raise ConfigurationError(f"KB_DATA_DIR: {Path(command[0]).name} took too long") from error
+        raise ConfigurationError("KB_DATA_DIR", f"{Path(command[0]).name} took too long") from error
     return done.stdout
 
 

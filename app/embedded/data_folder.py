@@ -27,7 +27,9 @@ class DataFolder:
             folder.give_to_owner(folder.run)
         except OSError as error:
             raise ConfigurationError(
-                f"KB_DATA_DIR: cannot use {root} ({error.strerror}); set it to a folder that you can write"
+                "KB_DATA_DIR",
+                f"cannot use {root} ({error.strerror})",
+                "set it to a folder that you can write",
             ) from error
         return folder
 

@@ -69,12 +69,15 @@ class EmbeddedPostgres:
                 self._join(folder, deadline)
                 if address := self._wait_until_ready(folder, deadline):
                     return address
-            raise ConfigurationError(f"the embedded Postgres was stopped while it started: see {folder.log}")
+            raise ConfigurationError(
+                None, f"the embedded Postgres was stopped while it started: see {folder.log}"
+            )
         except PermissionError as error:
             self.stop()
             raise ConfigurationError(
-                f"KB_DATA_DIR: {error.filename or folder.root} belongs to another user; "
-                "start as that user, or set KB_DATA_DIR to another folder"
+                "KB_DATA_DIR",
+                f"{error.filename or folder.root} belongs to another user",
+                "start as that user, or set KB_DATA_DIR to another folder",
             ) from error
         except BaseException:
             self.stop()
@@ -111,7 +114,7 @@ class EmbeddedPostgres:
                 else:
                     share.close()
             if not taken:
-                raise ConfigurationError(f"KB_DATA_DIR: {folder.root} is locked by another process")
+                raise ConfigurationError("KB_DATA_DIR", f"{folder.root} is locked by another process")
             if not is_locked(folder, folder.supervisor_lock):
                 self._launch(folder)
 
@@ -137,7 +140,9 @@ class EmbeddedPostgres:
         except subprocess.SubprocessError as error:
             output = getattr(error, "stderr", "") or str(error)
             reason = output.strip().splitlines()[-1]
-            raise ConfigurationError(f"the embedded Postgres could not be launched: {reason}") from error
+            raise ConfigurationError(
+                None, f"the embedded Postgres could not be launched: {reason}"
+            ) from error
 
     def _wait_until_ready(self, folder: DataFolder, deadline: float) -> EmbeddedAddress | None:
         """Return the address, or None when the supervisor has gone without a reason of its own."""
@@ -148,11 +153,12 @@ class EmbeddedPostgres:
                 return EmbeddedAddress(state.socket_dir, read_or_create_secret(folder.password))
             if not alive:
                 if state and state.phase == "failed":
-                    raise ConfigurationError(state.message)
+                    raise ConfigurationError(state.setting, state.problem, state.remedy)
                 return None
             if time.monotonic() >= deadline:
                 raise ConfigurationError(
-                    f"the embedded Postgres was not ready after {self._start_timeout:g} s: see {folder.log}"
+                    None,
+                    f"the embedded Postgres was not ready after {self._start_timeout:g} s: see {folder.log}",
                 )
             time.sleep(POLL_SECONDS)
 

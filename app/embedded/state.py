@@ -15,13 +15,15 @@ Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A snapshot: true only while the supervisor's lock is held, except for `failed` with its message."""
+    """A snapshot: true only while the supervisor's lock is held, except for `failed`, which says what is wrong."""
 
     phase: Phase
-    message: str = ""
     socket_dir: str = ""
     supervisor_pid: int = 0
     postmaster_pid: int = 0
+    setting: str | None = None
+    problem: str = ""
+    remedy: str | None = None
 
 
 def read_state(folder: DataFolder) -> State | None:

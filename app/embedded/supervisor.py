@@ -83,7 +83,7 @@ class Supervisor:
             ended = 1 if steady else ended + 1
             self._deadline = time.monotonic() + self._options.start_timeout
         raise ConfigurationError(
-            f"the embedded Postgres ended {RESTART_LIMIT} times in a row: see {folder.log}"
+            None, f"the embedded Postgres ended {RESTART_LIMIT} times in a row: see {folder.log}"
         )
 
     def _attend(self, postmaster: Postmaster) -> bool:
@@ -97,15 +97,17 @@ class Supervisor:
                 if ready or self._is_blocked_by_leftovers(postmaster):
                     return ready and time.monotonic() - since >= STEADY_SECONDS
                 raise ConfigurationError(
-                    f"the embedded Postgres did not start: {postmaster.read_log_end()} ({self._folder.log})"
+                    None,
+                    f"the embedded Postgres did not start: {postmaster.read_log_end()} ({self._folder.log})",
                 )
             if not ready and postmaster.is_ready:
                 ready, since = True, time.monotonic()
                 self._report("ready", postmaster)
             if not ready and time.monotonic() > self._deadline:
                 raise ConfigurationError(
+                    None,
                     f"the embedded Postgres was not ready after {self._options.start_timeout:g} s: "
-                    f"{postmaster.read_log_end()} ({self._folder.log})"
+                    f"{postmaster.read_log_end()} ({self._folder.log})",
                 )
             time.sleep(POLL_SECONDS if ready else POLL_SECONDS / 4)
         return True
@@ -122,7 +124,7 @@ class Supervisor:
 
     def _report(self, phase: Phase, postmaster: Postmaster | None = None) -> None:
         pid = postmaster.pid if postmaster else 0
-        write_state(self._folder, State(phase, "", str(self._socket_dir), os.getpid(), pid))
+        write_state(self._folder, State(phase, str(self._socket_dir), os.getpid(), pid))
 
     def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
         self._asked_to_stop = True
@@ -145,11 +147,14 @@ def main() -> None:
     try:
         Supervisor(options, folder, socket_dir).run()
     except ConfigurationError as error:
-        write_state(folder, State("failed", str(error), socket_dir))
+        write_state(
+            folder,
+            State("failed", socket_dir, setting=error.setting, problem=error.problem, remedy=error.remedy),
+        )
     except Exception as error:
         traceback.print_exc()
-        message = f"the embedded Postgres did not start: {error} ({folder.supervisor_log})"
-        write_state(folder, State("failed", " ".join(message.split()), socket_dir))
+        problem = f"the embedded Postgres did not start: {error} ({folder.supervisor_log})"
+        write_state(folder, State("failed", socket_dir, problem=" ".join(problem.split())))
 
 
 def _redirect_output(folder: DataFolder) -> None:

@@ -102,7 +102,7 @@ def _build_e5() -> _Source:
     try:
         from app.embeddings.providers.e5 import E5Provider, load_e5
     except ImportError:
-        raise _name_missing_extra(f"EMBEDDING_MODEL: {E5}", "multilingual") from None
+        raise _name_missing_extra("EMBEDDING_MODEL", E5, "multilingual") from None
     e5 = E5Provider(load_e5())
     return _Source(e5, _LOCAL_BATCH, e5.query_threads)
 
@@ -111,26 +111,29 @@ def _build_gemini(model: EmbeddingModel, config: ProviderConfig) -> _Source:
     try:
         from app.embeddings.providers.gemini import GEMINI_BATCH, GeminiProvider
     except ImportError:
-        raise _name_missing_extra("EMBEDDING_PROVIDER: gemini", "gemini") from None
+        raise _name_missing_extra("EMBEDDING_PROVIDER", GEMINI, "gemini") from None
     gemini = GeminiProvider(
         model, api_key=config.api_key, base_url=config.base_url, timeout=config.document_timeout
     )
     return _Source(gemini, GEMINI_BATCH)
 
 
-def _name_missing_extra(setting: str, extra: str) -> ConfigurationError:
-    return ConfigurationError(f"{setting} is not installed; run: pip install 'knowledge-search[{extra}]'")
+def _name_missing_extra(setting: str, value: str, extra: str) -> ConfigurationError:
+    return ConfigurationError(
+        setting, f"{value} is not installed", f"run: pip install 'knowledge-search[{extra}]'"
+    )
 
 
 def _check_access(kind: str, config: ProviderConfig) -> None:
     prefix = kind.upper()
     if config.base_url:
         if not config.base_url.startswith(("http://", "https://")):
-            raise ConfigurationError(f"{prefix}_BASE_URL: must start with http:// or https://")
+            raise ConfigurationError(f"{prefix}_BASE_URL", "must start with http:// or https://")
     elif not config.api_key:
         raise ConfigurationError(
-            f"{prefix}_API_KEY: EMBEDDING_PROVIDER={kind} needs a key, or {prefix}_BASE_URL "
-            "with the address of a server that takes none"
+            f"{prefix}_API_KEY",
+            f"EMBEDDING_PROVIDER={kind} needs a key, or {prefix}_BASE_URL with the address of a server that "
+            "takes none",
         )
 
 

@@ -57,7 +57,7 @@ def resolve_model(provider: str, name: str | None = None, dimensions: int | None
     does not have.
     """
     if provider not in PROVIDERS:
-        raise ConfigurationError(f"EMBEDDING_PROVIDER: {provider!r} is none of {', '.join(PROVIDERS)}")
+        raise ConfigurationError("EMBEDDING_PROVIDER", f"{provider!r} is none of {', '.join(PROVIDERS)}")
     models = KNOWN[provider]
     name = ALIASES.get(name, name) if name else next(iter(models))
     facts = models.get(name)
@@ -66,8 +66,9 @@ def resolve_model(provider: str, name: str | None = None, dimensions: int | None
     if dimensions is not None and not facts.fewest <= dimensions <= facts.most:
         allowed = str(facts.most) if facts.fewest == facts.most else f"{facts.fewest} to {facts.most}"
         raise ConfigurationError(
-            f"EMBEDDING_DIMENSIONS: {name} has {allowed} dimensions, not {dimensions}; "
-            f"leave it empty for {facts.dimensions}"
+            "EMBEDDING_DIMENSIONS",
+            f"{name} has {allowed} dimensions, not {dimensions}",
+            f"leave it empty for {facts.dimensions}",
         )
     return EmbeddingModel(
         provider, name, dimensions or facts.dimensions, facts.max_tokens, facts.similarity_threshold
@@ -77,11 +78,12 @@ def resolve_model(provider: str, name: str | None = None, dimensions: int | None
 def _describe_unknown(provider: str, name: str, dimensions: int | None) -> EmbeddingModel:
     if provider in (LOCAL, MOCK):
         raise ConfigurationError(
-            f"EMBEDDING_MODEL: {provider} has no model {name!r}; choose {' or '.join(KNOWN[provider])}, "
-            "or leave it empty"
+            "EMBEDDING_MODEL",
+            f"{provider} has no model {name!r}",
+            f"choose {' or '.join(KNOWN[provider])}, or leave it empty",
         )
     if dimensions is None or dimensions < 1:
         raise ConfigurationError(
-            f"EMBEDDING_DIMENSIONS: not known for the model {name!r}; set it to the length of its vectors"
+            "EMBEDDING_DIMENSIONS", f"not known for the model {name!r}", "set it to the length of its vectors"
         )
     return EmbeddingModel(provider, name, dimensions, UNKNOWN_MAX_TOKENS, UNKNOWN_THRESHOLD)

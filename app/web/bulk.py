@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.composition.services import Services
+from app.errors import FieldError
 from app.knowledge.entries.writing import BulkResult
 from app.web.access import Caller
 from app.web.models.entries import BulkRequest, NewEntry
@@ -22,8 +23,9 @@ async def write_entries(body: BulkRequest, caller: Caller, services: Services) -
             valid[index] = NewEntry.model_validate(item).given()
         except ValidationError as error:
             first = invalid_input(error).errors[0]
-            field = first.field if error.errors(include_input=False)[0]["loc"] else "entry"
-            results[index] = BulkResult(index, None, "failed", f"{field}: {first.message}")
+            if not error.errors(include_input=False)[0]["loc"]:
+                first = FieldError("entry", first.message)
+            results[index] = BulkResult(index, None, "failed", str(first))
     if valid:
         places = list(valid)
         for result in await services.entries.create_many(

@@ -194,7 +194,7 @@ def serve_metrics(observation: Observation, port: int) -> Iterator[int]:
         server, thread = start_http_server(port, registry=registry)
     except OSError as error:
         raise ConfigurationError(
-            f"KB_METRICS_PORT: cannot listen on port {port} ({error.strerror}); choose another"
+            "KB_METRICS_PORT", f"cannot listen on port {port} ({error.strerror})", "choose another"
         ) from None
     try:
         yield server.server_port

@@ -14,7 +14,8 @@ import pytest
 from asgi_lifespan import LifespanManager
 
 from app.auth.tokens import TokenVerifier
-from app.composition.services import Services, find_models
+from app.composition.providers import find_models
+from app.composition.services import Services
 from app.db.session import Database, TenantSession
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.service import KnowledgeSearchService

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.composition.database import configured_models
-from app.composition.services import build_providers, provider_configs
+from app.composition.providers import build_providers, configured_models, provider_configs
 from app.errors import ConfigurationError
 from app.settings import load_settings
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.composition.services import check_database
+from app.composition.database import check_database
 from app.db.schema.catalog import check_service_role
 from app.db.schema.isolation import find_faults
 from app.errors import ConfigurationError

@@ -7,11 +7,13 @@ from typing import Any
 from fastapi import FastAPI
 
 from app.api.openapi.examples import REQUEST_ID, ExampleMaker
+from app.errors import FieldError
 from app.web.problems import MEDIA_TYPE, problems, title_of
 
 ANYWHERE = (400, 408, 431, 500)
 """Statuses that any request may be answered with, before or around its handler."""
 
+_WRONG_FIELD = FieldError("limit", "must be between 1 and 50")
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _DETAILS = {
     400: "the request body could not be read",
@@ -24,7 +26,7 @@ _DETAILS = {
     412: "the entry changed since it was read",
     413: "the request body is larger than the limit of 2097152 bytes",
     415: "send JSON, with Content-Type: application/json",
-    422: "limit: must be between 1 and 50",
+    422: str(_WRONG_FIELD),
     429: "the tenant's limit of requests a minute is used up",
     431: "the request line and the headers are longer than the limit of 65536 bytes",
     500: "an unexpected error occurred",
@@ -113,6 +115,5 @@ def make_problem(status: int) -> dict[str, Any]:
         "request_id": REQUEST_ID,
     }
     if status == 422:
-        field, _, message = detail.partition(": ")
-        problem["errors"] = [{"field": field, "message": message}]
+        problem["errors"] = [{"field": _WRONG_FIELD.field, "message": _WRONG_FIELD.message}]
     return problem

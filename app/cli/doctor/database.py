@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -117,11 +118,7 @@ async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
         await catalog.check_schema(connection)
     except ConfigurationError as error:
         found = from_error("migrations", error)
-        if embedded:
-            return Finding(
-                found.check, found.status, found.detail, "run: knowledge migrate (or start the service)"
-            )
-        return found
+        return replace(found, remedy="run: knowledge migrate (or start the service)") if embedded else found
     return Finding("migrations", "ok", f"at revision {latest_revision()}, the latest")
 
 
@@ -140,10 +137,6 @@ async def check_isolation(connection: Connection) -> AsyncIterator[Finding]:
 def describe_failure(error: KnowledgeError) -> Finding:
     """The database could not be reached."""
     found = from_error("database", error)
-    remedy = found.remedy if found.remedy and not found.remedy.startswith("mend ") else None
-    return Finding(
-        found.check,
-        "wrong",
-        found.detail,
-        remedy or "start Postgres, or mend the address, name and password in DATABASE_URL",
-    )
+    if isinstance(error, ConfigurationError) and error.setting and not error.remedy:
+        return replace(found, remedy="start Postgres, or mend the address, name and password in DATABASE_URL")
+    return found

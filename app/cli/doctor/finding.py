@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from app.errors import ConfigurationError, KnowledgeError
+
 Status = Literal["ok", "warning", "wrong"]
 
-REMEDIES = {"; run: ": "run: ", "; remedy: ": "", "; set ": "set ", "; see ": "see ", "; ": ""}
-"""How a remedy begins in an error's text, the surest sign first, and what of that it keeps."""
+LOOK = "see the log of Postgres"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +22,12 @@ class Finding:
     remedy: str | None = None
 
 
-def from_error(check: str, error: Exception) -> Finding:
-    """A finding from an error whose one line ends with the remedy, after a semicolon or a colon before a command."""
-    text = str(error)
-    for mark, verb in REMEDIES.items():
-        detail, separator, remedy = text.partition(mark)
-        if separator:
-            return Finding(check, "wrong", detail, verb + remedy)
-    return Finding(check, "wrong", text, _remedy(text))
-
-
-def _remedy(text: str) -> str:
-    setting, separator, _ = text.partition(": ")
-    named = separator and setting.isupper() and " " not in setting
-    return f"mend {setting} in the environment or in .env" if named else "see the log of Postgres"
+def from_error(check: str, error: KnowledgeError) -> Finding:
+    """A finding from an error and its remedy."""
+    if not isinstance(error, ConfigurationError):
+        return Finding(check, "wrong", str(error), LOOK)
+    remedy = f"mend {error.setting} in the environment or in .env" if error.setting else LOOK
+    return Finding(check, "wrong", error.fault, error.remedy or remedy)
 
 
 def count(number: int, thing: str) -> str:

@@ -20,7 +20,7 @@ async def check_providers(settings: Settings) -> AsyncIterator[Finding]:
     """One short query by each provider, with the time it took."""
     import asyncio
 
-    from app.composition.services import build_providers
+    from app.composition.providers import build_providers
 
     try:
         providers = await asyncio.to_thread(build_providers, settings)

@@ -22,8 +22,7 @@ WORD_INDEX = "entries_by_lexeme"
 
 async def check_models(settings: Settings, database: Database) -> AsyncIterator[Finding]:
     """Whether every configured model is registered and every tenant's is served."""
-    from app.composition.database import configured_models
-    from app.composition.services import find_models
+    from app.composition.providers import configured_models, find_models
 
     try:
         models = configured_models(settings)

@@ -17,11 +17,11 @@ async def connect(dsn: str, setting: str) -> asyncpg.Connection[asyncpg.Record]:
     try:
         return await asyncpg.connect(dsn, timeout=CONNECT_SECONDS)
     except asyncpg.InvalidPasswordError as error:
-        raise ConfigurationError(f"{setting}: the server refuses the user name or password") from error
+        raise ConfigurationError(setting, "the server refuses the user name or password") from error
     except asyncpg.InvalidCatalogNameError as error:
-        raise ConfigurationError(f"{setting}: the server has no such database") from error
+        raise ConfigurationError(setting, "the server has no such database") from error
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise ConfigurationError(f"{setting}: cannot connect ({type(error).__name__})") from error
+        raise ConfigurationError(setting, f"cannot connect ({type(error).__name__})") from error
 
 
 async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
@@ -29,16 +29,20 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     version = int(await connection.fetchval("show server_version_num"))
     if version < OLDEST_SERVER:
         raise ConfigurationError(
-            f"DATABASE_URL: Postgres {version // 10000} is too old; 16 or newer is needed"
+            "DATABASE_URL", f"Postgres {version // 10000} is too old", "16 or newer is needed"
         )
     vector = await connection.fetchval("select extversion from pg_extension where extname = 'vector'")
     if vector is None:
         raise ConfigurationError(
-            "DATABASE_URL: the extension pgvector is missing; an administrator runs: create extension vector"
+            "DATABASE_URL",
+            "the extension pgvector is missing",
+            "an administrator runs: create extension vector",
         )
     if tuple(int(part) for part in vector.split(".")[:2]) < OLDEST_VECTOR:
         raise ConfigurationError(
-            f"DATABASE_URL: pgvector {vector} is too old; 0.8 or newer is needed: alter extension vector update"
+            "DATABASE_URL",
+            f"pgvector {vector} is too old",
+            "0.8 or newer is needed: alter extension vector update",
         )
 
 
@@ -51,11 +55,13 @@ async def check_service_role(connection: asyncpg.Connection[asyncpg.Record]) -> 
     name = role["rolname"]
     if role["rolsuper"]:
         raise ConfigurationError(
-            f"DATABASE_URL: the role {name} is a superuser, whom row-level security does not bind; use another"
+            "DATABASE_URL",
+            f"the role {name} is a superuser, whom row-level security does not bind",
+            "use another",
         )
     if role["rolbypassrls"]:
         raise ConfigurationError(
-            f"DATABASE_URL: the role {name} has BYPASSRLS; run: alter role {name} nobypassrls"
+            "DATABASE_URL", f"the role {name} has BYPASSRLS", f"run: alter role {name} nobypassrls"
         )
     owned = await connection.fetchval("""
         select c.relname from pg_class c
@@ -64,7 +70,9 @@ async def check_service_role(connection: asyncpg.Connection[asyncpg.Record]) -> 
          order by c.relname limit 1""")
     if owned is not None:
         raise ConfigurationError(
-            f"DATABASE_URL: the role {name} owns the table {owned}; the service needs a role that owns nothing"
+            "DATABASE_URL",
+            f"the role {name} owns the table {owned}",
+            "the service needs a role that owns nothing",
         )
     strong = await connection.fetchval("""
         select rolname from pg_roles
@@ -73,7 +81,9 @@ async def check_service_role(connection: asyncpg.Connection[asyncpg.Record]) -> 
          order by rolname limit 1""")
     if strong is not None:
         raise ConfigurationError(
-            f"DATABASE_URL: the role {name} is a member of {strong}, which sees other tenants' rows; revoke that"
+            "DATABASE_URL",
+            f"the role {name} is a member of {strong}, which sees other tenants' rows",
+            "revoke that",
         )
 
 
@@ -82,21 +92,24 @@ async def check_schema(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     head = latest_revision()
     migrated = await connection.fetchval("select to_regclass('public.alembic_version') is not null")
     if not migrated:
-        raise ConfigurationError("DATABASE_URL: the database is empty; run: knowledge migrate")
+        raise ConfigurationError("DATABASE_URL", "the database is empty", "run: knowledge migrate")
     member = await connection.fetchval(
         "select exists (select from pg_roles where rolname = 'kb_app') and pg_has_role(current_user, 'kb_app', 'usage')"
     )
     if not member:
         name = await connection.fetchval("select current_user")
         raise ConfigurationError(
-            f"DATABASE_URL: the role {name} lacks the application's rights; "
-            f"run: knowledge migrate --service-role {name}"
+            "DATABASE_URL",
+            f"the role {name} lacks the application's rights",
+            f"run: knowledge migrate --service-role {name}",
         )
     # A full downgrade leaves the table behind and takes the right to read it.
     if not await connection.fetchval("select has_table_privilege('alembic_version', 'select')"):
-        raise ConfigurationError("DATABASE_URL: the database is empty; run: knowledge migrate")
+        raise ConfigurationError("DATABASE_URL", "the database is empty", "run: knowledge migrate")
     revision = await connection.fetchval("select version_num from alembic_version")
     if revision != head:
         raise ConfigurationError(
-            f"DATABASE_URL: the database is at revision {revision}, this version needs {head}; run: knowledge migrate"
+            "DATABASE_URL",
+            f"the database is at revision {revision}, this version needs {head}",
+            "run: knowledge migrate",
         )

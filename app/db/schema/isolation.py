@@ -36,5 +36,7 @@ async def check_isolation(connection: asyncpg.Connection[asyncpg.Record]) -> Non
     if faults:
         others = f" (and {len(faults) - 1} more: knowledge doctor)" if len(faults) > 1 else ""
         raise ConfigurationError(
-            f"DATABASE_URL: tenants are not kept apart: {faults[0].text}{others}; remedy: {faults[0].remedy}"
+            "DATABASE_URL",
+            f"tenants are not kept apart: {faults[0].text}{others}",
+            f"remedy: {faults[0].remedy}",
         )

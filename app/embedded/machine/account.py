@@ -69,9 +69,10 @@ def choose_account(folder: DataFolder, binaries: Path) -> Account:
         blocked = blocked or obstacle
     name = _name_user(uid)
     raise ConfigurationError(
-        f"KB_DATA_DIR: Postgres does not run as root, and the user {name!r} that it would run as cannot use "
-        f"{blocked}; set KB_DATA_DIR to (and install the service in) a folder that {name!r} can reach, "
-        "or start as an ordinary user"
+        "KB_DATA_DIR",
+        f"Postgres does not run as root, and the user {name!r} that it would run as cannot use {blocked}",
+        f"set KB_DATA_DIR to (and install the service in) a folder that {name!r} can reach, or start as "
+        "an ordinary user",
     )
 
 
@@ -88,8 +89,9 @@ def _find_unprivileged(folder: DataFolder) -> tuple[int, int]:
         if entry.pw_uid != 0:
             return entry.pw_uid, entry.pw_gid
     raise ConfigurationError(
-        "Postgres does not run as root, and there is no user postgres or nobody to run it as; "
-        "start as an ordinary user, or set DATABASE_URL"
+        None,
+        "Postgres does not run as root, and there is no user postgres or nobody to run it as",
+        "start as an ordinary user, or set DATABASE_URL",
     )
 
 

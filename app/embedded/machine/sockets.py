@@ -39,8 +39,10 @@ def choose_socket_dir(folder: DataFolder, account: Account, previous: str) -> Pa
             return made
         made.rmdir()
     raise ConfigurationError(
+        None,
         f"the embedded Postgres needs a folder for its socket, and none of {', '.join(map(str, parents))} "
-        "can be written and has a short path; set TMPDIR"
+        "can be written and has a short path",
+        "set TMPDIR",
     )
 
 

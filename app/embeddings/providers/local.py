@@ -116,7 +116,7 @@ def locate_file(package: str, name: str) -> Path:
         return Path(str(distribution(package).locate_file(name)))
     except PackageNotFoundError:
         raise ConfigurationError(
-            f"EMBEDDING_PROVIDER: local needs the package {package}; run: pip install {package}"
+            "EMBEDDING_PROVIDER", f"local needs the package {package}", f"run: pip install {package}"
         ) from None
 
 
@@ -126,9 +126,11 @@ def read_verified(path: Path, sha256: str) -> bytes:
     try:
         content = path.read_bytes()
     except OSError:
-        raise ConfigurationError(f"EMBEDDING_PROVIDER: local cannot read {path}; {remedy}") from None
+        raise ConfigurationError("EMBEDDING_PROVIDER", f"local cannot read {path}", remedy) from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise ConfigurationError(
-            f"EMBEDDING_PROVIDER: {path} is not the file that was expected (its sha256 differs); {remedy}"
+            "EMBEDDING_PROVIDER",
+            f"{path} is not the file that was expected (its sha256 differs)",
+            remedy,
         )
     return content

@@ -66,9 +66,6 @@ class EntryService:
             (result,) = await self._writer.write(
                 session, [draft], room, delay=EMBEDDING_WAIT + 1, strict=True
             )
-            if result.error is not None:
-                field, _, message = result.error.partition(": ")
-                raise InvalidInput.of(field, message)
             await _note_writes(session, actor, [result])
         assert result.id is not None
         if result.status != "unchanged":

@@ -12,7 +12,7 @@ from app.db.identifiers import new_id
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
 from app.db.session import TenantSession
-from app.errors import Conflict, FieldError
+from app.errors import Conflict, FieldError, InvalidInput
 from app.knowledge.entries.drafts import Draft, differs, fields_of, growth, merge, size
 from app.knowledge.entries.entry import new_entry_values
 from app.knowledge.queue.jobs import JobQueue
@@ -51,7 +51,8 @@ class EntryWriter:
     ) -> list[BulkResult]:
         """Insert or update drafts, each seeing those before it that it repeats; the queue embeds after `delay` seconds.
 
-        Those for which there is no room fail; with `strict` that raises RateLimited.
+        Those for which there is no room, and those that refer to themselves, fail; with `strict` the first of them
+        raises RateLimited or InvalidInput.
         """
         results: list[BulkResult] = []
 
@@ -88,6 +89,8 @@ class EntryWriter:
                 if entry_id is None or entry_id not in current:
                     continue
                 if (error := draft.self_reference(entry_id)) is not None:
+                    if strict:
+                        raise InvalidInput([error])
                     results.append(failed_result(draft, entry_id, error))
                 elif fits(draft, entry_id, current[entry_id]):
                     wanted = merge(current[entry_id], {**_brought_back(current[entry_id]), **draft.given})
@@ -131,4 +134,4 @@ def _brought_back(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 def failed_result(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:
     """A draft that is refused for `error`."""
-    return BulkResult(draft.index, entry_id, "failed", f"{error.field}: {error.message}")
+    return BulkResult(draft.index, entry_id, "failed", str(error))

@@ -12,8 +12,7 @@ from uuid import uuid4
 import pytest
 from alembic.script import ScriptDirectory
 
-from app.composition.database import SERVICE, prepare
-from app.composition.services import check_database
+from app.composition.database import SERVICE, check_database, prepare
 from app.db.schema.migration import configuration, current_revision, latest_revision, migrate
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress, EmbeddedPostgres

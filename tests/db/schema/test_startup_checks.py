@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.composition.database import prepare
-from app.composition.services import Services, build_services, check_database, find_models
+from app.composition.database import check_database, prepare
+from app.composition.providers import find_models
+from app.composition.services import Services, build_services
 from app.db.schema.migration import migrate
 from app.db.schema.registration import register_model
 from app.db.session import Database

@@ -1,0 +1,110 @@
+"""The embedding providers that the settings choose: their models, their keys and addresses, and the providers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from pydantic import SecretStr
+
+from app.db.queries.tenants.tenants import list_models, list_tenants
+from app.db.session import Database
+from app.embeddings.factory import ProviderConfig, build_provider
+from app.embeddings.models import resolve_model
+from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
+from app.errors import ConfigurationError
+from app.settings import Settings
+
+_NEXT = {f"EMBEDDING_{name}": f"EMBEDDING_NEXT_{name}" for name in ("PROVIDER", "MODEL", "DIMENSIONS")}
+
+
+def configured_model(settings: Settings) -> EmbeddingModel:
+    """The model that the settings choose. Raises ConfigurationError."""
+    embedding = settings.embedding
+    return resolve_model(embedding.provider, embedding.model, embedding.dimensions)
+
+
+def configured_models(settings: Settings) -> list[EmbeddingModel]:
+    """All models that the settings choose: that one, and a second where tenants may move. Raises ConfigurationError."""
+    following = settings.next_embedding
+    models = [configured_model(settings)]
+    if following.provider is not None:
+        with _blaming_next():
+            models.append(resolve_model(following.provider, following.model, following.dimensions))
+    return models
+
+
+def provider_configs(settings: Settings) -> list[ProviderConfig]:
+    """The providers' part of the settings: one, or two while tenants move from model to model."""
+    embedding, following = settings.embedding, settings.next_embedding
+
+    def configure(
+        kind: str, model: str | None, dimensions: int | None, key: SecretStr | None, url: str | None
+    ) -> ProviderConfig:
+        if kind in ("openai", "gemini") and url is None:
+            # A key goes to the address that it was given for, and to no other.
+            key = key or getattr(embedding, f"{kind}_api_key")
+            url = getattr(embedding, f"{kind}_base_url")
+        secret = key.get_secret_value() if key else None
+        return ProviderConfig(kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout)
+
+    configs = [configure(embedding.provider, embedding.model, embedding.dimensions, None, None)]
+    if (kind := following.provider) is not None:
+        own = following
+        configs.append(configure(kind, own.model, own.dimensions, own.api_key, own.base_url))
+    return configs
+
+
+def build_providers(settings: Settings) -> list[EmbeddingProvider]:
+    """The providers that the settings name, those of `provider_configs`. Raises ConfigurationError."""
+    first, *others = provider_configs(settings)
+    providers: list[EmbeddingProvider] = [build_provider(first)]
+    with _blaming_next():
+        providers += [build_provider(config) for config in others]
+    return providers
+
+
+@contextlib.contextmanager
+def _blaming_next() -> Iterator[None]:
+    """What is wrong with the second model is wrong with the settings that name it."""
+    try:
+        yield
+    except ConfigurationError as error:
+        setting = _NEXT.get(error.setting or "", error.setting)
+        raise ConfigurationError(setting, error.problem, error.remedy) from None
+
+
+async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> list[int]:
+    """The numbers of the registered models that are served. Raises ConfigurationError for one that is not registered,
+    and for a tenant whose vectors are of none of them: its searches would find nothing by meaning."""
+    async with database.platform_session() as session:
+        models = {row["id"]: row for row in await list_models(session)}
+        tenants = await list_tenants(session)
+    numbers = {(m["provider"], m["name"], m["dimensions"]): i for i, m in models.items()}
+    found: list[int] = []
+    for model, prefix in zip(served, ("EMBEDDING", "EMBEDDING_NEXT"), strict=False):
+        number = numbers.get((model.provider, model.name, model.dimensions))
+        if number is None:
+            remedy = "migrate" if prefix == "EMBEDDING" else "model add --next"
+            raise ConfigurationError(
+                f"{prefix}_PROVIDER",
+                f"the model {model.provider}/{model.name} with {model.dimensions} dimensions is not registered",
+                f"run: knowledge {remedy}",
+            )
+        if number in found:
+            raise ConfigurationError(
+                "EMBEDDING_NEXT_PROVIDER", "names the model of EMBEDDING_PROVIDER once more"
+            )
+        found.append(number)
+    for tenant in tenants:
+        if tenant["model_id"] not in found:
+            other = models[tenant["model_id"]]
+            present = " and ".join(f"{model.provider}/{model.name}" for model in served)
+            raise ConfigurationError(
+                "EMBEDDING_PROVIDER",
+                f"tenant {tenant['slug']} has vectors of {other['provider']}/{other['name']} with "
+                f"{other['dimensions']} dimensions, which {present} cannot search",
+                "set EMBEDDING_PROVIDER and EMBEDDING_MODEL to that model, or EMBEDDING_NEXT_PROVIDER while "
+                "tenants move from one to the other",
+            )
+    return found
