@@ -32,7 +32,7 @@ from app.auth.principal import Role
 from app.auth.tokens import issue_token
 from app.composition.database import embedded_database, prepare
 from app.composition.services import build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 
 KEPT_ENTRIES = 200

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.database import check_database
 from app.composition.services import Services, build_services, open_services
-from app.db.session import Database
+from app.db.database import Database
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import TenantNotFound
 from app.knowledge.entries.entry import Entry

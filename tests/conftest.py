@@ -15,8 +15,8 @@ import pytest
 
 from app.composition.database import SERVICE, create_roles, prepare
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.schema.registration import register_model
-from app.db.session import Database
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.knowledge.tenants.directory import Tenant

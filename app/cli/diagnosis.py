@@ -135,7 +135,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
 async def _check_contents(settings: Settings, connection: Connection, address: str) -> AsyncIterator[Finding]:
     from app.cli.doctor import database as checks
     from app.cli.doctor import work
-    from app.db.session import Database
+    from app.db.database import Database
 
     extension = await checks.check_extension(connection)
     role = await checks.check_role(connection)

@@ -14,7 +14,7 @@ from app.cli.terminal import show_waiting
 
 if TYPE_CHECKING:
     from app.composition.services import Services
-    from app.db.session import Database
+    from app.db.database import Database
     from app.knowledge.tenants.directory import Tenant, TenantDirectory
     from app.settings import Settings
 
@@ -139,7 +139,7 @@ async def open_directory(
     """The tenants alone, without loading an embedding model; `for_creation` also finds the model's number."""
     from app.composition.database import check_database, open_database
     from app.composition.providers import configured_models, find_models
-    from app.db.session import Database
+    from app.db.database import Database
     from app.knowledge.tenants.directory import TenantDirectory
     from app.knowledge.tenants.limits import Limits
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import SecretStr
 
+from app.db.database import Database
 from app.db.queries.tenants.tenants import list_models, list_tenants
-from app.db.session import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider

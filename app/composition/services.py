@@ -10,8 +10,8 @@ from datetime import timedelta
 
 from app.composition.database import DatabaseAddresses, check_database, open_database
 from app.composition.providers import build_providers, find_models
+from app.db.database import Database
 from app.db.schema.registration import register_model
-from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.resilience.lanes import count_cores
 from app.knowledge.administration.platform import PlatformService

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.search import records
 from app.db.queries.tenants import tenants as platform
-from app.db.session import Database
 from app.errors import (
     Conflict,
     DatabaseUnavailable,

@@ -77,7 +77,7 @@ async def insert_alone(line: Line, files: Sequence[Prepared]) -> float:
         stored.append((asset_id, file, passages))
     started = time.perf_counter()
     for asset_id, file, passages in stored:
-        async with line.services.database.tenant_session(line.tenant_id, setup=STORING) as session:
+        async with line.services.database.tenant_session(line.tenant_id, background=STORING) as session:
             await assets.finish_asset(
                 session, asset_id, 1, title=file.title, text=file.text, total_pages=None
             )

@@ -94,7 +94,7 @@ class Line:
 
     async def _waiting(self) -> int:
         async with self.services.database.tenant_session(self.tenant_id) as session:
-            return int(await session.fetch_value(WAITING, tenant_id=self.tenant_id))
+            return int(await session.fetch_value(WAITING))
 
 
 @contextlib.asynccontextmanager

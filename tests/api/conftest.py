@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.identifiers import new_id
-from app.db.session import Database
 from app.embedded import EmbeddedAddress
 from app.knowledge.tenants.directory import Tenant
 from app.main import create_app

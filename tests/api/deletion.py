@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from app.composition.services import Services
-from app.db.session import Database
+from app.db.database import Database
 from app.knowledge.tenants.directory import TenantDirectory
 
 

@@ -12,8 +12,8 @@ from asgi_lifespan import LifespanManager
 
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.schema.registration import register_model
-from app.db.session import Database
 from app.embedded import EmbeddedAddress
 from app.main import create_app
 from app.settings import Settings

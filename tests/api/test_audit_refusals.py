@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,7 +15,8 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from app.db.session import Database, TenantSession
+from app.db.database import Database
+from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable, EntryNotFound, Forbidden
 from app.knowledge.audit import REFUSAL_SECONDS, AuditTrail
 from tests.api.callers import Caller, make_token
@@ -206,10 +208,12 @@ class UnsteadyDatabase(Database):
     away = False
 
     @asynccontextmanager
-    async def tenant_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
+    async def tenant_session(
+        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None
+    ) -> AsyncIterator[TenantSession]:
         if self.away:
             raise DatabaseUnavailable("told to be away")
-        async with super().tenant_session(tenant_id, setup=setup) as session:
+        async with super().tenant_session(tenant_id, setup=setup, background=background) as session:
             yield session
 
 

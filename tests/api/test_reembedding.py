@@ -11,8 +11,8 @@ from asgi_lifespan import LifespanManager
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.schema.registration import register_model
-from app.db.session import Database
 from app.main import create_app
 from app.settings import Settings
 from tests.api.callers import Caller, make_token, open_client

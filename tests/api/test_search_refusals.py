@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,8 @@ from asgi_lifespan import LifespanManager
 from app.auth.tokens import TokenVerifier
 from app.composition.providers import find_models
 from app.composition.services import Services
-from app.db.session import Database, TenantSession
+from app.db.database import Database
+from app.db.session import TenantSession
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.service import KnowledgeSearchService
 from app.main import create_app
@@ -33,9 +35,11 @@ class CountingDatabase(Database):
     opened = 0
 
     @asynccontextmanager
-    async def tenant_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
+    async def tenant_session(
+        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None
+    ) -> AsyncIterator[TenantSession]:
         self.opened += 1
-        async with super().tenant_session(tenant_id, setup=setup) as session:
+        async with super().tenant_session(tenant_id, setup=setup, background=background) as session:
             yield session
 
 

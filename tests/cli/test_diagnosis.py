@@ -7,8 +7,8 @@ import pytest
 
 from app.cli.doctor.database import check_connections
 from app.cli.doctor.work import describe_failures, describe_plan, describe_queue
+from app.db.database import Database
 from app.db.queries.tenants.diagnosis import Backlog, measure_backlog
-from app.db.session import Database
 from tests.cli.conftest import CommandLine, Result
 from tests.db.cluster import TestDatabase, connected
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.knowledge.search.results import SearchMetadata
 from app.web.models.entries import RelatedResponse

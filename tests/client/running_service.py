@@ -15,8 +15,8 @@ import uvloop
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.identifiers import new_id
-from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider
 from app.main import create_app
 from app.settings import Settings

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.embedded import EmbeddedAddress
 from tests.db.cluster import MODEL, TestDatabase, connected, new_database
 from tests.db.tenant_rows import fill_tenant

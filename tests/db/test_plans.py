@@ -13,8 +13,8 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
 from app.composition.services import build_services
+from app.db.database import Database
 from app.db.queries.search.search import SQL, EntryFilter
-from app.db.session import Database
 from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.knowledge.search.legs.semantic import session_setup

@@ -11,7 +11,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 HEAD = """
 from uuid import UUID
 from app.db.queries.knowledge.entries import fetch_entries
-from app.db.session import Database
+from app.db.database import Database
 """
 SCOPED = """
 async def read(database: Database, tenant_id: UUID) -> None:

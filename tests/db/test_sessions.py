@@ -6,13 +6,15 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
+from app.db.database import LEAST_SHARE, Database
 from app.db.outage import Outage
-from app.db.session import LEAST_SHARE, Database, PlatformSession, TenantSession
+from app.db.session import PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
 from tests.db.cluster import TestDatabase, connected
@@ -23,6 +25,8 @@ TENANTS_SEEN = parse_statement("seen", "select tenant_id, pg_sleep(:pause) from 
 COUNT = parse_statement("count", "select count(*) from entries")
 SLEEP = parse_statement("sleep", "select pg_sleep(:seconds)")
 PID = parse_statement("pid", "select pg_backend_pid()")
+TIME_LIMIT = parse_statement("time_limit", "select current_setting('statement_timeout')")
+OWN_TENANT = parse_statement("own_tenant", "select :tenant_id::uuid")
 DIVIDE = parse_statement("divide", "select 1 / :divisor::integer")
 
 
@@ -45,18 +49,37 @@ async def single(seeded: Seeded) -> AsyncIterator[Database]:
 async def test_background_work_of_a_tenant_takes_no_turn_of_its_callers(seeded: Seeded) -> None:
     """With several tenants active, each has a share of the connections; long work does not count against it."""
     database = Database(seeded.database.service_dsn, pool_size=LEAST_SHARE + 4, pool_timeout=2, crowd=1)
-    long = "set local statement_timeout='1min';"
+    long = timedelta(minutes=1)
     try:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(database.tenant_session(seeded.second))
             for _ in range(2):
-                await stack.enter_async_context(database.tenant_session(seeded.first, setup=long))
+                await stack.enter_async_context(database.tenant_session(seeded.first, background=long))
             for _ in range(LEAST_SHARE):
                 await stack.enter_async_context(database.tenant_session(seeded.first))
             with pytest.raises(DatabaseUnavailable):
                 await stack.enter_async_context(database.tenant_session(seeded.first))
     finally:
         await database.close()
+
+
+async def test_background_work_has_its_own_time_limit(seeded: Seeded, single: Database) -> None:
+    limit = timedelta(minutes=10)
+    async with single.tenant_session(seeded.first, background=limit) as session:
+        assert await session.fetch_value(TIME_LIMIT) == "10min"
+    async with single.platform_session(background=limit) as platform:
+        assert await platform.fetch_value(TIME_LIMIT) == "10min"
+    async with single.tenant_session(seeded.first) as session:
+        assert await session.fetch_value(TIME_LIMIT) == "300ms"
+
+
+async def test_the_session_binds_its_tenant(seeded: Seeded, single: Database) -> None:
+    async with single.tenant_session(seeded.first) as session:
+        assert await session.fetch_value(OWN_TENANT) == seeded.first
+        with pytest.raises(TypeError, match="tenant_id"):
+            await session.fetch_value(OWN_TENANT, tenant_id=seeded.first)
+    async with single.platform_session() as platform:
+        assert await platform.fetch_value(OWN_TENANT, tenant_id=seeded.second) == seeded.second
 
 
 async def leftover(database: Database) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from app.db.database import Database
 from app.db.queries.tenants.tenants import delete_tenant
-from app.db.session import Database
 from app.embedded import EmbeddedAddress
 from tests.db.cluster import connected, new_database
 from tests.db.conftest import Seeded

@@ -17,7 +17,7 @@ import pytest
 
 from app.composition.database import SERVICE, create_roles, prepare
 from app.composition.services import Services, build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.embedded import EmbeddedPostgres
 from app.embeddings.providers.mock import MockProvider
 from app.errors import DatabaseUnavailable

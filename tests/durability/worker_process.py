@@ -21,8 +21,9 @@ from uuid import UUID
 import psutil
 
 from app.composition.services import build_services
+from app.db.database import Database
 from app.db.queries.work.jobs import Job
-from app.db.session import Database, TenantSession
+from app.db.session import TenantSession
 from app.documents.parsed import ParsedDocument
 from app.embeddings.provider import Vector
 from app.embeddings.providers.mock import MockProvider
@@ -65,11 +66,13 @@ class WatchedDatabase(Database):
         self._stages = stages
 
     @asynccontextmanager
-    async def tenant_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
-        swaps = setup == STORING
+    async def tenant_session(
+        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None
+    ) -> AsyncIterator[TenantSession]:
+        swaps = background == STORING
         if swaps:
             await self._stages.reach("before the swap")
-        async with super().tenant_session(tenant_id, setup=setup) as session:
+        async with super().tenant_session(tenant_id, setup=setup, background=background) as session:
             yield session
             if swaps:
                 await self._stages.reach("within the swap")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.composition.services import Services
-from app.db.session import Database
+from app.db.database import Database
 from app.evaluation.collection import Document
 from app.evaluation.output.progress import hide_progress
 from app.knowledge.search.query import SearchQuery

@@ -75,7 +75,7 @@ async def test_bare_sql_stores_what_the_pipeline_stores(
     rows = []
     for tenant_id in (line.tenant_id, bare.tenant_id):
         async with services.database.tenant_session(tenant_id) as session:
-            rows.append([tuple(r) for r in await session.fetch(ROWS, tenant_id=tenant_id)])
+            rows.append([tuple(r) for r in await session.fetch(ROWS)])
     assert rows[0] == rows[1]
 
 

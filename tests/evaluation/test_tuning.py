@@ -11,7 +11,7 @@ import pytest
 
 from app.cli.main import main
 from app.composition.services import Services, build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.evaluation.output.progress import hide_progress
 from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
 from app.knowledge.search.query import SearchQuery

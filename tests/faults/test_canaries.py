@@ -14,7 +14,7 @@ import pytest
 from app.auth.principal import Role
 from app.composition.database import SERVICE
 from app.composition.services import build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 from tests.api.callers import SECRET, Caller, make_token
 from tests.db.cluster import PASSWORDS, TestDatabase

@@ -19,7 +19,7 @@ from asgi_lifespan import LifespanManager
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.embeddings.providers.mock import MockProvider
 from app.main import create_app
 from app.settings import IngestionSettings, Settings

@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from app.db.database import Database
 from app.db.outage import BUSY, PATIENCE, Outage
-from app.db.session import Database
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
 from tests.db.cluster import TestDatabase

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from app.auth.principal import Role
-from app.db.session import Database
+from app.db.database import Database
 from app.knowledge.tenants.directory import TenantDirectory
 from tests.api.callers import make_token
 from tests.db.cluster import connected

@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from app.composition.services import Services, build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.embeddings.providers.openai import OpenAIProvider
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.circuit import Circuit, CircuitState

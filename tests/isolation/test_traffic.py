@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from app.db.session import Database
+from app.db.database import Database
 from tests.db.cluster import connected
 from tests.db.conftest import Seeded
 from tests.isolation.bouncer import PROGRAM, bounced

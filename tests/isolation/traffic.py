@@ -7,7 +7,8 @@ import random
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
-from app.db.session import Database, TenantSession
+from app.db.database import Database
+from app.db.session import TenantSession
 from app.db.statements import parse_statement
 from tests.db.cluster import Connection
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.identifiers import new_id
-from app.db.session import Database
 from app.embedded import EmbeddedAddress
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.webhooks import WebhookSender

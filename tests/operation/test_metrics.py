@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from app.composition.services import Services
-from app.db.session import Database
+from app.db.database import Database
 from app.errors import ConfigurationError
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from app.mcp.tools import TOOLS

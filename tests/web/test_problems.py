@@ -15,7 +15,7 @@ from asgi_lifespan import LifespanManager
 from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
-from app.db.session import Database
+from app.db.database import Database
 from app.knowledge.entries.related import RelatedEntry, RelatedService
 from app.main import create_app
 from app.settings import Settings

@@ -9,8 +9,8 @@ from app.cli.doctor.finding import Finding, count, from_error, size
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from app.db.database import Database
     from app.db.queries.tenants.diagnosis import Backlog, Connection
-    from app.db.session import Database
     from app.settings import Settings
 
 COUNTING_SECONDS = 3.0

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.search import statistics
 from app.db.queries.tenants import tenants as db
 from app.db.queries.tenants import usage
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.errors import InvalidInput
 from app.knowledge.paging import Page, page_of
 from app.knowledge.tenants.directory import Tenant, TenantDirectory

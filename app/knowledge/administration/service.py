@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.search import records, statistics
 from app.db.queries.tenants import usage
-from app.db.session import Database, Row, TenantSession
+from app.db.session import Row, TenantSession
 from app.errors import SearchNotFound
 from app.knowledge.paging import Page, page_of
 from app.knowledge.search.journal.journal import SearchJournal

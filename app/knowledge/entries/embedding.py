@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.knowledge import embeddings as db
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.documents.chunking import split_text
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingProvider

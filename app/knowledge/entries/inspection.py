@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.knowledge import inspection as db
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.errors import AssetNotFound, InvalidInput
 
 MAX_NEIGHBOURS = 50

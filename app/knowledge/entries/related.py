@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.knowledge import entries as db
-from app.db.session import Database
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import Entry
 

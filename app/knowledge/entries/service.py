@@ -9,9 +9,10 @@ from uuid import UUID
 
 import asyncpg
 
+from app.db.database import Database
 from app.db.queries.knowledge import entries as db
 from app.db.queries.search import records
-from app.db.session import Database, Row, TenantSession
+from app.db.session import Row, TenantSession
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.drafts import (

@@ -9,9 +9,10 @@ from uuid import UUID
 
 import asyncpg
 
+from app.db.database import Database
 from app.db.queries.search import feedback as db
 from app.db.queries.search import records
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.search.journal.journal import SearchJournal

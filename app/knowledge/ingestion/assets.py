@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge.assets import NewAsset
 from app.db.queries.search import records
 from app.db.queries.work import jobs as queue
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.documents.formats import detect_format
 from app.errors import AssetNotFound, Conflict, FieldError, InvalidInput, TooLarge
 from app.knowledge.audit import AuditTrail

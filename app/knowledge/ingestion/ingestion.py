@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
@@ -20,7 +21,7 @@ from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import Job
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
@@ -49,7 +50,7 @@ BEGUN, PARSED, EMBEDDED = 0.02, 0.1, 0.95
 STORED_AT_ONCE = 500
 """Rows in one statement: enough for the words that they share to be indexed once for all of them."""
 
-STORING = "set local statement_timeout='10min';"
+STORING = timedelta(minutes=10)
 """Vectors that go into an HNSW index take some milliseconds each."""
 
 
@@ -114,7 +115,7 @@ class Ingestion:
 
         await lease.settle()
         with span("swap", chunks=len(rows)):
-            async with self._database.tenant_session(job.tenant_id, setup=STORING) as session:
+            async with self._database.tenant_session(job.tenant_id, background=STORING) as session:
                 room = await find_room(session, tenant)
                 if not await queue.complete_job(session, job):
                     raise ClaimLost

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.knowledge import assets
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import Job
-from app.db.session import Database
 from app.errors import DatabaseUnavailable
 
 log = logging.getLogger("app.knowledge.queue")

@@ -9,10 +9,10 @@ import logging
 import time
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.search.feedback import list_judgements
 from app.db.queries.work import reembedding as db
 from app.db.queries.work.reembedding import ChangeRow
-from app.db.session import Database
 from app.errors import Conflict, EmbeddingUnavailable
 from app.knowledge.entries.embedding import BATCH, EntryEmbedder
 from app.knowledge.feedback.service import judge_queries

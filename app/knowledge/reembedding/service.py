@@ -12,12 +12,13 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.search import records
 from app.db.queries.search.search import VectorSpace
 from app.db.queries.tenants.tenants import list_models
 from app.db.queries.work import reembedding as db
 from app.db.queries.work.reembedding import ChangeRow
-from app.db.session import Database, Row, TenantSession
+from app.db.session import Row, TenantSession
 from app.embeddings.models import ALIASES
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.errors import Conflict, InvalidInput, ModelChangeNotFound, TenantNotFound

@@ -11,10 +11,10 @@ from uuid import UUID
 
 import numpy as np
 
+from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.search import search as db
 from app.db.queries.search.search import VectorSpace
-from app.db.session import Database
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import DatabaseUnavailable, EmbeddingUnavailable, KnowledgeError
 from app.knowledge.search.answer import explanation

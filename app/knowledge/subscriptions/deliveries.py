@@ -13,10 +13,10 @@ from uuid import UUID
 
 import orjson
 
+from app.db.database import Database
 from app.db.queries.knowledge import entries
 from app.db.queries.work import deliveries as db
 from app.db.queries.work.deliveries import Delivery
-from app.db.session import Database
 from app.errors import DatabaseUnavailable
 from app.knowledge.entries.entry import Entry
 from app.knowledge.queue.jobs import JobQueue

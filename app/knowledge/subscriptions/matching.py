@@ -11,10 +11,11 @@ from uuid import UUID, uuid5
 
 import orjson
 
+from app.db.database import Database
 from app.db.queries.work import deliveries as outbox
 from app.db.queries.work import subscriptions as db
 from app.db.queries.work.deliveries import NewDelivery
-from app.db.session import Database, Row, TenantSession
+from app.db.session import Row, TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector
 from app.embeddings.vectors import make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput

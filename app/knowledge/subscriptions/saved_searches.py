@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.search import records
 from app.db.queries.search import saved_searches as db
 from app.db.queries.work import deliveries
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, page_of

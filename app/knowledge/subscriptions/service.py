@@ -14,11 +14,12 @@ from uuid import UUID
 import httpx
 
 from app.concurrency.background import start_background
+from app.db.database import Database
 from app.db.queries.search import records
 from app.db.queries.search import saved_searches as searches
 from app.db.queries.work import deliveries
 from app.db.queries.work import subscriptions as db
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.errors import Conflict, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, page_of

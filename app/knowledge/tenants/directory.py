@@ -6,18 +6,19 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import orjson
 
+from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.search import feedback, records
 from app.db.queries.search.search import VectorSpace
 from app.db.queries.tenants import tenants as db
-from app.db.session import Database, Row, TenantSession
+from app.db.session import Row, TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.audit import AuditTrail
@@ -26,7 +27,7 @@ from app.knowledge.tenants.settings import TenantSettings, require_default_withi
 from app.knowledge.text import is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-DELETION = "set local statement_timeout='30min';"
+DELETION = timedelta(minutes=30)
 DELETION_TRIES = 10
 """Of a tenant for which others are writing at that moment."""
 
@@ -182,7 +183,7 @@ class TenantDirectory:
         for tries_left in reversed(range(DELETION_TRIES)):
             try:
                 # A large tenant takes minutes: every row of it goes in one transaction.
-                async with self._database.platform_session(setup=DELETION) as session:
+                async with self._database.platform_session(background=DELETION) as session:
                     deleted = await db.delete_tenant(session, tenant_id, actor)
                 break
             except DatabaseUnavailable as error:

@@ -6,19 +6,20 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
 from app.db.queries.search import records
 from app.db.queries.work import jobs as queue
-from app.db.session import Database
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.transfer.outcome import REFUSALS, Restored, describe_refusal
 
-STORING = "set local statement_timeout='10min';"
+STORING = timedelta(minutes=10)
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class AssetRestoration:
             return
         try:
             asset_id = UUID(values["id"])
-            async with self._database.tenant_session(self._tenant_id, setup=STORING) as session:
+            async with self._database.tenant_session(self._tenant_id, background=STORING) as session:
                 await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
                 await db.put_asset(session, orjson.dumps(values).decode(), data)
                 await db.drop_chunks(session, asset_id)

@@ -12,10 +12,11 @@ from uuid import UUID
 
 import orjson
 
+from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
 from app.db.queries.search import records
 from app.db.queries.tenants.tenants import own_tenant
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.errors import TenantNotFound
 
 FORMAT = 1

@@ -9,17 +9,19 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import orjson
 from pgvector import HalfVector
 
+from app.db.database import Database
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import transfer as db
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.search import records
-from app.db.session import Database, TenantSession
+from app.db.session import TenantSession
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.queue.jobs import JobQueue
@@ -30,7 +32,7 @@ from app.knowledge.transfer.outcome import REFUSALS, Restored, describe_refusal
 
 BATCH = 200
 BATCH_BYTES = 4 << 20
-RESTORING = "set local statement_timeout='10min';"
+RESTORING = timedelta(minutes=10)
 
 Line = tuple[int, bytes]
 Report = Callable[[int], None]
@@ -129,7 +131,7 @@ class TenantRestoration:
         report(self.outcome.lines)
 
     async def _link(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        async with self._database.tenant_session(self._tenant_id, setup=RESTORING) as session:
+        async with self._database.tenant_session(self._tenant_id, background=RESTORING) as session:
             linked, dropped = await db.link_entries(session, _dump(batch))
             await self._note(session, "links", linked, {"entries": len(linked)})
         self.outcome.dropped_references += dropped
@@ -154,7 +156,7 @@ class TenantRestoration:
         self.has_references = self.has_references or any(_refers(line) for line in given)
         given = [self._rename(line) for line in given]
         renamed: dict[str, str] = {}
-        async with self._database.tenant_session(self._tenant_id, setup=RESTORING) as session:
+        async with self._database.tenant_session(self._tenant_id, background=RESTORING) as session:
             present = await db.find_entries(session, _dump(given))
             for line in given:
                 here = present.get(UUID(line["id"]))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import math
 import time
+from datetime import timedelta
 from uuid import UUID
 
+from app.db.database import Database
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries
 from app.db.queries.search import feedback, records, statistics
 from app.db.queries.tenants import usage
 from app.db.queries.work.jobs import is_statements_fault
-from app.db.session import Database
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.feedback.service import REPORTED
 from app.knowledge.queue.jobs import JobQueue
@@ -33,7 +34,8 @@ ACTOR = "upkeep"
 """Who has done it, in the audit trail."""
 
 TOKENS_KEPT_DAYS = 31
-HEAVY = "set local statement_timeout='15min';set local work_mem='64MB';"
+HEAVY = timedelta(minutes=15)
+HEAVY_SETUP = "set local work_mem='64MB';"
 
 
 class Upkeep:
@@ -115,7 +117,7 @@ class Upkeep:
 
     async def refresh_statistics(self, tenant_id: UUID) -> None:
         """Count the tenant's frequent words anew."""
-        async with self._database.tenant_session(tenant_id, setup=HEAVY) as session:
+        async with self._database.tenant_session(tenant_id, setup=HEAVY_SETUP, background=HEAVY) as session:
             await statistics.refresh_lexemes(session)
 
     async def index_vectors(

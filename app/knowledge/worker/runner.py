@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
+from app.db.database import Database
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import Job
-from app.db.session import Database
 from app.documents.process.parsing import ParserDied
 from app.embeddings.failures import InputRefused
 from app.errors import (

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.db.database import Database
 from app.db.queries.work import jobs as queue
-from app.db.session import Database
 from app.errors import KnowledgeError
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS, JobRunner

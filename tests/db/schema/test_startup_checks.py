@@ -12,7 +12,6 @@ from app.composition.providers import find_models
 from app.composition.services import Services, build_services
 from app.db.schema.migration import migrate
 from app.db.schema.registration import register_model
-from app.db.session import Database
 from app.embedded import EmbeddedAddress
 from app.embeddings.models import resolve_model
 from app.embeddings.providers.mock import MockProvider

@@ -51,7 +51,7 @@ async def chunks_of(services: Services, tenant: Tenant, asset_id: UUID) -> list[
 
 async def vectors_of(services: Services, tenant: Tenant) -> dict[UUID, bool]:
     async with services.database.tenant_session(tenant.id) as session:
-        rows = await session.fetch(VECTORS, tenant_id=tenant.id)
+        rows = await session.fetch(VECTORS)
     return {row["entry_id"]: row["in_index"] for row in rows}
 
 

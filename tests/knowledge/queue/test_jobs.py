@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.queries.work import jobs as db
-from app.db.session import Database
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.db.cluster import connected
@@ -35,7 +35,7 @@ async def test_job_is_claimed_once_and_removed_when_done(services: Services, ten
     async with services.database.tenant_session(tenant.id) as session:
         assert await db.complete_job(session, job)
         assert not await db.complete_job(session, job)
-        assert await session.fetch_value(db.SQL["count"], tenant_id=tenant.id) == 0
+        assert await session.fetch_value(db.SQL["count"]) == 0
 
 
 async def test_equal_work_is_queued_once_at_the_earlier_time(services: Services, tenant: Tenant) -> None:
@@ -273,7 +273,7 @@ async def test_release_gives_way_to_equal_work_queued_meanwhile(services: Servic
     await enqueue(services, tenant, "a")
     async with services.database.tenant_session(tenant.id) as session:
         await db.release_job(session, job, MINUTE, counts=True)
-        assert await session.fetch_value(db.SQL["count"], tenant_id=tenant.id) == 1
+        assert await session.fetch_value(db.SQL["count"]) == 1
     assert await claim(services) is not None
 
 

@@ -7,7 +7,7 @@ import sys
 from datetime import timedelta
 
 from app.composition.services import build_services
-from app.db.session import Database
+from app.db.database import Database
 from app.knowledge.search.plan import SearchDefaults
 from tests.db.cluster import MODEL
 from tests.knowledge.provider import FailingProvider

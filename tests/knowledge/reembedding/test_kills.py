@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from app.composition.services import build_services
+from app.db.database import Database
 from app.db.schema.registration import register_model
-from app.db.session import Database
 from app.knowledge.search.plan import SearchDefaults
 from tests.db.cluster import MODEL, TestDatabase
 from tests.embedded.observation import PROJECT

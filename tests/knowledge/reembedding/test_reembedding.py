@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.schema.registration import register_model
-from app.db.session import Database
 from app.errors import Conflict, EmbeddingUnavailable, InvalidInput, ModelChangeNotFound
 from app.knowledge.entries.entry import new_entry_values
 from app.knowledge.ingestion.assets import Upload

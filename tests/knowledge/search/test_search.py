@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
-from app.db.session import Database
+from app.db.database import Database
 from app.db.statements import parse_statement
 from app.errors import InvalidInput, TenantNotFound
 from app.knowledge.search.query import SearchQuery

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.queries.tenants import usage
-from app.db.session import Database
 from app.embeddings.tokens import approximate_tokens
 from app.errors import InvalidInput, RateLimited
 from app.knowledge.ingestion.assets import Upload

@@ -59,16 +59,13 @@ class ChunkRow:
 
 async def find_same_asset(session: TenantSession, external_id: str | None, sha256: bytes) -> Row | None:
     """The asset with the external_id, else (without one) with the same bytes; locked."""
-    return await session.fetch_row(
-        SQL["find_same"], tenant_id=session.tenant_id, external_id=external_id, sha256=sha256
-    )
+    return await session.fetch_row(SQL["find_same"], external_id=external_id, sha256=sha256)
 
 
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
     """Add an asset; False when another writer has just added the same."""
     added = await session.execute(
         SQL["insert"],
-        tenant_id=session.tenant_id,
         id=asset_id,
         external_id=asset.external_id,
         **asset.as_parameters(),
@@ -78,12 +75,12 @@ async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) 
 
 async def replace_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> None:
     """Put a new version in the place of an asset's bytes; its chunks stay until they are swapped."""
-    await session.execute(SQL["replace"], tenant_id=session.tenant_id, id=asset_id, **asset.as_parameters())
+    await session.execute(SQL["replace"], id=asset_id, **asset.as_parameters())
 
 
 async def fetch_assets(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Row]:
     """Assets by id, without bytes and text."""
-    rows = await session.fetch(SQL["fetch"], tenant_id=session.tenant_id, ids=list(ids))
+    rows = await session.fetch(SQL["fetch"], ids=list(ids))
     return {row["id"]: row for row in rows}
 
 
@@ -92,19 +89,17 @@ async def list_assets(
 ) -> Sequence[Row]:
     """Ids and creation times, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch(
-        SQL["list"], tenant_id=session.tenant_id, before_at=at, before_id=last_id, limit=limit, status=status
-    )
+    return await session.fetch(SQL["list"], before_at=at, before_id=last_id, limit=limit, status=status)
 
 
 async def fetch_original(session: TenantSession, asset_id: UUID) -> Row | None:
     """The bytes of an asset, and what its chunks inherit."""
-    return await session.fetch_row(SQL["original"], tenant_id=session.tenant_id, id=asset_id)
+    return await session.fetch_row(SQL["original"], id=asset_id)
 
 
 async def fetch_text(session: TenantSession, asset_id: UUID) -> Row | None:
     """The extracted text of an asset; null until it is indexed."""
-    return await session.fetch_row(SQL["extracted_text"], tenant_id=session.tenant_id, id=asset_id)
+    return await session.fetch_row(SQL["extracted_text"], id=asset_id)
 
 
 async def set_progress(
@@ -113,7 +108,6 @@ async def set_progress(
     """Say how far the work has come; False when the asset is gone or has a newer version, or the claim is lost."""
     touched = await session.execute(
         SQL["set_progress"],
-        tenant_id=session.tenant_id,
         id=asset_id,
         generation=generation,
         progress=progress,
@@ -135,7 +129,6 @@ async def finish_asset(
     """Declare an asset indexed; False when it is gone or has a newer version."""
     touched = await session.execute(
         SQL["finish"],
-        tenant_id=session.tenant_id,
         id=asset_id,
         generation=generation,
         title=title,
@@ -147,24 +140,22 @@ async def finish_asset(
 
 async def fail_asset(session: TenantSession, asset_id: UUID, generation: int, error: str) -> None:
     """Declare that a version cannot be read, and why."""
-    await session.execute(
-        SQL["fail"], tenant_id=session.tenant_id, id=asset_id, generation=generation, error=error
-    )
+    await session.execute(SQL["fail"], id=asset_id, generation=generation, error=error)
 
 
 async def retry_asset(session: TenantSession, asset_id: UUID) -> bool:
     """Make a failed asset pending again; False when it has not failed."""
-    return await session.execute(SQL["retry"], tenant_id=session.tenant_id, id=asset_id) > 0
+    return await session.execute(SQL["retry"], id=asset_id) > 0
 
 
 async def delete_asset(session: TenantSession, asset_id: UUID) -> bool:
     """Remove an asset and its chunks."""
-    return await session.execute(SQL["delete"], tenant_id=session.tenant_id, id=asset_id) > 0
+    return await session.execute(SQL["delete"], id=asset_id) > 0
 
 
 async def delete_chunks(session: TenantSession, asset_id: UUID) -> None:
     """Remove an asset's chunks, to put others in their place."""
-    await session.execute(SQL["delete_chunks"], tenant_id=session.tenant_id, id=asset_id)
+    await session.execute(SQL["delete_chunks"], id=asset_id)
 
 
 async def insert_chunks(
@@ -179,7 +170,6 @@ async def insert_chunks(
     """Add chunks to an asset."""
     await session.execute(
         SQL["insert_chunks"],
-        tenant_id=session.tenant_id,
         asset_id=asset_id,
         tags=list(tags),
         roles=list(roles),
@@ -195,16 +185,13 @@ async def insert_chunks(
 
 async def insert_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
     """Keep the vectors of chunks that the same transaction has inserted."""
-    await session.execute(
-        SQL["insert_vectors"], tenant_id=session.tenant_id, model_id=model_id, **as_columns(vectors)
-    )
+    await session.execute(SQL["insert_vectors"], model_id=model_id, **as_columns(vectors))
 
 
 async def known_vectors(session: TenantSession, model_id: int, text_hashes: Sequence[bytes]) -> Sequence[Row]:
     """Vectors that the tenant already has for these texts, by passage."""
     return await session.fetch(
         SQL["known_vectors"],
-        tenant_id=session.tenant_id,
         model_id=model_id,
         text_hashes=list(text_hashes),
     )

@@ -29,19 +29,17 @@ class PassageVector:
 
 async def mark_pending(session: TenantSession, ids: Sequence[UUID]) -> None:
     """Note that entries need vectors of the tenant's model."""
-    await session.execute(SQL["mark_pending"], tenant_id=session.tenant_id, ids=list(ids))
+    await session.execute(SQL["mark_pending"], ids=list(ids))
 
 
 async def drop_vectors(session: TenantSession, ids: Sequence[UUID]) -> None:
     """Remove all vectors of entries whose text changed."""
-    await session.execute(SQL["drop_vectors"], tenant_id=session.tenant_id, ids=list(ids))
+    await session.execute(SQL["drop_vectors"], ids=list(ids))
 
 
 async def copy_known(session: TenantSession, model_id: int, ids: Sequence[UUID]) -> set[UUID]:
     """Give waiting entries the vectors of equal texts that the tenant already has; returns those served."""
-    rows = await session.fetch(
-        SQL["copy_known"], tenant_id=session.tenant_id, model_id=model_id, ids=list(ids)
-    )
+    rows = await session.fetch(SQL["copy_known"], model_id=model_id, ids=list(ids))
     return {row["entry_id"] for row in rows}
 
 
@@ -56,7 +54,6 @@ async def list_pending(
     """Waiting entries with their text, longest waiting first; those in `without` are left out."""
     return await session.fetch(
         SQL["pending"],
-        tenant_id=session.tenant_id,
         model_id=model_id,
         ids=None if ids is None else list(ids),
         without=list(without),
@@ -66,7 +63,7 @@ async def list_pending(
 
 async def store_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
     """Keep vectors of entries whose text is still the one embedded, and stop waiting for them."""
-    await session.execute(SQL["store"], tenant_id=session.tenant_id, model_id=model_id, **as_columns(vectors))
+    await session.execute(SQL["store"], model_id=model_id, **as_columns(vectors))
 
 
 def as_columns(vectors: Sequence[PassageVector]) -> dict[str, list[Any]]:
@@ -84,29 +81,25 @@ def as_columns(vectors: Sequence[PassageVector]) -> dict[str, list[Any]]:
 
 async def count_pending(session: TenantSession) -> int:
     """How many entries wait for vectors."""
-    return int(await session.fetch_value(SQL["count_pending"], tenant_id=session.tenant_id))
+    return int(await session.fetch_value(SQL["count_pending"]))
 
 
 async def note_failure(session: TenantSession, model_id: int, ids: Sequence[UUID]) -> None:
     """Count a failed attempt to embed."""
-    await session.execute(SQL["note_failure"], tenant_id=session.tenant_id, model_id=model_id, ids=list(ids))
+    await session.execute(SQL["note_failure"], model_id=model_id, ids=list(ids))
 
 
 async def start_index(session: TenantSession, model_id: int, threshold: int) -> bool:
     """Begin to index a tenant that has grown past `threshold` passages; False when there is nothing to do."""
-    touched = await session.execute(
-        SQL["start_index"], tenant_id=session.tenant_id, model_id=model_id, threshold=threshold
-    )
+    touched = await session.execute(SQL["start_index"], model_id=model_id, threshold=threshold)
     return touched > 0
 
 
 async def index_batch(session: TenantSession, model_id: int, limit: int) -> int:
     """Move up to `limit` vectors into the HNSW index; returns how many."""
-    return await session.execute(
-        SQL["index_batch"], tenant_id=session.tenant_id, model_id=model_id, limit=limit
-    )
+    return await session.execute(SQL["index_batch"], model_id=model_id, limit=limit)
 
 
 async def finish_index(session: TenantSession, model_id: int) -> bool:
     """Declare the tenant's index complete, if it is."""
-    return await session.execute(SQL["finish_index"], tenant_id=session.tenant_id, model_id=model_id) > 0
+    return await session.execute(SQL["finish_index"], model_id=model_id) > 0

@@ -16,62 +16,58 @@ EXPORTING = "set local timezone='UTC';set local enable_sort=off;"
 
 def stream_assets(session: TenantSession) -> AsyncIterator[Sequence[Row]]:
     """Rows of id, byte_size and line."""
-    return session.stream(SQL["assets"], 1, tenant_id=session.tenant_id)
+    return session.stream(SQL["assets"], 1)
 
 
 def stream_entries(
     session: TenantSession, model_id: int, batch: int, *, with_vectors: bool
 ) -> AsyncIterator[Sequence[Row]]:
     """Rows with a line each."""
-    return session.stream(
-        SQL["entries"], batch, tenant_id=session.tenant_id, model_id=model_id, with_vectors=with_vectors
-    )
+    return session.stream(SQL["entries"], batch, model_id=model_id, with_vectors=with_vectors)
 
 
 def stream_records(session: TenantSession, table: str, batch: int) -> AsyncIterator[Sequence[Row]]:
     """Rows with a line each, of `saved_searches` or `feedback`."""
-    return session.stream(SQL[table], batch, tenant_id=session.tenant_id)
+    return session.stream(SQL[table], batch)
 
 
 async def fetch_original_part(session: TenantSession, asset_id: UUID, start: int, length: int) -> str:
     """`length` bytes of an asset from `start` (0 is the first), in base64."""
-    part: str = await session.fetch_value(
-        SQL["original_part"], tenant_id=session.tenant_id, id=asset_id, start=start + 1, length=length
-    )
+    part: str = await session.fetch_value(SQL["original_part"], id=asset_id, start=start + 1, length=length)
     return part
 
 
 async def find_asset(session: TenantSession, line: str) -> tuple[UUID, bool] | None:
     """The asset here that a line stands for, and whether it is the same in all; locked."""
-    row = await session.fetch_row(SQL["same_asset"], tenant_id=session.tenant_id, line=line)
+    row = await session.fetch_row(SQL["same_asset"], line=line)
     return None if row is None else (row["id"], row["identical"])
 
 
 async def put_asset(session: TenantSession, line: str, original: bytes) -> None:
     """Write an asset as its line says. Raises asyncpg.IntegrityConstraintViolationError, asyncpg.DataError."""
-    await session.execute(SQL["put_asset"], tenant_id=session.tenant_id, line=line, original=original)
+    await session.execute(SQL["put_asset"], line=line, original=original)
 
 
 async def drop_chunks(session: TenantSession, asset_id: UUID) -> None:
     """Remove the chunks of an asset whose lines are to come."""
-    await session.execute(SQL["drop_chunks"], tenant_id=session.tenant_id, id=asset_id)
+    await session.execute(SQL["drop_chunks"], id=asset_id)
 
 
 async def find_entries(session: TenantSession, lines: str) -> dict[UUID, UUID]:
     """For each line, by its id: the entry here that it stands for, where there is one."""
-    rows = await session.fetch(SQL["same_entries"], tenant_id=session.tenant_id, lines=lines)
+    rows = await session.fetch(SQL["same_entries"], lines=lines)
     return {row["id"]: row["present"] for row in rows}
 
 
 async def update_entries(session: TenantSession, lines: str) -> dict[UUID, bool]:
     """Bring entries that are here up to their lines; returns those that changed, and whether their text did."""
-    rows = await session.fetch(SQL["update_entries"], tenant_id=session.tenant_id, lines=lines)
+    rows = await session.fetch(SQL["update_entries"], lines=lines)
     return {row["id"]: row["text_changed"] for row in rows}
 
 
 async def insert_entries(session: TenantSession, lines: str) -> int:
     """Add entries without their parents and successors. Raises as `put_asset` does."""
-    return await session.execute(SQL["insert_entries"], tenant_id=session.tenant_id, lines=lines)
+    return await session.execute(SQL["insert_entries"], lines=lines)
 
 
 async def link_entries(session: TenantSession, lines: str) -> tuple[Sequence[UUID], int]:
@@ -79,7 +75,7 @@ async def link_entries(session: TenantSession, lines: str) -> tuple[Sequence[UUI
 
     Returns the entries that changed, and how many parents and successors are not here.
     """
-    row = await session.fetch_row(SQL["link_entries"], tenant_id=session.tenant_id, lines=lines)
+    row = await session.fetch_row(SQL["link_entries"], lines=lines)
     assert row is not None
     return row["linked"], row["dropped"]
 
@@ -88,7 +84,6 @@ async def set_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> 
     """How often entries were shown; returns those of which something else was known."""
     rows = await session.fetch(
         SQL["set_accesses"],
-        tenant_id=session.tenant_id,
         ids=list(accesses),
         accesses=list(accesses.values()),
     )
@@ -97,9 +92,9 @@ async def set_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> 
 
 async def mark_lacking(session: TenantSession, ids: Sequence[UUID]) -> int:
     """Let entries without a vector of the tenant's model wait for it; returns how many those are."""
-    return await session.execute(SQL["mark_lacking"], tenant_id=session.tenant_id, ids=list(ids))
+    return await session.execute(SQL["mark_lacking"], ids=list(ids))
 
 
 async def put_record(session: TenantSession, kind: str, line: str) -> bool:
     """Write a line of kind `saved_search` or `feedback`; False when it is there."""
-    return await session.execute(SQL[f"put_{kind}"], tenant_id=session.tenant_id, line=line) > 0
+    return await session.execute(SQL[f"put_{kind}"], line=line) > 0

@@ -68,7 +68,6 @@ async def insert_searches(session: TenantSession, records: Sequence[SearchRecord
     """Keep searches of one tenant."""
     await session.execute(
         SQL["insert_searches"],
-        tenant_id=session.tenant_id,
         ids=[r.id for r in records],
         subjects=[r.subject for r in records],
         ats=[r.at for r in records],
@@ -83,7 +82,6 @@ async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -
     """Add to how often entries were shown; entries that are gone are passed over."""
     await session.execute(
         SQL["count_accesses"],
-        tenant_id=session.tenant_id,
         ids=list(accesses),
         accesses=list(accesses.values()),
     )
@@ -91,7 +89,7 @@ async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -
 
 async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) -> Row | None:
     """One kept search that is not older than `age`."""
-    return await session.fetch_row(SQL["fetch_search"], tenant_id=session.tenant_id, id=search_id, age=age)
+    return await session.fetch_row(SQL["fetch_search"], id=search_id, age=age)
 
 
 async def purge_searches(session: TenantSession, age: timedelta, empty_age: timedelta) -> int:
@@ -99,16 +97,14 @@ async def purge_searches(session: TenantSession, age: timedelta, empty_age: time
 
     Returns how many were dropped.
     """
-    dropped = await session.execute(
-        SQL["purge_searches"], tenant_id=session.tenant_id, age=age, empty_age=empty_age
-    )
-    await session.execute(SQL["strip_receipts"], tenant_id=session.tenant_id, age=age)
+    dropped = await session.execute(SQL["purge_searches"], age=age, empty_age=empty_age)
+    await session.execute(SQL["strip_receipts"], age=age)
     return dropped
 
 
 async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[Row]:
     """Type, verification and access count of entries."""
-    return await session.fetch(SQL["boost_facts"], tenant_id=session.tenant_id, ids=list(ids))
+    return await session.fetch(SQL["boost_facts"], ids=list(ids))
 
 
 async def suggest_tags(
@@ -118,9 +114,7 @@ async def suggest_tags(
 
     Likeness is a trigram similarity; it is None where it is not above `least`.
     """
-    return await session.fetch(
-        SQL["suggest_tags"], tenant_id=session.tenant_id, words=list(words), least=least, limit=limit
-    )
+    return await session.fetch(SQL["suggest_tags"], words=list(words), least=least, limit=limit)
 
 
 async def suggest_lexemes(
@@ -132,7 +126,6 @@ async def suggest_lexemes(
     """
     return await session.fetch(
         SQL["suggest_lexemes"],
-        tenant_id=session.tenant_id,
         query=query,
         filter=entry_filter.as_row(),
         least=least,
@@ -152,7 +145,6 @@ async def write_audit(
     """Note a change or an administrative read, in the transaction that makes it; metadata only, never content."""
     await session.execute(
         SQL["write_audit"],
-        tenant_id=session.tenant_id,
         id=new_id(),
         actor=actor,
         action=action,
@@ -167,6 +159,4 @@ async def list_audit(
 ) -> Sequence[Row]:
     """The audit trail, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch(
-        SQL["list_audit"], tenant_id=session.tenant_id, before_at=at, before_id=last_id, limit=limit
-    )
+    return await session.fetch(SQL["list_audit"], before_at=at, before_id=last_id, limit=limit)

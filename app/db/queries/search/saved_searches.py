@@ -18,8 +18,8 @@ SQL = load_statements(__name__)
 
 async def count_others(session: TenantSession, owner: str, name: str) -> int:
     """How many the owner has under other names; nobody adds one for this owner until the transaction ends."""
-    await session.fetch(SQL["lock_owner"], tenant_id=session.tenant_id, owner=owner)
-    return int(await session.fetch_value(SQL["count"], tenant_id=session.tenant_id, owner=owner, name=name))
+    await session.fetch(SQL["lock_owner"], owner=owner)
+    return int(await session.fetch_value(SQL["count"], owner=owner, name=name))
 
 
 async def put_saved_search(session: TenantSession, owner: str, name: str, request: Mapping[str, Any]) -> Row:
@@ -29,7 +29,6 @@ async def put_saved_search(session: TenantSession, owner: str, name: str, reques
     """
     row = await session.fetch_row(
         SQL["save"],
-        tenant_id=session.tenant_id,
         id=new_id(),
         owner=owner,
         name=name,
@@ -41,7 +40,7 @@ async def put_saved_search(session: TenantSession, owner: str, name: str, reques
 
 async def fetch_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> Row | None:
     """One of the owner's."""
-    return await session.fetch_row(SQL["fetch"], tenant_id=session.tenant_id, owner=owner, id=saved_search_id)
+    return await session.fetch_row(SQL["fetch"], owner=owner, id=saved_search_id)
 
 
 async def list_saved_searches(
@@ -49,13 +48,9 @@ async def list_saved_searches(
 ) -> Sequence[Row]:
     """The owner's, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch(
-        SQL["list"], tenant_id=session.tenant_id, owner=owner, before_at=at, before_id=last_id, limit=limit
-    )
+    return await session.fetch(SQL["list"], owner=owner, before_at=at, before_id=last_id, limit=limit)
 
 
 async def delete_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> bool:
     """Forget one of the owner's, with its subscription; False when there is none."""
-    return (
-        await session.execute(SQL["delete"], tenant_id=session.tenant_id, owner=owner, id=saved_search_id) > 0
-    )
+    return await session.execute(SQL["delete"], owner=owner, id=saved_search_id) > 0

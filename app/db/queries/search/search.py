@@ -88,7 +88,6 @@ async def keyword_leg(
     and unknown (lexemes of the query that no entry has)."""
     return await session.fetch(
         SQL["keyword_leg"],
-        tenant_id=session.tenant_id,
         query=query.text,
         words="" if query.whole else query.text,
         phrases=list(query.phrases),
@@ -118,7 +117,6 @@ async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[s
     """
     rows = await session.fetch(
         SQL["similar_lexemes"],
-        tenant_id=session.tenant_id,
         query=text,
         unknown=None if unknown is None else list(unknown),
     )
@@ -144,7 +142,6 @@ async def exact_all(
     """Nearest entries of the whole tenant by comparing every passage."""
     return await session.fetch(
         SQL["exact_all"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        tenant_id=session.tenant_id,
         vector=vector,
         max_distance=max_distance,
         filter=entry_filter.as_row(),
@@ -163,7 +160,6 @@ async def exact_ids(
     """Nearest of the given entries by comparing every passage of theirs."""
     return await session.fetch(
         SQL["exact_ids"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        tenant_id=session.tenant_id,
         vector=vector,
         max_distance=max_distance,
         ids=list(ids),
@@ -188,7 +184,6 @@ async def indexed(
     rows = session.stream(
         SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions),
         2 * wanted,
-        tenant_id=session.tenant_id,
         vector=vector,
         filter=entry_filter.as_row(),
     )
@@ -209,9 +204,7 @@ async def first_vectors(
     session: TenantSession, space: VectorSpace, ids: Sequence[UUID]
 ) -> dict[UUID, NDArray[np.float32]]:
     """The vector of each entry's first passage, where it has one; of length 1, as stored."""
-    rows = await session.fetch(
-        SQL["first_vectors"].literal(model_id=space.model_id), tenant_id=session.tenant_id, ids=list(ids)
-    )
+    rows = await session.fetch(SQL["first_vectors"].literal(model_id=space.model_id), ids=list(ids))
     return {row["entry_id"]: row["embedding"].to_numpy().astype(np.float32) for row in rows}
 
 
@@ -226,7 +219,6 @@ async def hydrate(
     """The entries with these ids that still pass the filter, in the order of `ids`."""
     return await session.fetch(
         SQL["hydrate"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        tenant_id=session.tenant_id,
         ids=list(ids),
         query=query,
         vector=vector,
@@ -245,7 +237,6 @@ async def fetch_verdict(
     """How one entry stands to a search: each part of the filter, shared words, cosine; None for no such entry."""
     return await session.fetch_row(
         SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        tenant_id=session.tenant_id,
         id=entry_id,
         query=query,
         vector=vector,

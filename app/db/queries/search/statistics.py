@@ -16,41 +16,39 @@ are the vocabulary against which misspelt words are held."""
 
 async def refresh_lexemes(session: TenantSession) -> None:
     """Count the document frequencies of the tenant's frequent lexemes anew."""
-    await session.execute(SQL["reset_changes"], tenant_id=session.tenant_id)
-    await session.execute(SQL["refresh_lexemes"], tenant_id=session.tenant_id, least=FREQUENT)
+    await session.execute(SQL["reset_changes"])
+    await session.execute(SQL["refresh_lexemes"], least=FREQUENT)
 
 
 async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> Row:
     """Whether `lexemes` should be counted anew, `vectors` indexed, `embeddings` made, a `model_change` furthered."""
-    row = await session.fetch_row(
-        SQL["due_work"], tenant_id=session.tenant_id, least_entries=least_entries, exact_limit=exact_limit
-    )
+    row = await session.fetch_row(SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit)
     assert row is not None
     return row
 
 
 async def overview(session: TenantSession) -> Row:
     """Counts for the tenant's admin."""
-    row = await session.fetch_row(SQL["overview"], tenant_id=session.tenant_id)
+    row = await session.fetch_row(SQL["overview"])
     assert row is not None
     return row
 
 
 async def searches_by_hour(session: TenantSession) -> Sequence[Row]:
     """The searches of the last 24 hours, counted and timed by hour (UTC)."""
-    return await session.fetch(SQL["searches_by_hour"], tenant_id=session.tenant_id)
+    return await session.fetch(SQL["searches_by_hour"])
 
 
 async def models_in_use(session: TenantSession) -> Sequence[Row]:
     """The models that the tenant has vectors of or waits for, the one it searches with first."""
-    return await session.fetch(SQL["models_in_use"], tenant_id=session.tenant_id)
+    return await session.fetch(SQL["models_in_use"])
 
 
 async def backlog(session: TenantSession) -> Sequence[Row]:
     """The tenant's queued and running work by kind."""
-    return await session.fetch(SQL["backlog"], tenant_id=session.tenant_id)
+    return await session.fetch(SQL["backlog"])
 
 
 async def health(session: TenantSession) -> Row | None:
     """Counts of the tenant, for the platform; None when it is gone."""
-    return await session.fetch_row(SQL["health"], tenant_id=session.tenant_id)
+    return await session.fetch_row(SQL["health"])

@@ -10,10 +10,11 @@ from uuid import UUID
 
 import asyncpg
 
+from app.db.database import Database
 from app.db.queries.search import search
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.queries.tenants.tenants import list_tenants
-from app.db.session import Database, Row, TenantSession
+from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -76,7 +77,7 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
         if time.monotonic() > deadline:
             break
         async with database.tenant_session(tenant["id"]) as own:
-            row = await own.fetch_row(SQL["backlog"], tenant_id=own.tenant_id)
+            row = await own.fetch_row(SQL["backlog"])
         if row is not None:
             rows.append((tenant, row))
     indexed = [(t["id"], r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"]
@@ -98,7 +99,6 @@ async def explain_indexed(session: TenantSession, space: VectorSpace) -> str:
     """The plan of a semantic search by the index, without running it; its session has the leg's settings."""
     statement = search.SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions)
     known = {
-        "tenant_id": session.tenant_id,
         "vector": [1.0] + [0.0] * (space.dimensions - 1),
         "filter": EntryFilter().as_row(),
     }

@@ -70,17 +70,17 @@ async def change_limits(
 
 async def own_tenant(session: TenantSession) -> Row | None:
     """The tenant of the session with its model and vector counts."""
-    return await session.fetch_row(SQL["own_tenant"], tenant_id=session.tenant_id)
+    return await session.fetch_row(SQL["own_tenant"])
 
 
 async def hold_tenant(session: TenantSession) -> None:
     """Let nobody else change the tenant's row until the transaction ends, and read it as the last one left it."""
-    await session.fetch(SQL["hold_tenant"], tenant_id=session.tenant_id)
+    await session.fetch(SQL["hold_tenant"])
 
 
 async def update_settings(session: TenantSession, settings_json: str) -> None:
     """Replace the tenant's settings."""
-    await session.execute(SQL["update_settings"], tenant_id=session.tenant_id, settings=settings_json)
+    await session.execute(SQL["update_settings"], settings=settings_json)
 
 
 async def list_models(session: PlatformSession | TenantSession) -> Sequence[Row]:

@@ -34,9 +34,6 @@ select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as toke
   left join embedding_usage u on u.tenant_id = t.id and u.day = (clock_timestamp() at time zone 'UTC')::date
  where t.id = :tenant_id;
 
--- name: exists
-select exists (select from tenants where id = :tenant_id);
-
 -- name: update_settings
 update tenants set settings = :settings::jsonb where id = :tenant_id;
 

@@ -50,7 +50,6 @@ async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDeliver
     many of them were `given_up` for want of room."""
     row = await session.fetch_row(
         SQL["put"],
-        tenant_id=session.tenant_id,
         most=most,
         ids=[d.id for d in deliveries],
         saved_search_ids=[d.saved_search_id for d in deliveries],
@@ -66,7 +65,7 @@ async def claim_deliveries(
     session: TenantSession, *, each: int, limit: int, lease: timedelta
 ) -> list[Delivery]:
     """Due deliveries, at most `each` of a subscription; others find them after `lease` unless they are ended."""
-    rows = await session.fetch(SQL["claim"], tenant_id=session.tenant_id, each=each, limit=limit, lease=lease)
+    rows = await session.fetch(SQL["claim"], each=each, limit=limit, lease=lease)
     return [Delivery(**dict(row)) for row in rows]
 
 
@@ -74,17 +73,17 @@ async def end_delivery(
     session: TenantSession, delivery_id: UUID, state: Literal["delivered", "given_up", "overtaken"]
 ) -> None:
     """Note how it ended."""
-    await session.execute(SQL["end"], tenant_id=session.tenant_id, id=delivery_id, state=state)
+    await session.execute(SQL["end"], id=delivery_id, state=state)
 
 
 async def retry_delivery(session: TenantSession, delivery_id: UUID, delay: timedelta) -> None:
     """Let it be tried again."""
-    await session.execute(SQL["retry"], tenant_id=session.tenant_id, id=delivery_id, delay=delay)
+    await session.execute(SQL["retry"], id=delivery_id, delay=delay)
 
 
 async def note_success(session: TenantSession, saved_search_id: UUID) -> None:
     """The endpoint took something."""
-    await session.execute(SQL["note_success"], tenant_id=session.tenant_id, saved_search_id=saved_search_id)
+    await session.execute(SQL["note_success"], saved_search_id=saved_search_id)
 
 
 async def note_failure(
@@ -102,7 +101,6 @@ async def note_failure(
     """
     state: str | None = await session.fetch_value(
         SQL["note_failure"],
-        tenant_id=session.tenant_id,
         saved_search_id=saved_search_id,
         error=error,
         hold=hold,
@@ -114,26 +112,24 @@ async def note_failure(
 
 async def next_due(session: TenantSession) -> float | None:
     """Seconds until the next delivery is due, 0 or less when one is; None when nothing can be sent."""
-    seconds: float | None = await session.fetch_value(SQL["next_due"], tenant_id=session.tenant_id)
+    seconds: float | None = await session.fetch_value(SQL["next_due"])
     return seconds
 
 
 async def give_up_waiting(session: TenantSession, saved_search_id: UUID) -> int:
     """Send nothing of what this saved search has found until now; returns how many messages that were."""
-    return await session.execute(
-        SQL["give_up_waiting"], tenant_id=session.tenant_id, saved_search_id=saved_search_id
-    )
+    return await session.execute(SQL["give_up_waiting"], saved_search_id=saved_search_id)
 
 
 async def tidy(session: TenantSession, *, waiting: timedelta, kept: timedelta, absence: timedelta) -> None:
     """Give up what waits for too long, forget what ended long ago, disable subscriptions of absent owners."""
-    await session.execute(SQL["give_up_old"], tenant_id=session.tenant_id, age=waiting)
-    await session.execute(SQL["purge"], tenant_id=session.tenant_id, age=kept)
-    await session.execute(SQL["disable_absent"], tenant_id=session.tenant_id, age=absence)
+    await session.execute(SQL["give_up_old"], age=waiting)
+    await session.execute(SQL["purge"], age=kept)
+    await session.execute(SQL["disable_absent"], age=absence)
 
 
 async def due_work(session: TenantSession) -> Row:
     """Whether there are `changes` to compare and `deliveries` to make."""
-    row = await session.fetch_row(SQL["due_work"], tenant_id=session.tenant_id)
+    row = await session.fetch_row(SQL["due_work"])
     assert row is not None
     return row

@@ -10,8 +10,9 @@ from uuid import UUID
 
 import asyncpg
 
+from app.db.database import Database
 from app.db.identifiers import new_id
-from app.db.session import Database, PlatformSession, TenantSession
+from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 from app.errors import DatabaseUnavailable
 
@@ -70,7 +71,6 @@ async def enqueue_job(session: TenantSession, kind: str, subject: str, delay: ti
     """Queue work once; work that is queued already runs at the earlier of the two times."""
     await session.execute(
         SQL["enqueue"],
-        tenant_id=session.tenant_id,
         id=new_id(),
         kind=kind,
         subject=subject,
@@ -87,17 +87,12 @@ async def claim_job(session: PlatformSession, kinds: Sequence[str], lease: timed
 
 async def extend_lease(session: TenantSession, job: Job, lease: timedelta) -> bool:
     """Keep a job for longer; False when it was given to another worker or removed."""
-    return (
-        await session.execute(
-            SQL["extend"], tenant_id=session.tenant_id, id=job.id, fence=job.fence, lease=lease
-        )
-        > 0
-    )
+    return await session.execute(SQL["extend"], id=job.id, fence=job.fence, lease=lease) > 0
 
 
 async def complete_job(session: TenantSession, job: Job) -> bool:
     """Remove finished work, in the transaction that writes its results; False when the claim is lost."""
-    return await session.execute(SQL["complete"], tenant_id=session.tenant_id, id=job.id, fence=job.fence) > 0
+    return await session.execute(SQL["complete"], id=job.id, fence=job.fence) > 0
 
 
 async def release_job(
@@ -109,7 +104,6 @@ async def release_job(
     """
     await session.execute(
         SQL["release"],
-        tenant_id=session.tenant_id,
         id=job.id,
         fence=job.fence,
         delay=delay,
@@ -122,12 +116,12 @@ async def release_job(
 
 async def pause_provider(session: TenantSession, pause: timedelta) -> None:
     """Hand out no work that needs the provider of the tenant's model, of any tenant, for as long as `pause`."""
-    await session.execute(SQL["pause"], tenant_id=session.tenant_id, pause=pause)
+    await session.execute(SQL["pause"], pause=pause)
 
 
 async def is_provider_paused(session: TenantSession, within: timedelta = timedelta(0)) -> bool:
     """Whether the provider of the tenant's model is paused, or was so `within` the time before now."""
-    return bool(await session.fetch_value(SQL["is_paused"], tenant_id=session.tenant_id, within=within))
+    return bool(await session.fetch_value(SQL["is_paused"], within=within))
 
 
 async def listen_for_jobs(database: Database, wake: Callable[[], None]) -> None:
@@ -158,11 +152,11 @@ def is_statements_fault(error: DatabaseUnavailable) -> bool:
 
 async def count_jobs(database: Database) -> list[QueueFigures]:
     """How much work there is, by kind; kinds without any are left out. Counts stop at COUNTED_JOBS."""
-    async with database.platform_session(setup="set local statement_timeout='2s';") as session:
+    async with database.platform_session(background=timedelta(seconds=2)) as session:
         rows = await session.fetch(SQL["figures"], most=COUNTED_JOBS)
     return [QueueFigures(**dict(row)) for row in rows]
 
 
 async def cancel_jobs(session: TenantSession, kind: str, subject: str) -> None:
     """Remove work, queued or running; a running worker finds its claim lost."""
-    await session.execute(SQL["cancel"], tenant_id=session.tenant_id, kind=kind, subject=subject)
+    await session.execute(SQL["cancel"], kind=kind, subject=subject)

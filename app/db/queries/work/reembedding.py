@@ -57,13 +57,13 @@ class ChangeRow:
 
 async def lock_tenant(session: TenantSession) -> int | None:
     """Keep everybody from writing entries until the transaction ends; returns the number of the tenant's model."""
-    model_id: int | None = await session.fetch_value(SQL["lock_tenant"], tenant_id=session.tenant_id)
+    model_id: int | None = await session.fetch_value(SQL["lock_tenant"])
     return model_id
 
 
 async def fetch_change(session: TenantSession) -> ChangeRow | None:
     """The tenant's change, if one is under way."""
-    row = await session.fetch_row(SQL["fetch"], tenant_id=session.tenant_id)
+    row = await session.fetch_row(SQL["fetch"])
     return None if row is None else ChangeRow.from_row(row)
 
 
@@ -73,7 +73,6 @@ async def start_change(
     """Begin a change; the tenant is locked and has none."""
     await session.execute(
         SQL["start"],
-        tenant_id=session.tenant_id,
         from_model=from_model,
         to_model=to_model,
         rate=rate,
@@ -83,19 +82,18 @@ async def start_change(
 
 async def adjust_change(session: TenantSession, rate: int | None, switch_at: float | None) -> None:
     """Set the pace of a change, and when it switches."""
-    await session.execute(SQL["adjust"], tenant_id=session.tenant_id, rate=rate, switch_at=switch_at)
+    await session.execute(SQL["adjust"], rate=rate, switch_at=switch_at)
 
 
 async def visit_entries(session: TenantSession, model_id: int, limit: int) -> None:
     """Let the next `limit` entries wait for vectors of the model, as far as they have none."""
-    await session.execute(SQL["visit"], tenant_id=session.tenant_id, model_id=model_id, limit=limit)
+    await session.execute(SQL["visit"], model_id=model_id, limit=limit)
 
 
 async def declare_ready(session: TenantSession, model_id: int, comparison: Mapping[str, Any]) -> None:
     """Note that the new model can take over, and how it compares with the old one."""
     await session.execute(
         SQL["declare_ready"],
-        tenant_id=session.tenant_id,
         model_id=model_id,
         comparison=orjson.dumps(dict(comparison)).decode(),
     )
@@ -103,43 +101,41 @@ async def declare_ready(session: TenantSession, model_id: int, comparison: Mappi
 
 async def count_lagging(session: TenantSession, model_id: int) -> int:
     """How many entries the model in use finds and this one does not, although its vectors can be made."""
-    return int(await session.fetch_value(SQL["lags"], tenant_id=session.tenant_id, model_id=model_id))
+    return int(await session.fetch_value(SQL["lags"], model_id=model_id))
 
 
 async def use_model(session: TenantSession, model_id: int) -> None:
     """Let the tenant search and write with this model from now on."""
-    await session.execute(SQL["use_model"], tenant_id=session.tenant_id, model_id=model_id)
-    await session.execute(SQL["note_switch"], tenant_id=session.tenant_id)
+    await session.execute(SQL["use_model"], model_id=model_id)
+    await session.execute(SQL["note_switch"])
 
 
 async def begin_drop(session: TenantSession) -> None:
     """End the time in which entries get vectors of both models."""
-    await session.execute(SQL["begin_drop"], tenant_id=session.tenant_id)
+    await session.execute(SQL["begin_drop"])
 
 
 async def drop_vectors(session: TenantSession, model_id: int, limit: int) -> int:
     """Remove up to `limit` vectors of a model that is not in use; returns how many."""
-    return await session.execute(
-        SQL["drop_batch"], tenant_id=session.tenant_id, model_id=model_id, limit=limit
-    )
+    return await session.execute(SQL["drop_batch"], model_id=model_id, limit=limit)
 
 
 async def finish_change(session: TenantSession, model_id: int) -> None:
     """Forget the change and what waits for the model that was given up."""
-    await session.execute(SQL["drop_pending"], tenant_id=session.tenant_id, model_id=model_id)
-    await session.execute(SQL["drop_statistics"], tenant_id=session.tenant_id, model_id=model_id)
-    await session.execute(SQL["finish"], tenant_id=session.tenant_id)
+    await session.execute(SQL["drop_pending"], model_id=model_id)
+    await session.execute(SQL["drop_statistics"], model_id=model_id)
+    await session.execute(SQL["finish"])
 
 
 async def count_workers(session: TenantSession) -> int:
     """How many workers are at the tenant's change now."""
-    return int(await session.fetch_value(SQL["others_at_work"], tenant_id=session.tenant_id))
+    return int(await session.fetch_value(SQL["others_at_work"]))
 
 
 async def sample_queries(session: TenantSession, limit: int) -> tuple[Sequence[str], str]:
     """Queries to compare two models on, and where they are from: `queries` of the tenant, else `titles`."""
     for statement, source in (("recent_queries", "queries"), ("sampled_titles", "titles")):
-        rows = await session.fetch(SQL[statement], tenant_id=session.tenant_id, limit=limit)
+        rows = await session.fetch(SQL[statement], limit=limit)
         if rows:
             return [row["query"] for row in rows], source
     return [], "titles"

@@ -27,26 +27,22 @@ class Change:
 
 async def count_others(session: TenantSession, saved_search_id: UUID) -> int:
     """The tenant's subscriptions but for this one; nobody else counts until the transaction ends."""
-    await session.fetch(SQL["lock_tenant"], tenant_id=session.tenant_id)
-    return int(
-        await session.fetch_value(SQL["count_others"], tenant_id=session.tenant_id, id=saved_search_id)
-    )
+    await session.fetch(SQL["lock_tenant"])
+    return int(await session.fetch_value(SQL["count_others"], id=saved_search_id))
 
 
 async def put_subscription(
     session: TenantSession, saved_search_id: UUID, url: str, secret: str, rights: timedelta
 ) -> None:
     """Subscribe, or subscribe anew."""
-    await session.execute(
-        SQL["put"], tenant_id=session.tenant_id, id=saved_search_id, url=url, secret=secret, rights=rights
-    )
+    await session.execute(SQL["put"], id=saved_search_id, url=url, secret=secret, rights=rights)
 
 
 async def fetch_subscriptions(
     session: TenantSession, ids: Sequence[UUID], owner: str | None = None
 ) -> dict[UUID, Row]:
     """Subscriptions by the id of their saved search; those of others than `owner` are left out."""
-    rows = await session.fetch(SQL["fetch"], tenant_id=session.tenant_id, ids=list(ids), owner=owner)
+    rows = await session.fetch(SQL["fetch"], ids=list(ids), owner=owner)
     return {row["saved_search_id"]: row for row in rows}
 
 
@@ -55,33 +51,29 @@ async def list_subscriptions(
 ) -> Sequence[Row]:
     """Ids (of the saved searches) and creation times, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch(
-        SQL["list"], tenant_id=session.tenant_id, before_at=at, before_id=last_id, limit=limit
-    )
+    return await session.fetch(SQL["list"], before_at=at, before_id=last_id, limit=limit)
 
 
 async def delete_subscription(
     session: TenantSession, saved_search_id: UUID, owner: str | None = None
 ) -> bool:
     """End a subscription; False when there is none, or `owner` is not whose it is."""
-    return (
-        await session.execute(SQL["delete"], tenant_id=session.tenant_id, id=saved_search_id, owner=owner) > 0
-    )
+    return await session.execute(SQL["delete"], id=saved_search_id, owner=owner) > 0
 
 
 async def set_rights(session: TenantSession, owner: str, rights: timedelta) -> int:
     """Let an owner count as a reader for as long as `rights` from now; returns the number of subscriptions."""
-    return await session.execute(SQL["set_rights"], tenant_id=session.tenant_id, owner=owner, rights=rights)
+    return await session.execute(SQL["set_rights"], owner=owner, rights=rights)
 
 
 async def list_active(session: TenantSession) -> Sequence[Row]:
     """Rows of saved_search_id and request, of the subscriptions that entries are compared with."""
-    return await session.fetch(SQL["active"], tenant_id=session.tenant_id)
+    return await session.fetch(SQL["active"])
 
 
 async def hold_requests(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Any]:
     """What these saved searches ask for, by their ids; it stays so until the transaction ends."""
-    rows = await session.fetch(SQL["hold_requests"], tenant_id=session.tenant_id, ids=list(ids))
+    rows = await session.fetch(SQL["hold_requests"], ids=list(ids))
     return {row["id"]: row["request"] for row in rows}
 
 
@@ -90,13 +82,13 @@ async def list_changes(session: TenantSession, kind: ChangeKind, limit: int) -> 
 
     `ready` are those with their vectors, `words` those whose words were not compared yet.
     """
-    rows = await session.fetch(SQL["changes"], tenant_id=session.tenant_id, kind=kind, limit=limit)
+    rows = await session.fetch(SQL["changes"], kind=kind, limit=limit)
     return [Change(row["entry_id"], row["changed_at"]) for row in rows]
 
 
 async def count_changes(session: TenantSession) -> int:
     """Entries that are still to be compared."""
-    return int(await session.fetch_value(SQL["count_changes"], tenant_id=session.tenant_id))
+    return int(await session.fetch_value(SQL["count_changes"]))
 
 
 async def match_entries(
@@ -117,7 +109,6 @@ async def match_entries(
     """
     return await session.fetch(
         SQL["match"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        tenant_id=session.tenant_id,
         ids=list(ids),
         query=query,
         words=words,
@@ -140,14 +131,13 @@ async def note_words(session: TenantSession, changes: Sequence[Change]) -> None:
 
 async def forget_changes(session: TenantSession) -> None:
     """Forget all changes when no subscription is active."""
-    await session.execute(SQL["forget_changes"], tenant_id=session.tenant_id)
+    await session.execute(SQL["forget_changes"])
 
 
 async def _note(session: TenantSession, statement: str, changes: Sequence[Change]) -> None:
     if changes:
         await session.execute(
             SQL[statement],
-            tenant_id=session.tenant_id,
             ids=[c.entry_id for c in changes],
             changed_ats=[c.changed_at for c in changes],
         )

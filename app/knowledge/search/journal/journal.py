@@ -20,10 +20,11 @@ from typing import Any
 from uuid import UUID
 
 from app.concurrency.background import start_background
+from app.db.database import Database
 from app.db.queries.search import records as db
 from app.db.queries.search.records import SearchRecord
 from app.db.queries.tenants import usage
-from app.db.session import Database, Row
+from app.db.session import Row
 from app.errors import CursorExpired, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.search.journal.receipts import KEPT, make_receipt
 from app.knowledge.search.plan import Plan

@@ -9,9 +9,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app.db.database import Database
 from app.db.queries.search import search as db
 from app.db.queries.search.search import KeywordQuery
-from app.db.session import Database, Row, TenantSession
+from app.db.session import Row, TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector
 from app.embeddings.vectors import make_unit_vector
 from app.errors import EmbeddingUnavailable

@@ -11,9 +11,9 @@ import pytest
 from pgvector import HalfVector
 
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.queries.knowledge import embeddings as db
 from app.db.queries.knowledge.embeddings import PassageVector
-from app.db.session import Database
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
 from app.knowledge.entries.entry import embedding_text

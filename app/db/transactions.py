@@ -1,0 +1,98 @@
+"""Transactions: when a caller may open one, on which connection, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import asyncpg
+
+from app.concurrency.turns import Turns
+from app.db.connections import Connections
+from app.db.outage import AWAY, BUSY
+from app.errors import DatabaseUnavailable
+
+
+class Transactions:
+    """Opens transactions on the connections of a pool, for callers that take turns."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        turns: Turns,
+        *,
+        pool_timeout: float,
+        statement_timeout: float,
+        patience: float,
+    ) -> None:
+        """Times are in seconds: to wait for a turn, for the server on one statement, and for a server that says
+        nothing."""
+        self._connections = connections
+        self._outage = connections.outage
+        self._turns = turns
+        self._pool_timeout = pool_timeout
+        self._statement_timeout = statement_timeout
+        self._patience = patience
+
+    @asynccontextmanager
+    async def open(
+        self, begin: str, turn: Hashable, time_limit: timedelta | None
+    ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """A transaction that begins with the SQL text `begin`; commits on leaving, rolls back on error.
+
+        `turn` is whose turn it takes; `time_limit` is for each of its statements, None: the usual one.
+        Raises DatabaseUnavailable.
+        """
+        await self._outage.settle()
+        await self._take_turn(turn)
+        try:
+            seconds = self._statement_timeout if time_limit is None else time_limit.total_seconds()
+            async with self._open_transaction(begin, seconds) as connection:
+                yield connection
+        finally:
+            self._turns.release(turn)
+
+    async def _take_turn(self, turn: Hashable) -> None:
+        """Raises DatabaseUnavailable when it takes too long, because all turns are taken or all of them hang."""
+        came = time.monotonic()
+        # Early enough that an answer is there when the time is up.
+        asking = asyncio.get_running_loop().call_later(
+            self._pool_timeout / 4, self._outage.ask_if_silent, came
+        )
+        try:
+            async with asyncio.timeout(self._pool_timeout):
+                await self._turns.acquire(turn)
+        except TimeoutError as error:
+            if self._outage.is_silent(came):
+                raise self._outage.refuse(error) from error
+            raise DatabaseUnavailable(BUSY) from None
+        finally:
+            asking.cancel()
+
+    @asynccontextmanager
+    async def _open_transaction(
+        self, begin: str, seconds: float
+    ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        pooled, driver = await self._connections.begin(
+            f"begin;set local statement_timeout='{int(seconds * 1000)}ms';set local jit=off;{begin}"
+        )
+        self._connections.in_use.add(driver)
+        try:
+            yield driver
+            await self._outage.listen(driver.execute("commit", timeout=self._patience))
+        except BaseException as error:
+            if isinstance(error, DatabaseUnavailable) and isinstance(error.__cause__, OSError):
+                self._connections.end(driver)  # a server that is silent would be waited for once more
+            await self._connections.abandon(pooled, driver, reusable=isinstance(error, Exception))
+            # asyncpg's DataError, a ValueError, is a wrong argument and not an absent database. An OSError is not of
+            # this connection: `listen` has those.
+            if isinstance(error, AWAY) and not isinstance(error, ValueError | OSError):
+                raise self._outage.refuse(error) from error
+            raise
+        else:
+            await pooled.close()
+        finally:
+            self._connections.in_use.discard(driver)
