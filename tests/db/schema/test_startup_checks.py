@@ -10,6 +10,7 @@ import pytest
 from app.composition.database import check_database, prepare
 from app.composition.providers import find_models
 from app.composition.services import Services, build_services
+from app.db.database import Database
 from app.db.schema.migration import migrate
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
