@@ -1,11 +1,13 @@
-"""Ranking quality on the shared collections: `python -m benchmarks.quality`, or `make eval`.
+"""Ranking quality on the shared collections: `python -m benchmarks.quality [COLLECTION …]`, or `make eval`.
 
 Everything it keeps is under `.bench/`: a database of its own, vectors between runs, and the report.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.cli.evaluation import print_report
@@ -24,13 +26,22 @@ JUDGEMENTS = {
 }
 
 
-def read_collections() -> list[Collection]:
-    """The shared collections. Raises UnreadableCollection."""
-    return [read_collection(COLLECTIONS / name, Path(qrels)) for name, qrels in JUDGEMENTS.items()]
+def read_collections(names: Sequence[str] = tuple(JUDGEMENTS)) -> list[Collection]:
+    """The shared collections of these names. Raises UnreadableCollection."""
+    return [read_collection(COLLECTIONS / name, Path(JUDGEMENTS[name])) for name in names]
 
 
 def main() -> int:
     """Measure, print one table, and write the report; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality", description="Measure ranking quality."
+    )
+    parser.add_argument(
+        "collections", nargs="*", metavar="COLLECTION", help=f"of {', '.join(JUDGEMENTS)}; default: all"
+    )
+    names = parser.parse_args().collections or list(JUDGEMENTS)
+    if unknown := [name for name in names if name not in JUDGEMENTS]:
+        parser.error(f"unknown collection: {', '.join(unknown)}")
     if not COLLECTIONS.is_dir():
         print(
             f"The judged collections are not here: {COLLECTIONS} does not exist, so there is nothing to measure."
@@ -40,7 +51,7 @@ def main() -> int:
         report = run_async(
             evaluate_collections(
                 bench_settings(KEPT / "quality-data"),
-                read_collections(),
+                read_collections(names),
                 show_progress,
                 vector_cache=VECTORS,
             )
