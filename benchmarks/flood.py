@@ -31,7 +31,7 @@ import orjson
 
 from app.auth.principal import Role
 from app.cli.execution import run_async
-from app.cli.tokens import make_token
+from app.cli.token import make_token
 from app.composition.services import Services, open_services
 from app.errors import TenantNotFound
 from app.evaluation.collection import Document

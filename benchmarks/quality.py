@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.cli.evaluation import print_report
+from app.cli.eval import print_report
 from app.cli.execution import run_async
-from app.cli.terminal import show_progress
+from app.cli.output.progress import show_progress
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, read_collection
 from app.evaluation.session import evaluate_collections

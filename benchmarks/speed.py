@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.cli.execution import run_async
-from app.cli.terminal import remark, show_progress
+from app.cli.output.progress import show_progress
+from app.cli.output.text import remark
 from app.errors import KnowledgeError
 from benchmarks.contender import Absent, Contender, Question, Race, Workload
 from benchmarks.contenders import find_contenders

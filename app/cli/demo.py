@@ -14,8 +14,8 @@ import orjson
 
 from app.auth.principal import Role
 from app.cli.execution import ACTOR, working
-from app.cli.terminal import remark
-from app.cli.tokens import DAY, make_token
+from app.cli.output.text import remark
+from app.cli.token import DAY, make_token
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
 from app.errors import ConfigurationError, TenantNotFound
 from app.samples import QUERIES, SampleEntry, load_documents, load_entries

@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.cli.terminal import show_waiting
+from app.cli.output.progress import show_waiting
 
 if TYPE_CHECKING:
     from app.composition.services import Services
@@ -89,6 +89,18 @@ def run_async(work: Coroutine[Any, Any, T], *, doing: str | None = None) -> T:
         if signalled:
             raise Interrupted from None
         raise CancelledWithin from error
+
+
+def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Run a process that serves, on uvloop; being stopped by a signal is a success."""
+    try:
+        import uvloop
+
+        new_loop: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:
+        new_loop = None
+    with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -12,27 +11,26 @@ import typer
 from typer.main import get_command
 
 from app.cli import (
-    diagnosis,
-    evaluation,
-    files,
+    bench,
+    eval,
+    export,
+    import_,
+    ingest,
     mcp,
-    models,
-    reembedding,
-    schema,
-    searching,
-    service,
-    tenant_settings,
-    tenants,
-    tokens,
-    transfer,
+    migrate,
+    model,
+    reembed,
+    related,
+    search,
+    serve,
+    settings,
+    tenant,
+    token,
+    worker,
 )
-from app.cli.execution import Interrupted
+from app.cli.doctor import command as doctor
 from app.cli.options import examples, paragraph
-from app.errors import InvalidInput, KnowledgeError
-
-log = logging.getLogger("app.cli")
-
-DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+from app.cli.output.failures import DONE, report_failure
 
 EPILOG = "\n\n".join(
     (
@@ -93,19 +91,23 @@ def accept_general_options(
 
 
 for module in (
-    service,
-    schema,
-    tokens,
-    tenants,
-    tenant_settings,
-    files,
-    searching,
-    transfer,
-    models,
-    reembedding,
+    serve,
+    worker,
+    migrate,
+    token,
+    tenant,
+    settings,
+    ingest,
+    search,
+    related,
+    import_,
+    export,
+    model,
+    reembed,
     mcp,
-    diagnosis,
-    evaluation,
+    doctor,
+    eval,
+    bench,
 ):
     module.register(app)
 
@@ -121,59 +123,12 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return int(command()(args=list(arguments), prog_name="knowledge", standalone_mode=False) or DONE)
     except BaseException as error:
-        status, reason = _judge(error)
-        if reason:
-            _tell(error, reason, status, as_json=_wants_json(arguments))
-        return status
+        return report_failure(error, as_json=_wants_json(arguments))
 
 
 def run() -> None:
     """Entry point of the console script."""
     sys.exit(main(sys.argv[1:]))
-
-
-def _judge(error: BaseException) -> tuple[int, str]:
-    """The exit status and the reason that is told, empty for none. Raises what is no failure of the command."""
-    if isinstance(error, Interrupted | KeyboardInterrupt):
-        return INTERRUPTED, "interrupted"
-    if not isinstance(error, Exception):
-        raise error
-    if type(error).__name__ == "NoArgsIsHelpError":
-        typer.echo(str(error))
-        return DONE, ""
-    # typer's own usage errors have no public class that holds them all.
-    if hasattr(error, "format_message"):
-        return MISUSED, _describe_misuse(error)
-    log.debug("the command failed", exc_info=error)
-    if isinstance(error, KnowledgeError):
-        return FAILED, str(error)
-    if isinstance(error, typer.Abort):
-        return FAILED, "given up: nothing was changed"
-    if isinstance(error, OSError):
-        reason = error.strerror or "input or output failed"
-        return FAILED, f"{error.filename}: {reason}" if error.filename else reason
-    hint = "" if log.isEnabledFor(logging.DEBUG) else "; LOG_LEVEL=debug shows where"
-    return FAILED, f"unexpected failure ({type(error).__name__}){hint}"
-
-
-def _describe_misuse(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "knowledge"
-    # What typer says of a choice begins twice.
-    return f"{error.format_message().replace('Value error, ', '').rstrip('.')}; see: {command} --help"
-
-
-def _tell(error: BaseException, reason: str, status: int, *, as_json: bool) -> None:
-    line = " ".join(reason.split())
-    if not as_json:
-        typer.echo(f"error: {line}", err=True)
-        return
-    import orjson
-
-    told: dict[str, Any] = {"error": line, "status": status}
-    if isinstance(error, InvalidInput):
-        told["errors"] = [{"field": e.field, "message": e.message} for e in error.errors]
-    typer.echo(orjson.dumps(told).decode(), err=True)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from app.cli.terminal import remark, show_progress
+from app.cli.output.progress import show_progress
+from app.cli.output.text import remark
 from app.errors import AssetNotFound
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import orjson
 import psutil
 
 from app.auth.principal import Role
-from app.cli.tokens import make_token
+from app.cli.token import make_token
 from benchmarks.contender import BenchmarkFailed, Contender, Question, Race
 from benchmarks.place import KEPT, ROOT
 from benchmarks.population import entry_number

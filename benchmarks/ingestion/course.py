@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.cli.terminal import remark
+from app.cli.output.text import remark
 from app.embedded import EmbeddedPostgres
 from benchmarks.contender import Absent
 from benchmarks.ingestion.ceilings import Prepared, embed_alone, insert_alone, prepare_file

@@ -12,7 +12,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,11 @@ from typing import Any
 import pytest
 
 from app.cli.main import main
+from app.composition.services import build_services
+from app.db.database import Database
 from app.db.identifiers import new_id
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.embeddings.factory import ProviderConfig, build_provider
 from app.settings import variable_names
 from tests.db.cluster import MODEL, TestDatabase, connected, new_database
 from tests.embedded.observation import FAST
@@ -29,6 +33,16 @@ from tests.embedded.observation import FAST
 LOGGERS = ("", "app", "uvicorn", "alembic")
 SECRET = "a secret of more than thirty-two bytes for tests"
 PROGRAM = Path(sys.executable).with_name("knowledge")
+
+ENTRIES: list[Mapping[str, Any]] = [
+    {
+        "content": "Moorings are inspected every \x1b[31mMarch.",
+        "title": "[bold]Moorings",
+        "tags": ["quay", "safety"],
+    },
+    {"content": "The crane lifts twelve tons.", "tags": ["quay", "safety", "crane"]},
+    {"content": "Inspecting a mooring takes a diver.", "entry_type": "lesson", "confidence": 0.4},
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +154,32 @@ def tenant(cli_database: TestDatabase, request: pytest.FixtureRequest) -> str:
     return slug
 
 
+@pytest.fixture(scope="session")
+async def harbour(cli_database: TestDatabase) -> str:
+    """The slug of a tenant with three entries and their vectors, which no test changes."""
+    await create_tenant(cli_database, "harbour")
+    provider = build_provider(ProviderConfig(kind="mock", dimensions=MODEL.dimensions))
+    database = Database(cli_database.service_dsn, pool_size=2)
+    services = await build_services(database, provider)
+    try:
+        tenant = await services.tenants.find("harbour")
+        for result in await services.entries.create_many(tenant.id, ENTRIES, actor="test"):
+            assert result.id is not None
+        while await services.worker.run_once():
+            pass
+    finally:
+        await services.close()
+        await provider.close()
+        await database.close()
+    return "harbour"
+
+
+@pytest.fixture
+def filled(knowledge: CommandLine, harbour: str) -> str:
+    """The slug of that tenant."""
+    return harbour
+
+
 async def create_tenant(database: TestDatabase, slug: str) -> None:
     """Add a tenant without a command, which would be slower."""
     async with connected(database.service_dsn) as service:
@@ -162,3 +202,19 @@ def write_lines(path: Path, lines: Sequence[Any]) -> Path:
     """Write JSON Lines."""
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return path
+
+
+@contextmanager
+def running(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    process = start_program(*arguments, **environment)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def exported(knowledge: CommandLine, tenant: str) -> list[dict[str, Any]]:
+    lines = knowledge.succeed("export", "-t", tenant).out.splitlines()
+    return [entry for line in lines if (entry := json.loads(line))["kind"] == "entry"]

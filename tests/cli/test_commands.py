@@ -92,8 +92,8 @@ def test_traceback_is_shown_at_debug_only(knowledge: CommandLine, monkeypatch: p
     quiet = knowledge("search", "x", "-t", "nobody")
     monkeypatch.setenv("LOG_LEVEL", "debug")
     loud = knowledge("search", "x", "-t", "nobody")
-    assert "tenants.py" not in quiet.err
-    assert "tenants.py" in loud.err
+    assert "directory.py" not in quiet.err
+    assert "directory.py" in loud.err
     assert loud.err.endswith(quiet.err)
 
 
@@ -148,3 +148,14 @@ def test_interruption_is_told_apart_from_work_that_was_cancelled() -> None:
         run_async(be_told(stop=True))
     with pytest.raises(CancelledWithin):
         run_async(be_told(stop=False))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["tenant list", "tenant limits acme", "search --tenant acme x", "export --tenant acme", "model list"],
+)
+def test_command_that_only_reads_makes_no_database(offline: CommandLine, line: str) -> None:
+    result = offline(*line.split())
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith("error: KB_DATA_DIR: no database in .data yet; run knowledge serve")
+    assert not Path(".data").exists()

@@ -64,6 +64,13 @@ def test_contract_has_all_its_commands() -> None:
     }
 
 
+def test_command_has_the_module_of_its_name() -> None:
+    for name, found in command().commands.items():
+        inner = [found, *getattr(found, "commands", {}).values()]
+        modules = {part.callback.__module__.rstrip("_") for part in inner if part.callback is not None}
+        assert modules in ({f"app.cli.{name}"}, {f"app.cli.{name}.command"})
+
+
 @pytest.mark.parametrize("path", [*commands(), *groups()], ids=" ".join)
 def test_examples_of_a_help_can_be_typed(offline: CommandLine, path: tuple[str, ...]) -> None:
     lines = examples_of(offline.succeed(*path, "--help").out)

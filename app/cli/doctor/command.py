@@ -11,7 +11,7 @@ import typer
 
 from app.cli.execution import is_database_absent, read_settings, run_async
 from app.cli.options import examples, json_option
-from app.cli.terminal import make_console, make_text, print_json
+from app.cli.output.text import make_console, make_text, print_json
 from app.errors import KnowledgeError
 
 if TYPE_CHECKING:

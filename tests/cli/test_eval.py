@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from app.cli.evaluation import choose_variants
+from app.cli.eval import choose_variants
 from app.cli.main import main
 from tests.db.cluster import MODEL, TestDatabase
 from tests.evaluation.samples import make_tiny_collection
@@ -89,14 +89,6 @@ def test_eval_of_a_missing_folder_is_one_line(tmp_path: Path, capsys: pytest.Cap
 def test_eval_refuses_an_unknown_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", str(tmp_path), "--modes", "fuzzy"]) == 2
     assert "'fuzzy' is none of hybrid, keyword, semantic, hybrid-rrf" in capsys.readouterr().err
-
-
-def test_bench_outside_a_checkout_says_where_the_program_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("app.cli.evaluation.CHECKOUT", tmp_path)
-    assert main(["bench"]) == 1
-    assert "part of the source tree" in capsys.readouterr().err
 
 
 def test_modes_choose_variants_in_the_order_of_the_report() -> None:

@@ -8,7 +8,7 @@ import typer
 
 from app.cli.execution import is_database_absent, read_settings, run_async
 from app.cli.options import examples, json_option
-from app.cli.terminal import print_json
+from app.cli.output.text import print_json
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:

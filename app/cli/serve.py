@@ -1,4 +1,4 @@
-"""`knowledge serve` and `knowledge worker`: the long-running processes."""
+"""`knowledge serve`: the HTTP API with its pages, and a worker beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.execution import log_as_service, on_signals, read_settings
+from app.cli.execution import log_as_service, on_signals, read_settings, run_until_stopped
 from app.cli.options import examples
 from app.errors import ConfigurationError
 
@@ -26,14 +26,10 @@ GRACE_SECONDS = 20
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands `serve` and `worker`."""
+    """Add the command `serve`."""
     app.command(
         epilog=examples("knowledge serve --demo", "knowledge serve --host 0.0.0.0 --port 9000"),
     )(serve)
-    app.command(
-        short_help="Do queued work until Ctrl-C or SIGTERM.",
-        epilog=examples("knowledge worker", "KB_WORKERS=4 knowledge worker"),
-    )(worker)
 
 
 def serve(
@@ -53,26 +49,7 @@ def serve(
     settings = read_settings(
         identity_required=True, **{name: value for name, value in changes.items() if value is not None}
     )
-    _run_until_stopped(_serve(settings, demo))
-
-
-def worker() -> None:
-    """Do queued work (reading files, making vectors) until Ctrl-C or SIGTERM, for services with KB_WORKER=off."""
-    settings = read_settings()
-    log_as_service(settings)
-    _run_until_stopped(_work(settings))
-
-
-def _run_until_stopped(work: Any) -> None:
-    """Run on uvloop; being stopped by a signal is a success."""
-    try:
-        import uvloop
-
-        new_loop: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
-    except ImportError:
-        new_loop = None
-    with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(work)
+    run_until_stopped(_serve(settings, demo))
 
 
 async def _serve(settings: Settings, demo: bool) -> None:
@@ -189,19 +166,3 @@ def describe_address(host: str, port: int) -> str:
     """The address that a caller on this machine uses."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
-
-
-async def _work(settings: Settings) -> None:
-    from app.composition.services import open_services
-    from app.telemetry.export import open_tracing
-    from app.web.monitoring import Observation, serve_metrics
-
-    task = asyncio.current_task()
-    assert task is not None
-    with on_signals(task.cancel):
-        async with open_tracing(), open_services(settings) as services:
-            with contextlib.ExitStack() as stack:
-                if (port := settings.server.metrics_port) is not None:
-                    stack.enter_context(serve_metrics(Observation(services), port))
-                log.info("working", extra={"concurrency": settings.ingestion.concurrency})
-                await services.worker.run()

@@ -1,25 +1,20 @@
-"""The long-running commands, as processes of their own."""
+"""`knowledge serve`, as a process of its own."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import shutil
 import signal
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from app.cli.serve import describe_address
 from app.samples import QUERIES, load_entries
-from tests.cli.conftest import CommandLine, start_program
-from tests.db.cluster import TestDatabase, connected
+from tests.cli.conftest import CommandLine, running
 from tests.embedded.observation import find_processes, wait_until
 
 
@@ -27,17 +22,6 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
-
-
-@contextmanager
-def running(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    process = start_program(*arguments, **environment)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def read_until(process: subprocess.Popen[str], word: str, seconds: float = 90) -> str:
@@ -105,58 +89,14 @@ def test_start_that_fails_is_one_line(knowledge: CommandLine) -> None:
     assert result.err.startswith("error: KB_PORT: cannot listen on 203.0.113.7")
 
 
-def test_worker_makes_vectors_until_it_is_told_to_stop(
-    knowledge: CommandLine, tenant: str, tmp_path: Path, cli_database: TestDatabase
-) -> None:
-    (tmp_path / "a.jsonl").write_text('{"content": "The lock opens at noon."}\n')
-    knowledge.succeed("import", "a.jsonl", "-t", tenant, "--no-wait")
-    over, vectors = threading.Event(), [0]
-
-    async def watch() -> None:
-        deadline = time.monotonic() + 60
-        async with connected(cli_database.superuser_dsn) as superuser:
-            while not vectors[0] and not over.wait(0.05) and time.monotonic() < deadline:
-                vectors[0] = await superuser.fetchval(
-                    "select count(*) from embeddings e join tenants t on t.id = e.tenant_id where t.slug = $1",
-                    tenant,
-                )
-        if not over.is_set():
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    watcher = threading.Thread(target=lambda: asyncio.run(watch()), daemon=True)
-    # Nothing made a vector yet; the worker, which handles signals by then, does, and is told to stop.
-    watcher.start()
-    try:
-        knowledge.succeed("worker")
-    finally:
-        over.set()
-        watcher.join()
-    assert vectors == [1]
-
-
-@pytest.mark.slow
-def test_worker_is_a_process_that_ends_with_a_signal(knowledge: CommandLine) -> None:
-    with running("worker", LOG_LEVEL="info", KB_LOG_FORMAT="json") as worker:
-        assert worker.stderr
-        assert any('"working"' in line for line in worker.stderr)
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait(timeout=45) == 0
-
-
-@pytest.mark.slow
-def test_interrupted_ingest_goes_on_where_it_stopped(
-    knowledge: CommandLine, tenant: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "many"
-    folder.mkdir()
-    for n in range(15):
-        (folder / f"{n:02}.md").write_text(f"# Berth {n}\n\nBerth {n} is {n} metres wide.\n")
-    with running("ingest", "many", "-t", tenant) as process:
-        wait_until(lambda: "chunk" in knowledge("search", "berth", "-t", tenant, "--mode", "keyword").out)
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=45)
-        assert (process.returncode, error.splitlines()[-1]) == (130, "error: interrupted")
-        assert "the same command goes on from here" in error
-    result = knowledge.succeed("ingest", "many", "-t", tenant, "--json").json
-    assert result["indexed"] > 0
-    assert (result["indexed"] + result["unchanged"], result["failed"]) == (15, [])
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),  # noqa: S104
+        ("::", "http://[::1]:80"),
+        ("knowledge.example", "http://knowledge.example:80"),
+    ],
+)
+def test_address_is_one_that_a_caller_reaches(host: str, address: str) -> None:
+    assert describe_address(host, 80) == address

@@ -1,56 +1,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
 
 import pytest
 
-from app.composition.services import build_services
-from app.db.database import Database
-from app.embeddings.factory import ProviderConfig, build_provider
 from app.knowledge.search.results import SearchMetadata
-from app.web.models.entries import RelatedResponse
 from app.web.models.search import SearchResponse
-from tests.cli.conftest import CommandLine, create_tenant
-from tests.db.cluster import MODEL, TestDatabase
-
-ENTRIES: list[Mapping[str, Any]] = [
-    {
-        "content": "Moorings are inspected every \x1b[31mMarch.",
-        "title": "[bold]Moorings",
-        "tags": ["quay", "safety"],
-    },
-    {"content": "The crane lifts twelve tons.", "tags": ["quay", "safety", "crane"]},
-    {"content": "Inspecting a mooring takes a diver.", "entry_type": "lesson", "confidence": 0.4},
-]
-
-
-@pytest.fixture(scope="module")
-async def harbour(cli_database: TestDatabase) -> str:
-    """The slug of a tenant with three entries and their vectors, which no test changes."""
-    await create_tenant(cli_database, "harbour")
-    provider = build_provider(ProviderConfig(kind="mock", dimensions=MODEL.dimensions))
-    database = Database(cli_database.service_dsn, pool_size=2)
-    services = await build_services(database, provider)
-    try:
-        tenant = await services.tenants.find("harbour")
-        for result in await services.entries.create_many(tenant.id, ENTRIES, actor="test"):
-            assert result.id is not None
-        while await services.worker.run_once():
-            pass
-    finally:
-        await services.close()
-        await provider.close()
-        await database.close()
-    return "harbour"
-
-
-@pytest.fixture
-def filled(knowledge: CommandLine, harbour: str) -> str:
-    """The slug of that tenant."""
-    return harbour
+from tests.cli.conftest import CommandLine
 
 
 def test_search_prints_what_the_http_answer_holds(knowledge: CommandLine, filled: str) -> None:
@@ -131,14 +88,3 @@ def test_search_filters_as_told(knowledge: CommandLine, filled: str) -> None:
 def test_search_that_finds_nothing_says_so(knowledge: CommandLine, filled: str) -> None:
     result = knowledge.succeed("search", "zzzz", "-t", filled, "--mode", "keyword")
     assert result.out.startswith("nothing found\n")
-
-
-def test_related_prints_what_the_http_answer_holds(knowledge: CommandLine, filled: str) -> None:
-    hits = knowledge.succeed("search", "crane", "-t", filled, "--mode", "keyword", "--json").json["results"]
-    answer = knowledge.succeed("related", hits[0]["id"], "-t", filled, "--json").json
-    assert RelatedResponse.model_validate(answer).metadata.relationship_types == ["tag_overlap"]
-    assert answer["results"][0]["overlap_count"] == 2
-    text = knowledge.succeed("related", hits[0]["id"], "-t", filled).out
-    assert text.startswith("[bold]Moorings\n   tag_overlap (2 shared tags) · fact · ")
-    lonely = knowledge.succeed("search", "diver", "-t", filled, "--mode", "keyword", "--json").json["results"]
-    assert knowledge.succeed("related", lonely[0]["id"], "-t", filled).out == "nothing is related to it\n"

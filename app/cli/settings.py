@@ -11,8 +11,8 @@ import typer
 
 from app.cli.execution import ACTOR, open_directory, read_settings, run_async
 from app.cli.options import TenantOption, examples, json_option
-from app.cli.tables import print_table
-from app.cli.terminal import print_json
+from app.cli.output.tables import print_table
+from app.cli.output.text import print_json
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -14,32 +12,6 @@ from tests.cli.conftest import SECRET, CommandLine
 
 def verify(token: str, *, audience: str | None = None, issuer: str | None = None) -> Principal:
     return asyncio.run(TokenVerifier(secret=SECRET, audience=audience, issuer=issuer).verify(token))
-
-
-def test_tenant_is_created_listed_and_deleted(knowledge: CommandLine) -> None:
-    made = knowledge.succeed("tenant", "create", "acme", "--name", "Acme Ltd.", "--json").json
-    assert UUID(made["id"])
-    assert (made["slug"], made["name"]) == ("acme", "Acme Ltd.")
-    assert datetime.fromisoformat(made["created_at"]).tzinfo is not None
-    assert made in knowledge.succeed("tenant", "list", "--json").json
-    assert "Acme Ltd." in knowledge.succeed("tenant", "list").out
-
-    again = knowledge("tenant", "create", "acme")
-    assert (again.status, again.err) == (1, "error: a tenant 'acme' exists already\n")
-
-    assert knowledge.succeed("tenant", "delete", "acme", "--yes").out == "deleted tenant acme\n"
-    assert "acme" not in knowledge.succeed("tenant", "list").out
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["tenant list", "tenant limits acme", "search --tenant acme x", "export --tenant acme", "model list"],
-)
-def test_command_that_only_reads_makes_no_database(offline: CommandLine, line: str) -> None:
-    result = offline(*line.split())
-    assert (result.status, result.out) == (1, "")
-    assert result.err.startswith("error: KB_DATA_DIR: no database in .data yet; run knowledge serve")
-    assert not Path(".data").exists()
 
 
 def test_token_carries_what_was_asked_for(

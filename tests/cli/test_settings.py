@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.tenant_settings import read_changes
+from app.cli.settings import read_changes
 from app.errors import InvalidInput
 from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.vocabulary import Weights
@@ -52,21 +52,3 @@ def test_parts_of_a_setting_join_those_that_are_set() -> None:
     for wrong in ("fusion", "=score"):
         with pytest.raises(InvalidInput, match="is not of that form"):
             read_changes([wrong], current)
-
-
-def test_limits_of_a_tenant_are_shown_changed_and_taken_back(knowledge: CommandLine, tenant: str) -> None:
-    knowledge.succeed("settings", "set", "limits.entries=40", "-t", tenant)
-    changed = knowledge.succeed(
-        "tenant", "limits", tenant, "--set", "entries=100_000", "--set", "bytes=none", "--json"
-    ).json
-    assert changed.keys() == {"id", "slug", "limits"}
-    assert changed["limits"]["entries"] == {"allowed": 100_000, "default": 10_000_000, "own": 40, "used": 0}
-    assert changed["limits"]["bytes"]["allowed"] is None
-    assert changed["limits"]["concurrent_searches"]["used"] is None
-    table = knowledge.succeed("tenant", "limits", tenant).out.splitlines()
-    assert table[0].split() == ["LIMIT", "ALLOWED", "DEFAULT", "OWN", "USED"]
-    assert ["entries", "100,000", "10,000,000", "40", "0"] in [line.split() for line in table]
-    back = knowledge.succeed("tenant", "limits", tenant, "--set", "entries=default", "--json").json
-    assert back["limits"]["entries"]["allowed"] == 10_000_000
-    refused = knowledge("tenant", "limits", tenant, "--set", "colours=3")
-    assert (refused.status, "limits.colours: unknown" in refused.err) == (1, True)

@@ -16,7 +16,8 @@ import typer
 
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
 from app.cli.options import TenantOption, examples, json_option
-from app.cli.terminal import print_json, remark, show_progress
+from app.cli.output.progress import show_progress
+from app.cli.output.text import print_json, remark
 from app.errors import DatabaseUnavailable, InvalidInput, KnowledgeError, TooLarge, UnsupportedMediaType
 
 if TYPE_CHECKING:

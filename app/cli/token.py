@@ -10,7 +10,7 @@ import typer
 from app.auth.principal import Role
 from app.cli.execution import open_directory, read_settings, run_async
 from app.cli.options import complete_tenant, examples, json_option
-from app.cli.terminal import print_json
+from app.cli.output.text import print_json
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:

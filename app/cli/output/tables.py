@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import typer
 
-from app.cli.terminal import flatten, make_console, make_text
+from app.cli.output.text import flatten, make_console, make_text
 
 GAP = "  "
 

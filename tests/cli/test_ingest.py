@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
-from app.cli.files import find_files, name_file
+from app.cli.ingest import find_files, name_file
 from app.errors import InvalidInput
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, running
+from tests.embedded.observation import wait_until
 
 
 @pytest.fixture
@@ -91,3 +93,22 @@ def test_ingest_reports_files_that_failed_by_its_status(
         assert "failed: docs/empty.txt: file: the file is empty\n" in result.err
         assert "failed: docs/broken.pdf: " in result.err
         assert "failed: docs/photo.png: " in result.err
+
+
+@pytest.mark.slow
+def test_interrupted_ingest_goes_on_where_it_stopped(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for n in range(15):
+        (folder / f"{n:02}.md").write_text(f"# Berth {n}\n\nBerth {n} is {n} metres wide.\n")
+    with running("ingest", "many", "-t", tenant) as process:
+        wait_until(lambda: "chunk" in knowledge("search", "berth", "-t", tenant, "--mode", "keyword").out)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=45)
+        assert (process.returncode, error.splitlines()[-1]) == (130, "error: interrupted")
+        assert "the same command goes on from here" in error
+    result = knowledge.succeed("ingest", "many", "-t", tenant, "--json").json
+    assert result["indexed"] > 0
+    assert (result["indexed"] + result["unchanged"], result["failed"]) == (15, [])

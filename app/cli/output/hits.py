@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.cli.terminal import flatten, make_console, make_text
+from app.cli.output.text import flatten, make_console, make_text
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -1,9 +1,7 @@
-"""`knowledge eval` and `knowledge bench`: how well and how fast the service searches."""
+"""`knowledge eval`: how well the service ranks."""
 
 from __future__ import annotations
 
-import runpy
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +9,9 @@ import typer
 
 from app.cli.execution import ACTOR, read_settings, run_async
 from app.cli.options import complete_tenant, examples, json_option
-from app.cli.tables import print_table
-from app.cli.terminal import print_json, remark, show_progress
+from app.cli.output.progress import show_progress
+from app.cli.output.tables import print_table
+from app.cli.output.text import print_json, remark
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,12 +20,11 @@ if TYPE_CHECKING:
     from app.evaluation.tuning import Tuning
     from app.settings import Settings
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 PIPED_WIDTH = 140
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands `eval` and `bench`."""
+    """Add the command `eval`."""
     app.command(
         "eval",
         short_help="Measure ranking quality on judged collections.",
@@ -36,9 +34,6 @@ def register(app: typer.Typer) -> None:
             "knowledge eval squad-dev --qrels qrels.sample1k.tsv --modes keyword,hybrid-score",
         ),
     )(measure_quality)
-    app.command(
-        "bench", short_help="Measure how fast the service searches.", epilog=examples("knowledge bench")
-    )(measure_speed)
 
 
 def measure_quality(
@@ -137,18 +132,6 @@ async def _tune(settings: Settings, slug: str) -> Tuning:
 
     async with open_services(settings) as services:
         return await tune(services, slug, show_progress, reader=ACTOR)
-
-
-def measure_speed() -> None:
-    """Measure how fast the service searches; the program is part of the source tree."""
-    if not (CHECKOUT / "benchmarks" / "speed.py").is_file():
-        raise ConfigurationError(
-            None, "the benchmark program is part of the source tree: run `make bench` in a checkout"
-        )
-    # An installed command's search path does not have the checkout's folder.
-    sys.path.insert(0, str(CHECKOUT))
-    sys.argv = ["knowledge bench"]
-    runpy.run_module("benchmarks.speed", run_name="__main__")
 
 
 def choose_variants(modes: str) -> list[Variant]:

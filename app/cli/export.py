@@ -1,0 +1,104 @@
+"""`knowledge export`: a tenant as JSON Lines."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from app.cli.execution import ACTOR, open_tenant, read_settings, run_async
+from app.cli.options import TenantOption, examples, json_option
+from app.cli.output.progress import show_progress
+from app.cli.output.text import print_json, remark
+from app.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `export`."""
+    app.command(
+        "export",
+        short_help="Print all that a tenant has as JSON Lines.",
+        epilog=examples(
+            "knowledge export --tenant demo > demo.jsonl",
+            "knowledge export --tenant demo --vectors --output demo.jsonl",
+        ),
+    )(export_tenant)
+
+
+def export_tenant(
+    tenant: TenantOption,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")
+    ] = None,
+    vectors: Annotated[
+        bool,
+        typer.Option(
+            "--vectors", help="With the vectors, which a tenant on the same model need not make again."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, json_option("{entries, assets, vectors, file}; needs --output, since the export is itself JSON")
+    ] = False,
+) -> None:
+    """Print all that a tenant has as JSON Lines, from which `import` makes it again: settings, assets with their
+    files, entries and chunks with ids, times and links, saved searches, feedback.
+    """
+    if as_json and output is None:
+        raise InvalidInput.of("--json", "needs --output: on stdout is the export itself")
+    settings = read_settings()
+    with _whole_file(output) as stream:
+        written = run_async(_export(settings, tenant, stream, vectors))
+        stream.flush()
+    if as_json:
+        counts = {"entries": written["entry"], "assets": written["asset"]}
+        print_json({**counts, "vectors": vectors, "file": str(output)})
+        return
+    remark(
+        f"{written['entry']} entries and chunks, {written['asset']} assets written"
+        + (" with vectors" if vectors else "")
+    )
+
+
+@contextlib.contextmanager
+def _whole_file(output: Path | None) -> Iterator[BinaryIO]:
+    """Where the export goes; a file is there only once it is complete."""
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    if not output.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(output))
+    unfinished = output.with_name(f"{output.name}.part")
+    try:
+        with unfinished.open("wb") as stream:
+            yield stream
+        unfinished.replace(output)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool) -> Counter[str]:
+    from app.knowledge.transfer.export import TenantExport
+
+    written: Counter[str] = Counter()
+    async with open_tenant(settings, slug) as (services, tenant):
+        statistics = await services.administration.stats(tenant.id)
+        total = statistics["entries"] + sum(statistics["assets_by_status"].values())
+        lines = TenantExport(services.database).lines(tenant.id, with_vectors=vectors, actor=ACTOR)
+        with show_progress("entries and assets", total) as report:
+            # Closed also where the reader of the output has gone: the transaction ends before the database is closed.
+            async with contextlib.aclosing(lines):
+                async for kind, line in lines:
+                    stream.write(line)
+                    written[kind] += 1
+                    report(min(total, written["entry"] + written["asset"]))
+    return written

@@ -1,0 +1,1 @@
+"""What commands print: results on stdout; progress, remarks and failures on stderr."""

@@ -1,0 +1,67 @@
+"""A failed command's last line and its exit status."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import typer
+
+from app.cli.execution import Interrupted
+from app.errors import InvalidInput, KnowledgeError
+
+log = logging.getLogger("app.cli")
+
+DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+
+
+def report_failure(error: BaseException, *, as_json: bool) -> int:
+    """Tell on stderr why a command failed, and return its exit status. Raises what is no failure of the command."""
+    status, reason = _judge(error)
+    if reason:
+        _tell(error, reason, status, as_json=as_json)
+    return status
+
+
+def _judge(error: BaseException) -> tuple[int, str]:
+    """The exit status and the reason that is told, empty for none. Raises what is no failure of the command."""
+    if isinstance(error, Interrupted | KeyboardInterrupt):
+        return INTERRUPTED, "interrupted"
+    if not isinstance(error, Exception):
+        raise error
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(str(error))
+        return DONE, ""
+    # typer's own usage errors have no public class that holds them all.
+    if hasattr(error, "format_message"):
+        return MISUSED, _describe_misuse(error)
+    log.debug("the command failed", exc_info=error)
+    if isinstance(error, KnowledgeError):
+        return FAILED, str(error)
+    if isinstance(error, typer.Abort):
+        return FAILED, "given up: nothing was changed"
+    if isinstance(error, OSError):
+        reason = error.strerror or "input or output failed"
+        return FAILED, f"{error.filename}: {reason}" if error.filename else reason
+    hint = "" if log.isEnabledFor(logging.DEBUG) else "; LOG_LEVEL=debug shows where"
+    return FAILED, f"unexpected failure ({type(error).__name__}){hint}"
+
+
+def _describe_misuse(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "knowledge"
+    # What typer says of a choice begins twice.
+    return f"{error.format_message().replace('Value error, ', '').rstrip('.')}; see: {command} --help"
+
+
+def _tell(error: BaseException, reason: str, status: int, *, as_json: bool) -> None:
+    line = " ".join(reason.split())
+    if not as_json:
+        typer.echo(f"error: {line}", err=True)
+        return
+    import orjson
+
+    told: dict[str, Any] = {"error": line, "status": status}
+    if isinstance(error, InvalidInput):
+        told["errors"] = [{"field": e.field, "message": e.message} for e in error.errors]
+    typer.echo(orjson.dumps(told).decode(), err=True)

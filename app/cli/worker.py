@@ -1,0 +1,49 @@
+"""`knowledge worker`: the queued work, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+import typer
+
+from app.cli.execution import log_as_service, on_signals, read_settings, run_until_stopped
+from app.cli.options import examples
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+log = logging.getLogger("app.cli.service")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `worker`."""
+    app.command(
+        short_help="Do queued work until Ctrl-C or SIGTERM.",
+        epilog=examples("knowledge worker", "KB_WORKERS=4 knowledge worker"),
+    )(worker)
+
+
+def worker() -> None:
+    """Do queued work (reading files, making vectors) until Ctrl-C or SIGTERM, for services with KB_WORKER=off."""
+    settings = read_settings()
+    log_as_service(settings)
+    run_until_stopped(_work(settings))
+
+
+async def _work(settings: Settings) -> None:
+    from app.composition.services import open_services
+    from app.telemetry.export import open_tracing
+    from app.web.monitoring import Observation, serve_metrics
+
+    task = asyncio.current_task()
+    assert task is not None
+    with on_signals(task.cancel):
+        async with open_tracing(), open_services(settings) as services:
+            with contextlib.ExitStack() as stack:
+                if (port := settings.server.metrics_port) is not None:
+                    stack.enter_context(serve_metrics(Observation(services), port))
+                log.info("working", extra={"concurrency": settings.ingestion.concurrency})
+                await services.worker.run()

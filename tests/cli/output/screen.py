@@ -1,0 +1,27 @@
+"""A terminal that a test can read."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def open_screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Both output streams, as one terminal of 60 columns with colours."""
+    made = Terminal()
+    monkeypatch.setattr(sys, "stdout", made)
+    monkeypatch.setattr(sys, "stderr", made)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "60")
+    return made
