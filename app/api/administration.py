@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import Query, Response
 
 from app.auth.principal import Role
-from app.knowledge.reembedding.service import ModelChange
+from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.tenants.limits import NAMES
 from app.knowledge.tenants.settings import TenantSettings, check_page_limits
 from app.web.access import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
 import typer
@@ -16,7 +16,7 @@ from app.errors import InvalidInput, ModelChangeNotFound
 
 if TYPE_CHECKING:
     from app.composition.services import Services
-    from app.knowledge.reembedding.service import ModelChange
+    from app.knowledge.reembedding.change import ModelChange
     from app.settings import Settings
 
 Action = Literal["start", "status", "switch", "back", "end"]
@@ -92,15 +92,15 @@ def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
             "this service has no provider of the model that is not in use: set EMBEDDING_NEXT_PROVIDER"
         )
     if (found := change.comparison) is not None:
-        source = "queries of the tenant" if found["source"] == "queries" else "titles of its entries"
+        source = "queries of the tenant" if found.source == "queries" else "titles of its entries"
         lines.append(
-            f"compared on {found['queries']} {source}: {found['overlap']:.0%} of the first ten hits are the same,"
-            f" {found['semantic_overlap']:.0%} by meaning alone"
+            f"compared on {found.queries} {source}: {found.overlap:.0%} of the first ten hits are the same,"
+            f" {found.semantic_overlap:.0%} by meaning alone"
         )
-        if found.get("judged"):
+        if found.judged:
             lines.append(
-                f"by the feedback on {found['judged']} queries: nDCG@10 {found['ndcg_old']:.3f} with the old model,"
-                f" {found['ndcg_new']:.3f} with the new one"
+                f"by the feedback on {found.judged} queries: nDCG@10 {found.ndcg_old:.3f} with the old model,"
+                f" {found.ndcg_new:.3f} with the new one"
             )
     if change.state == "ready":
         lines.append(f"to switch: knowledge reembed switch --tenant {tenant}")
@@ -136,7 +136,7 @@ async def _watch(services: Services, tenant_id: UUID) -> ModelChange | None:
     try:
         change = await services.reembedding.status(tenant_id)
         with show_progress("entries", change.entries) as report:
-            while not _rests(change):
+            while not change.rests:
                 await asyncio.sleep(POLL_SECONDS)
                 change = await services.reembedding.status(tenant_id)
                 report(min(change.entries, round(change.progress * change.entries)))
@@ -146,13 +146,3 @@ async def _watch(services: Services, tenant_id: UUID) -> ModelChange | None:
     except ModelChangeNotFound:
         return None
     return change
-
-
-def _rests(change: ModelChange) -> bool:
-    found: Any = change.comparison
-    if change.state == "switched":
-        return not change.waiting
-    if change.state != "ready":
-        return False
-    by_itself = change.switch_at_overlap is not None and found["overlap"] >= change.switch_at_overlap
-    return not by_itself or bool(change.refused) or change.switched_at is not None

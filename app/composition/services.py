@@ -25,7 +25,9 @@ from app.knowledge.feedback.service import FeedbackService
 from app.knowledge.ingestion.assets import AssetService
 from app.knowledge.ingestion.ingestion import ChunkSize, Ingestion
 from app.knowledge.queue.jobs import JobQueue
-from app.knowledge.reembedding.jobs import ReembeddingJobs
+from app.knowledge.reembedding.comparison import ModelComparer
+from app.knowledge.reembedding.job import ReembeddingJob
+from app.knowledge.reembedding.machine import ChangeMachine
 from app.knowledge.reembedding.service import ReembeddingService
 from app.knowledge.search.journal.journal import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
@@ -119,16 +121,16 @@ async def build_services(
     deliveries = DeliveryService(database, jobs, webhooks)
     upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit, deliveries=deliveries)
     ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
-    reembedding = ReembeddingService(
-        database, providers, tenants, embedder, jobs, exact_limit=defaults.exact_limit
-    )
+    machine = ChangeMachine(database, tenants, jobs, providers, exact_limit=defaults.exact_limit)
     ranker = Ranker(database, providers, defaults, journal.meter)
     runner = JobRunner(
         database,
         ingestion,
         embedder,
         upkeep,
-        ReembeddingJobs(database, tenants, reembedding, embedder, upkeep, ranker, defaults),
+        ReembeddingJob(
+            database, tenants, machine, embedder, upkeep, ModelComparer(database, ranker, defaults)
+        ),
         ChangeMatcher(database, providers, tenants, jobs, defaults),
         deliveries,
     )
@@ -153,7 +155,7 @@ async def build_services(
         platform=PlatformService(database, tenants),
         ranker=ranker,
         defaults=defaults,
-        reembedding=reembedding,
+        reembedding=ReembeddingService(database, machine, embedder),
         embedder=embedder,
         journal=journal,
         jobs=jobs,

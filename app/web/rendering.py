@@ -10,7 +10,7 @@ import orjson
 from fastapi import Response
 
 from app.knowledge.paging import Page
-from app.knowledge.reembedding.service import ModelChange
+from app.knowledge.reembedding.change import ModelChange
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -29,7 +29,7 @@ from app.knowledge.entries.embedding import EntryEmbedder, TextsFail
 from app.knowledge.ingestion.ingestion import Ingestion
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.queue.pause import LONG_PAUSE_SECONDS, PAUSE_SECONDS, choose_pause
-from app.knowledge.reembedding.jobs import ReembeddingJobs
+from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.tenants.providers import NoProvider
@@ -95,7 +95,7 @@ class JobRunner:
     ingestion: Ingestion
     embedder: EntryEmbedder
     upkeep: Upkeep
-    reembedding: ReembeddingJobs
+    reembedding: ReembeddingJob
     matcher: ChangeMatcher
     deliveries: DeliveryService
     lease: timedelta = LEASE

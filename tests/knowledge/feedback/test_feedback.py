@@ -7,9 +7,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from app.db.queries.work.reembedding import SampledQueries
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.feedback.service import JudgedQuery
-from app.knowledge.reembedding.comparison import compare_models
+from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from tests.knowledge.subscriptions.subscribing import Desk
@@ -156,13 +157,11 @@ async def test_a_comparison_of_models_measures_both_by_the_feedback(desk: Desk) 
     # The same model twice; words alone in one place, so that there is something to tell apart.
     silent = replace(context, settings=replace(context.settings, similarity_threshold=1.0))
     judged = [JudgedQuery("The harbour 1", {entries[1]: 1.0}), JudgedQuery("zeppelin", {entries[0]: 1.0})]
-    compared = await compare_models(
-        desk.services.ranker, desk.services.defaults, silent, context, ["harbour"], "queries", judged
-    )
+    comparer = ModelComparer(desk.services.database, desk.services.ranker, desk.services.defaults)
+    sample = SampledQueries(["harbour"], "queries")
+    compared = await comparer.ask(silent, context, sample, judged)
     assert (compared.judged, compared.ndcg_old) == (2, 0.5)
     assert compared.ndcg_new is not None
     assert compared.ndcg_new >= 0.5
-    without = await compare_models(
-        desk.services.ranker, desk.services.defaults, context, context, ["harbour"], "queries"
-    )
+    without = await comparer.ask(context, context, sample)
     assert (without.judged, without.ndcg_old, without.ndcg_new) == (0, None, None)

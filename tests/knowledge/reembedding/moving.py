@@ -8,7 +8,7 @@ from typing import Any
 
 from app.composition.services import Services
 from app.embeddings.models import resolve_model
-from app.knowledge.reembedding.service import ModelChange
+from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.tenants.directory import Tenant
 from tests.db.cluster import TestDatabase, connected
 from tests.knowledge.provider import FailingProvider

@@ -220,8 +220,8 @@ async def test_overlap_below_the_wanted_one_leaves_the_switch_to_the_admin(move:
     assert change.state == "ready"
     assert change.comparison is not None
     # Two models without meaning agree on the entry itself, and on the others by chance.
-    assert change.comparison["overlap"] < 0.9
-    assert change.comparison["semantic_overlap"] < 0.9
+    assert change.comparison.overlap < 0.9
+    assert change.comparison.semantic_overlap < 0.9
 
 
 @pytest.mark.slow
@@ -236,7 +236,7 @@ async def test_models_are_compared_on_the_tenants_own_queries_where_it_keeps_the
     await move.run_jobs()
     change = await move.status()
     assert change.comparison is not None
-    assert (change.comparison["source"], change.comparison["queries"]) == ("queries", 2)
+    assert (change.comparison.source, change.comparison.queries) == ("queries", 2)
     assert set(move.new.queries) == {"a first question", "a second question"}
     assert await move.sql("select comparison::text ~ 'question' from model_changes") is False
     await move.services.journal.flush()
@@ -256,7 +256,7 @@ async def test_models_are_compared_on_titles_where_no_query_is_kept(move: Move) 
     await move.run_jobs()
     change = await move.status()
     assert change.comparison is not None
-    assert (change.comparison["source"], change.comparison["queries"]) == ("titles", 5)
+    assert (change.comparison.source, change.comparison.queries) == ("titles", 5)
     assert {f"Title {n}" for n in range(5)} == set(move.new.queries)
 
 

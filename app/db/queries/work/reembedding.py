@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
+from app.embeddings.provider import EmbeddingModel
 
 SQL = load_statements(__name__)
+
+
+State = Literal["filling", "ready", "switched", "dropping"]
+"""Of a change that is under way. `app.knowledge.reembedding.machine` says what leads from one to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What searches with the old and the new model have in common.
+
+    Attributes:
+        queries: how many were compared, and from `source`: the tenant's own, or titles of its entries.
+        overlap: mean share of the first ten hits that both models bring, as the tenant searches (0 to 1).
+        semantic_overlap: the same of the semantic leg alone.
+        same: queries whose first ten hits are the same entries.
+        empty: queries for which the new model's semantic leg brings nothing, although the old one's does.
+        judged: queries that callers have given feedback on; None for both figures where there are none.
+        ndcg_old, ndcg_new: mean nDCG@10 of their hits with the old and the new model. Hits that nobody judged count
+            as wrong, and those judged were found by the old one: the new one does no worse than this says.
+    """
+
+    queries: int
+    source: str
+    overlap: float
+    semantic_overlap: float
+    same: int
+    empty: int
+    judged: int = 0
+    ndcg_old: float | None = None
+    ndcg_new: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +51,8 @@ class ChangeRow:
     """A change of model, and how far the model that is not in use has come.
 
     Attributes:
-        state: `filling` until every entry was visited, indexed and compared; `dropping` at its end.
         rate: texts to embed a minute; None: as many as the provider takes.
-        switch_at: least overlap at which the tenant is switched by itself; None: by hand.
+        switch_at_overlap: least overlap at which the tenant is switched by itself; None: by hand.
         visited: entries that have been given the work of getting vectors of the new model.
         current, other: numbers of the model in use, and of the one that is not.
         entries: how many the tenant has.
@@ -32,12 +62,14 @@ class ChangeRow:
 
     from_model: int
     to_model: int
-    state: Literal["filling", "ready", "dropping"]
+    old: EmbeddingModel
+    new: EmbeddingModel
+    state: State
     rate: int | None
-    switch_at: float | None
+    switch_at_overlap: float | None
     visited: int
     visited_all: bool
-    comparison: Mapping[str, Any] | None
+    comparison: Comparison | None
     started_at: datetime
     ready_at: datetime | None
     switched_at: datetime | None
@@ -49,10 +81,17 @@ class ChangeRow:
     passages: int
     index_state: str
 
-    @classmethod
-    def from_row(cls, row: Row) -> ChangeRow:
-        """The change of a row that `fetch_change` read."""
-        return cls(**{f.name: row[f.name] for f in fields(cls)})
+    def model(self, model_id: int) -> EmbeddingModel:
+        """The one of the two models that has this number."""
+        return self.new if model_id == self.to_model else self.old
+
+
+@dataclass(frozen=True, slots=True)
+class SampledQueries:
+    """Queries to compare two models on: the tenant's own, or titles of its entries."""
+
+    texts: Sequence[str]
+    source: Literal["queries", "titles"]
 
 
 async def lock_tenant(session: TenantSession) -> int | None:
@@ -64,11 +103,19 @@ async def lock_tenant(session: TenantSession) -> int | None:
 async def fetch_change(session: TenantSession) -> ChangeRow | None:
     """The tenant's change, if one is under way."""
     row = await session.fetch_row(SQL["fetch"])
-    return None if row is None else ChangeRow.from_row(row)
+    if row is None:
+        return None
+    values = dict(row)
+    for name in ("old", "new"):
+        values[name] = EmbeddingModel(
+            **{f.name: values.pop(f"{name}_{f.name}") for f in fields(EmbeddingModel)}
+        )
+    values["comparison"] = None if row["comparison"] is None else Comparison(**row["comparison"])
+    return ChangeRow(**values)
 
 
 async def start_change(
-    session: TenantSession, from_model: int, to_model: int, rate: int | None, switch_at: float | None
+    session: TenantSession, from_model: int, to_model: int, rate: int | None, switch_at_overlap: float | None
 ) -> None:
     """Begin a change; the tenant is locked and has none."""
     await session.execute(
@@ -76,13 +123,13 @@ async def start_change(
         from_model=from_model,
         to_model=to_model,
         rate=rate,
-        switch_at=switch_at,
+        switch_at_overlap=switch_at_overlap,
     )
 
 
-async def adjust_change(session: TenantSession, rate: int | None, switch_at: float | None) -> None:
+async def adjust_change(session: TenantSession, rate: int | None, switch_at_overlap: float | None) -> None:
     """Set the pace of a change, and when it switches."""
-    await session.execute(SQL["adjust"], rate=rate, switch_at=switch_at)
+    await session.execute(SQL["adjust"], rate=rate, switch_at_overlap=switch_at_overlap)
 
 
 async def visit_entries(session: TenantSession, model_id: int, limit: int) -> None:
@@ -90,12 +137,10 @@ async def visit_entries(session: TenantSession, model_id: int, limit: int) -> No
     await session.execute(SQL["visit"], model_id=model_id, limit=limit)
 
 
-async def declare_ready(session: TenantSession, model_id: int, comparison: Mapping[str, Any]) -> None:
+async def declare_ready(session: TenantSession, model_id: int, comparison: Comparison) -> None:
     """Note that the new model can take over, and how it compares with the old one."""
     await session.execute(
-        SQL["declare_ready"],
-        model_id=model_id,
-        comparison=orjson.dumps(dict(comparison)).decode(),
+        SQL["declare_ready"], model_id=model_id, comparison=orjson.dumps(comparison).decode()
     )
 
 
@@ -132,10 +177,9 @@ async def count_workers(session: TenantSession) -> int:
     return int(await session.fetch_value(SQL["others_at_work"]))
 
 
-async def sample_queries(session: TenantSession, limit: int) -> tuple[Sequence[str], str]:
-    """Queries to compare two models on, and where they are from: `queries` of the tenant, else `titles`."""
-    for statement, source in (("recent_queries", "queries"), ("sampled_titles", "titles")):
-        rows = await session.fetch(SQL[statement], limit=limit)
-        if rows:
-            return [row["query"] for row in rows], source
-    return [], "titles"
+async def sample_queries(session: TenantSession, limit: int) -> SampledQueries:
+    """Queries of the tenant where some are kept, else titles."""
+    if rows := await session.fetch(SQL["recent_queries"], limit=limit):
+        return SampledQueries([row["query"] for row in rows], "queries")
+    rows = await session.fetch(SQL["sampled_titles"], limit=limit)
+    return SampledQueries([row["query"] for row in rows], "titles")

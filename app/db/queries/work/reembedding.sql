@@ -4,15 +4,21 @@ select model_id from tenants where id = :tenant_id for update;
 
 -- name: start
 insert into model_changes (tenant_id, from_model, to_model, rate, switch_at)
-values (:tenant_id, :from_model, :to_model, :rate, :switch_at);
+values (:tenant_id, :from_model, :to_model, :rate, :switch_at_overlap);
 
 -- name: adjust
-update model_changes set rate = :rate, switch_at = :switch_at where tenant_id = :tenant_id;
+update model_changes set rate = :rate, switch_at = :switch_at_overlap where tenant_id = :tenant_id;
 
 -- name: fetch
--- The change, and how far the model that is not in use has come: `other`.
-select c.from_model, c.to_model, c.state, c.rate, c.switch_at, c.visited, c.visited_all, c.comparison, c.started_at,
-       c.ready_at, c.switched_at, t.model_id as current, o.id as other,
+-- The change, and how far the model that is not in use has come: `other`. A change that is ready is `switched` while the
+-- tenant is on the new model.
+select c.from_model, c.to_model, c.rate, c.switch_at as switch_at_overlap, c.visited, c.visited_all, c.comparison,
+       c.started_at, c.ready_at, c.switched_at, t.model_id as current, o.id as other,
+       case when c.state = 'ready' and t.model_id = c.to_model then 'switched' else c.state end as state,
+       old.provider as old_provider, old.name as old_name, old.dimensions as old_dimensions,
+       old.max_tokens as old_max_tokens, old.similarity_threshold as old_similarity_threshold,
+       new.provider as new_provider, new.name as new_name, new.dimensions as new_dimensions,
+       new.max_tokens as new_max_tokens, new.similarity_threshold as new_similarity_threshold,
        (select coalesce(sum(entries), 0)::bigint from corpus_statistics s where s.tenant_id = :tenant_id) as entries,
        (select count(*) from pending_embeddings p
          where p.tenant_id = :tenant_id and p.model_id = o.id and p.attempts < 5) as waiting,
@@ -21,6 +27,8 @@ select c.from_model, c.to_model, c.state, c.rate, c.switch_at, c.visited, c.visi
        coalesce(v.passages, 0) as passages, coalesce(v.index_state, 'none') as index_state
   from model_changes c
   join tenants t on t.id = c.tenant_id
+  join embedding_models old on old.id = c.from_model
+  join embedding_models new on new.id = c.to_model
  cross join lateral (select case t.model_id when c.to_model then c.from_model else c.to_model end as id) o
   left join vector_statistics v on v.tenant_id = c.tenant_id and v.model_id = o.id
  where c.tenant_id = :tenant_id;

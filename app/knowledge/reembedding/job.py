@@ -1,0 +1,147 @@
+"""The job `reembed`: makes the vectors of a change, has them indexed and compared, switches, and removes the others.
+
+It is done in slices, and all that it must remember is in the database: when one worker stops, another goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from uuid import UUID
+
+from app.db.database import Database
+from app.db.queries.work import reembedding as db
+from app.db.queries.work.reembedding import ChangeRow
+from app.errors import Conflict, EmbeddingUnavailable
+from app.knowledge.entries.embedding import BATCH, EntryEmbedder
+from app.knowledge.reembedding.change import switches_by_itself
+from app.knowledge.reembedding.comparison import ModelComparer
+from app.knowledge.reembedding.machine import ChangeMachine
+from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.upkeep.sweep import Upkeep
+
+log = logging.getLogger("app.knowledge.reembedding")
+
+ACTOR = "service"
+SLICE_SECONDS = 5.0
+"""How long a slice goes on: a tenant's searchable work waits no longer for a worker than that."""
+PAUSE_SECONDS = 15.0
+LONGEST_PAUSE_SECONDS = 900.0
+ELSEWHERE_SECONDS = 5.0
+AGAIN_SECONDS = 1.0
+
+
+class ReembeddingJob:
+    """Takes a tenant's change as far as it comes by itself, a slice at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        machine: ChangeMachine,
+        embedder: EntryEmbedder,
+        upkeep: Upkeep,
+        comparer: ModelComparer,
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._machine = machine
+        self._embedder = embedder
+        self._upkeep = upkeep
+        self._comparer = comparer
+
+    async def advance(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
+        """Do a slice of the work; returns the seconds until the next one, or None when there is nothing left to do.
+
+        The pause is the rate limit: no worker waits for it. Raises DatabaseUnavailable.
+        """
+        end = time.monotonic() + seconds
+        async with self._database.tenant_session(tenant_id) as session:
+            change = await db.fetch_change(session)
+            if change is not None and await db.count_workers(session) > 1:
+                return ELSEWHERE_SECONDS
+        if change is None:
+            return None
+        if change.state == "dropping":
+            return await self._drop(tenant_id, change, end)
+        try:
+            for step in (self._embed, self._index, self._compare, self._switch):
+                pause = await step(tenant_id, change, end)
+                if pause is not None:
+                    return pause
+                change = await self._machine.read(tenant_id)
+                if change is None or change.state == "dropping":
+                    return 0.0  # ended in the meantime
+        except EmbeddingUnavailable as error:
+            # Not left to the worker: it would take the provider of the model in use to be away.
+            pause = min(error.retry_after or PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+            log.warning(
+                "re-embedding waits for its provider: %s",
+                error,
+                extra={"tenant_id": str(tenant_id), "seconds": round(pause, 1)},
+            )
+            return pause
+        return 0.0 if change.waiting else None
+
+    # The steps: each returns None when the next may follow, else the seconds until the slice after this one.
+
+    async def _embed(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
+        """Let every entry wait for its vectors, and make them."""
+        tenant = await self._machine.other_context(tenant_id, change)
+        size = BATCH if change.rate is None else max(1, min(BATCH, change.rate // 12))
+        while True:
+            started = time.monotonic()
+            taken = await self._embedder.embed_for(tenant, limit=size)
+            if not taken:
+                if change.visited_all:
+                    return None
+                change = await self._machine.visit(tenant_id, change)
+            elif change.rate is not None:
+                return max(0.0, taken * 60 / change.rate - (time.monotonic() - started))
+            if time.monotonic() >= end:
+                return 0.0
+
+    async def _index(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
+        """Move a large tenant's new vectors into their index."""
+        if not self._machine.lacks_index(change):
+            return None
+        left = max(0.0, end - time.monotonic())
+        done = await self._upkeep.index_vectors(tenant_id, model_id=change.other, seconds=left)
+        return None if done else 0.0
+
+    async def _compare(self, tenant_id: UUID, change: ChangeRow, _end: float) -> None:
+        """Compare the new model with the old one, once."""
+        if change.state != "filling":
+            return
+        new = await self._machine.other_context(tenant_id, change)
+        old = await self._tenants.context(tenant_id)
+        comparison = await self._comparer.compare(old, new)
+        await self._machine.complete(tenant_id, change, comparison)
+        log.info(
+            "the new model's vectors are complete",
+            extra={
+                "tenant_id": str(tenant_id),
+                "queries": comparison.queries,
+                "overlap": comparison.overlap,
+                "semantic_overlap": comparison.semantic_overlap,
+            },
+        )
+
+    async def _switch(self, tenant_id: UUID, change: ChangeRow, _end: float) -> float | None:
+        """Switch to the new model, the first time, where that was asked for."""
+        if change.state != "ready" or not switches_by_itself(change):
+            return None
+        try:
+            if await self._machine.switch(tenant_id, actor=ACTOR):
+                log.info("switched to the new model", extra={"tenant_id": str(tenant_id)})
+                return None
+        except Conflict as error:
+            log.warning("not switched: %s", error, extra={"tenant_id": str(tenant_id)})
+        return AGAIN_SECONDS
+
+    async def _drop(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
+        while not await self._machine.drop(tenant_id, change):
+            if time.monotonic() >= end:
+                return 0.0
+        log.info("the vectors of the former model are removed", extra={"tenant_id": str(tenant_id)})
+        return None

@@ -1,0 +1,216 @@
+"""The change of a tenant's embedding model: its states, and all that moves it from one to the next.
+
+    none ──begin──▶ filling ──complete──▶ ready ◀──switch──▶ switched
+                       └────────────────────┴────────────────────┘
+                                           end
+                                            ▼
+                                        dropping ──drop──▶ none
+
+    from → to         method    cause
+    none → filling    begin     POST /admin/reembed, `knowledge reembed`, MCP's `kb_rebuild_embeddings`
+    filling           visit     the job: entry after entry, 500 at a time, waits for a vector of the new model
+    filling → ready   complete  the job, once all vectors are made and indexed and the models are compared
+    ready → switched  switch    POST /admin/reembed/switch, `knowledge reembed switch`; the job, if it may
+    switched → ready  switch    POST /admin/reembed/switch-back, `knowledge reembed back`
+    any → dropping    end       DELETE /admin/reembed, `knowledge reembed end`
+    dropping → none   drop      the job, once no vector of the model that is not in use is left
+
+`ReembeddingService` makes the calls and `ReembeddingJob` does the job. Both use this machine; it uses neither.
+
+A state is a row of `model_changes` together with the model of the tenant's row. The SQL of the transitions is in
+`app/db/queries/work/reembedding.sql`. No trigger changes the state; triggers keep what it promises (`alembic/sql/`):
+
+- `embed_inserted` and `embed_updated` on `entries`, function `await_both_models` (model_changes.sql): in filling, ready
+  and switched, an entry that is written waits for vectors of both models.
+- `keep_models_in_use` on `embeddings`, function of the same name (model_changes.sql): in dropping and none, a vector
+  that comes late for a model that is not in use is removed, and its entry waits for one of the model in use.
+- `count_inserted` and `count_deleted` on `embeddings`, function `count_passages` (embeddings.sql): count the vectors of
+  each model, by which `lacks_index` decides.
+
+Two definer functions take part: `queue.claim_job` (queue.sql) hands out the job, and `tenancy.delete_tenant`
+(tenants.sql) removes the change with its tenant. Upkeep queues the job again when it was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+from uuid import UUID
+
+from app.db.database import Database
+from app.db.queries.search import records
+from app.db.queries.search.search import VectorSpace
+from app.db.queries.tenants.tenants import list_models
+from app.db.queries.work import reembedding as db
+from app.db.queries.work.reembedding import ChangeRow, Comparison
+from app.db.session import TenantSession
+from app.embeddings.provider import EmbeddingModel
+from app.errors import Conflict, ModelChangeNotFound, TenantNotFound
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.reembedding.target import WantedModel, choose_model
+from app.knowledge.tenants.directory import TenantContext, TenantDirectory
+
+log = logging.getLogger("app.knowledge.reembedding")
+
+VISIT = 500
+"""Entries that are given the work of getting their vectors in one statement."""
+DROP = 1_000
+
+ENDING = "the vectors of the former change are still being removed; try again in a moment"
+
+
+class ChangeMachine:
+    """Moves tenants from state to state, each time in one transaction; `served` are the models with a provider here."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        jobs: JobQueue,
+        served: Collection[int],
+        *,
+        exact_limit: int,
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._jobs = jobs
+        self._served = served
+        self._exact_limit = exact_limit
+
+    async def read(self, tenant_id: UUID) -> ChangeRow | None:
+        """The tenant's change; None: there is none."""
+        async with self._database.tenant_session(tenant_id) as session:
+            return await db.fetch_change(session)
+
+    async def begin(
+        self,
+        tenant_id: UUID,
+        wanted: WantedModel,
+        *,
+        rate: int | None,
+        switch_at_overlap: float | None,
+        actor: str,
+    ) -> None:
+        """none → filling. A change to the same model that is under way gets the pace, and stays in its state.
+
+        Raises InvalidInput for a model that is not registered or not served here, and Conflict for one in use and
+        while another change is under way.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            models = await list_models(session)
+            in_use = await db.lock_tenant(session)
+            if in_use is None:
+                raise TenantNotFound("the tenant does not exist")
+            target, model = choose_model(models, wanted, self._served, in_use)
+            change = await db.fetch_change(session)
+            if change is None:
+                if target == in_use:
+                    raise Conflict("the tenant is on this model already")
+                await db.start_change(session, in_use, target, rate, switch_at_overlap)
+                await _note(session, actor, "model.reembed", model)
+            elif change.state == "dropping":
+                raise Conflict(ENDING)
+            elif change.to_model != target:
+                raise Conflict("the tenant is being moved to another model; end that first")
+            else:
+                await db.adjust_change(session, rate, switch_at_overlap)
+                await _note(session, actor, "model.pace", model)
+            await self._jobs.enqueue(session, "reembed", "model")
+        self._jobs.wake()
+
+    async def visit(self, tenant_id: UUID, change: ChangeRow) -> ChangeRow:
+        """filling: let the next entries wait for vectors of the new model; returns how far the change is then."""
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.visit_entries(session, change.other, VISIT)
+            return await db.fetch_change(session) or change
+
+    async def complete(self, tenant_id: UUID, change: ChangeRow, comparison: Comparison) -> None:
+        """filling → ready: the new model can take over, and this is how it compares with the old one."""
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.declare_ready(session, change.to_model, comparison)
+
+    async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str) -> bool:
+        """ready → switched, or `back`; False while entries lack vectors of that model which can be made.
+
+        No entry is written between the look at what lacks and the switch, so that none is lost from sight by it.
+        Raises ModelChangeNotFound, and Conflict while the model cannot take over.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            in_use = await db.lock_tenant(session)
+            change = require_change(await db.fetch_change(session))
+            target = change.from_model if back else change.to_model
+            if change.state == "dropping":
+                raise Conflict(ENDING)
+            if change.state == "filling":
+                raise Conflict("the new model's vectors are not complete yet")
+            if target == in_use:
+                return True
+            if target not in self._served:
+                raise Conflict("this service has no provider of that model; set EMBEDDING_NEXT_PROVIDER")
+            searchable = not self.lacks_index(change)
+            if searchable:
+                if await db.count_lagging(session, target):
+                    return False
+                await db.use_model(session, target)
+                await _note(session, actor, "model.switch", change.model(target))
+            else:
+                await self._jobs.enqueue(session, "reembed", "model")
+        if not searchable:
+            raise Conflict("the index of that model's vectors is not complete yet; it is being made")
+        self._tenants.forget(tenant_id)
+        return True
+
+    async def end(self, tenant_id: UUID, *, actor: str) -> None:
+        """filling, ready or switched → dropping: entries get vectors of the model in use alone from now on.
+
+        Raises ModelChangeNotFound.
+        """
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.lock_tenant(session)
+            change = require_change(await db.fetch_change(session))
+            if change.state != "dropping":
+                await db.begin_drop(session)
+                await _note(session, actor, "model.drop", change.model(change.other))
+            await self._jobs.enqueue(session, "reembed", "model")
+        self._jobs.wake()
+
+    async def drop(self, tenant_id: UUID, change: ChangeRow) -> bool:
+        """dropping → none, once there is nothing more to remove; returns whether it came to that."""
+        async with self._database.tenant_session(tenant_id) as session:
+            if await db.drop_vectors(session, change.other, DROP):
+                return False
+            await db.finish_change(session, change.other)
+        return True
+
+    def serves(self, change: ChangeRow) -> bool:
+        """Whether this process can make vectors of the model that is not in use."""
+        return change.other in self._served
+
+    def lacks_index(self, change: ChangeRow) -> bool:
+        """Whether the vectors of the model that is not in use are too many for a search without their index."""
+        return change.passages > self._exact_limit and change.index_state != "ready"
+
+    async def other_context(self, tenant_id: UUID, change: ChangeRow) -> TenantContext:
+        """The tenant as it would be on the model that is not in use."""
+        self._tenants.forget(tenant_id)
+        model = change.model(change.other)
+        return replace(
+            await self._tenants.context(tenant_id),
+            model=model,
+            space=VectorSpace(change.other, model.dimensions),
+            passages=change.passages,
+            indexed=change.index_state == "ready",
+        )
+
+
+def require_change(change: ChangeRow | None) -> ChangeRow:
+    """The change. Raises ModelChangeNotFound where there is none."""
+    if change is None:
+        raise ModelChangeNotFound("the tenant is in no change of model")
+    return change
+
+
+async def _note(session: TenantSession, actor: str, action: records.Action, model: EmbeddingModel) -> None:
+    detail = {"provider": model.provider, "model": model.name, "dimensions": model.dimensions}
+    await records.write_audit(session, actor, action, [], detail)
