@@ -39,7 +39,7 @@ class Scene:
         async with connected(self.made.superuser_dsn) as superuser:
             rows = await superuser.fetch(
                 "select actor, action, outcome, subject_ids::text[] as ids, detail::text from audit"
-                " where tenant_id = $1",
+                " where tenant_id = $1 order by at, id",
                 self.admin.tenant_id,
             )
         return [

@@ -1,0 +1,37 @@
+"""Identifiers: of the right version, and in the order in which they were made."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from app.db import identifiers
+from app.db.identifiers import new_id
+
+
+def test_an_id_is_a_version_7_uuid_of_this_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identifiers, "_last", 0)
+    monkeypatch.setattr(identifiers.time, "time_ns", lambda: 1_700_000_000_123_999_999)
+    made = new_id()
+    assert (made.version, made.variant) == (7, "specified in RFC 4122")
+    assert made.int >> 80 == 1_700_000_000_123
+
+
+def test_ids_of_one_moment_are_in_the_order_in_which_they_were_made() -> None:
+    made = [new_id() for _ in range(20_000)]
+    assert made == sorted(set(made))
+
+
+def test_ids_stay_in_order_when_the_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((2_000_000_000_000_000_000, 1_900_000_000_000_000_000, 2_000_000_000_000_000_000))
+    monkeypatch.setattr(identifiers, "_last", 0)
+    monkeypatch.setattr(identifiers.time, "time_ns", lambda: next(times))
+    made = [new_id() for _ in range(3)]
+    assert made == sorted(set(made))
+
+
+def test_threads_make_no_id_twice() -> None:
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda _: new_id(), range(20_000)))
+    assert len({i.int >> 64 for i in made}) == len(made)

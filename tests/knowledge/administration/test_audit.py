@@ -1,0 +1,26 @@
+"""The audit trail is in the order in which it was written."""
+
+from __future__ import annotations
+
+from app.composition.services import Services
+from app.db.queries.search.records import write_audit
+from app.knowledge.tenants.directory import Tenant
+from tests.db.cluster import connected
+
+
+async def test_rows_of_the_same_moment_are_in_the_order_in_which_they_were_written(
+    services: Services, tenant: Tenant, superuser_dsn: str
+) -> None:
+    written = [str(number) for number in range(40)]
+    async with services.database.tenant_session(tenant.id) as session:
+        for actor in written:
+            await write_audit(session, actor, "stats.read", [], {})
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute("update audit set at = '2026-01-01' where tenant_id = $1", tenant.id)
+    seen: list[str] = []
+    cursor: str | None = None
+    while not seen or cursor:
+        page = await services.administration.audit(tenant.id, limit=7, cursor=cursor)
+        seen += [record.actor for record in page.items]
+        cursor = page.next_cursor
+    assert seen[::-1] == written
