@@ -30,11 +30,15 @@ CLEAN = (
     ".ci/",
     ".env.example",
     "CONTRIBUTING.md",
+    "README.md",
+    "clients/python/README.md",
+    "docs/",
+    "examples/",
+    "mkdocs.yml",
     "Dockerfile",
     "Makefile",
     "deploy/",
     "docker-compose.yml",
-    "docs/prose.py",
 )
 """Paths that are checked, each with everything below it."""
 

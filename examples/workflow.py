@@ -1,9 +1,9 @@
-"""A three-step workflow without HTTP: search, keep what was learnt, search again; for two tenants at once.
+"""A three-step workflow without HTTP, for two tenants concurrently: search, store a lesson, search again.
 
     .venv/bin/python examples/workflow.py
 
-builds everything from the settings (`.env.example`): with none, an embedded Postgres under `.data/` and the local
-model. A workflow engine that has an event loop, an engine and a provider of its own lends them instead: see
+builds everything from the settings (`.env.example`); the defaults are an embedded Postgres under `.data/` and the
+local model. A workflow engine with its own event loop, database engine and provider passes them in: see
 `work_on_own_engine`.
 """
 
@@ -27,7 +27,7 @@ from app.knowledge.search.results import Hit
 from app.settings import Settings, load_settings
 
 Learn = Callable[[str, Sequence[Hit]], Awaitable[str]]
-"""Makes new knowledge of a question and of what is known already; in a real workflow, a person or a model."""
+"""Derives new knowledge from a question and the known hits; in a real workflow, a person or a model."""
 
 QUESTIONS = {
     "harbour-north": "When may ships enter the harbour at night?",
@@ -37,7 +37,7 @@ QUESTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a workflow knew before, what it learnt, and what it finds since."""
+    """The hits before the lesson, the lesson, and the hits after it."""
 
     before: Sequence[Hit]
     learnt: Entry
@@ -45,14 +45,14 @@ class Lesson:
 
 
 async def learn_lesson(services: Services, tenant_id: UUID, question: str, learn: Learn) -> Lesson:
-    """The three steps, inside one tenant."""
+    """Run the three steps in one tenant."""
     query = SearchQuery(query=question, limit=3)
     found = await services.search.search(tenant_id, query, subject="workflow")
-    # A step that is done again, after a crash, may find its own lesson, which is no source of itself.
+    # A step that is repeated after a crash may find its own lesson, which must not be its own source.
     before = [hit for hit in found if hit.title != question]
 
-    # What is learnt says what it was made from, so that `related` leads from one to the other. The same external_id
-    # again changes the entry instead of adding a second one.
+    # The lesson names its sources, so that `related` links them. Writing with the same external_id again updates the
+    # entry instead of adding a second one.
     learnt, _ = await services.entries.create(
         tenant_id,
         {
@@ -72,7 +72,7 @@ async def learn_lesson(services: Services, tenant_id: UUID, question: str, learn
 async def work_for_tenants(
     services: Services, questions: Mapping[str, str], learn: Learn
 ) -> dict[str, Lesson]:
-    """One workflow for each tenant's question, all at once; tenants that do not exist are made."""
+    """Run one workflow for each tenant's question concurrently; create tenants that do not exist."""
 
     async def work(slug: str, question: str) -> Lesson:
         try:
@@ -88,7 +88,7 @@ async def work_for_tenants(
 async def work_from_settings(
     settings: Settings, learn: Learn, provider: EmbeddingProvider | None = None
 ) -> dict[str, Lesson]:
-    """The services as the settings describe them, if wanted with a provider of your own."""
+    """Build the services from the settings, optionally with your own provider."""
     async with open_services(settings, provider=provider) as services:
         return await work_for_tenants(services, QUESTIONS, learn)
 
@@ -96,10 +96,10 @@ async def work_from_settings(
 async def work_on_own_engine(
     dsn: str, engine: AsyncEngine, provider: EmbeddingProvider, learn: Learn
 ) -> dict[str, Lesson]:
-    """The services over a lent engine, whose pool, and whose provider, stay open for their owner.
+    """Build the services on the caller's engine and provider, and leave both open.
 
-    The engine uses asyncpg and logs in at `dsn` as the service's role. `knowledge migrate` made the database and
-    registered the provider's model; `pool_size` is how many of the engine's connections may be used at a time.
+    The engine uses asyncpg and logs in at `dsn` as the service's role. Run `knowledge migrate` first: it creates the
+    schema and registers the provider's model. `pool_size` is the maximum number of connections in use.
     """
     await check_database(dsn)
     services = await build_services(Database(dsn, engine=engine, pool_size=4), provider)
@@ -110,9 +110,9 @@ async def work_on_own_engine(
 
 
 async def note_question(question: str, known: Sequence[Hit]) -> str:
-    """A stand-in for learning: it notes that the question was asked, and what was known."""
+    """Stand in for learning: note the question and the known titles."""
     titles = ", ".join(hit.title or hit.snippet for hit in known) or "nothing"
-    return f"Somebody asked: {question} Known until then: {titles}."
+    return f"A user asked: {question} Known until then: {titles}."
 
 
 def main() -> None:

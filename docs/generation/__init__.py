@@ -1,1 +1,1 @@
-"""Pages of the reference that are made from the code whenever the site is built, so that they cannot fall behind."""
+"""Reference pages that are generated from the code whenever the site is built, so that they stay up to date."""

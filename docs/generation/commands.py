@@ -11,7 +11,7 @@ from app.cli.main import app, command
 INTRODUCTION = """\
 # Command line
 
-What `--help` says of every command. Settings come from the environment or `.env`, as for the service; see
+The output of `--help` for every command. Settings come from the environment or `.env`, as for the service; see
 [Settings](settings.md).
 """
 WIDTH = "100"
@@ -24,7 +24,7 @@ def render_commands() -> str:
 
 
 def command_names() -> list[str]:
-    """Every command, those of groups with the name of their group before them."""
+    """List every command; the commands of a group include the name of the group."""
     return list(_walk(command()))
 
 

@@ -1,4 +1,4 @@
-"""The page about errors, from the one table that gives each its status."""
+"""The page about errors, from the table of their statuses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from docs.generation.tables import render_table
 INTRODUCTION = """\
 # Errors
 
-Refusals and failures are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problems of type
-`application/problem+json`. `request_id` is also in the log of the service; 422 names fields that broke a rule, 429
-and 503 come with `Retry-After`, 429 with the name of the limit.
+Error responses are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problems of type `application/problem+json`.
+`request_id` is also in the log of the service. 422 names the invalid fields, 429 and 503 have `Retry-After`, and 429
+names the limit.
 
 <!-- schema: Problem -->
 ```json
@@ -28,13 +28,13 @@ and 503 come with `Retry-After`, 429 with the name of the limit.
 }
 ```
 
-MCP tools answer with the same object in a result with `isError`, the command line with one line on standard error and a
-status that is not 0.
+MCP tools return the same object in a result with `isError`. The command line prints one line on standard error and
+exits with a non-zero status.
 """
 AFTER = """\
 
-In Python all of them are `KnowledgeError`s, from `app.errors`; those that HTTP maps to a status are below. Their texts
-are safe to show: they hold no SQL, no address and nothing of another tenant.
+In Python, all errors are `KnowledgeError`s from `app.errors`. The table lists those that HTTP maps to a status. Their
+texts are safe to show: they contain no SQL, no address and no data of another tenant.
 """
 
 
@@ -45,9 +45,9 @@ def render_errors() -> str:
         (
             INTRODUCTION,
             "## By status\n",
-            render_table(("status", "means"), [(str(s), text) for s, text in meanings.items()]),
+            render_table(("status", "meaning"), [(str(s), text) for s, text in meanings.items()]),
             "## In Python\n" + AFTER,
-            render_table(("class", "status", "means"), _classes()),
+            render_table(("class", "status", "meaning"), _classes()),
         )
     )
 

@@ -1,4 +1,4 @@
-"""The hook of mkdocs that adds the made pages to the site; nothing of them is kept in the repository."""
+"""The mkdocs hook that adds the generated pages to the site; the repository does not contain them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add every made page to the files of the site."""
+    """Add every generated page to the files of the site."""
     from mkdocs.structure.files import File
 
     for path, text in make_pages().items():

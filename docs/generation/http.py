@@ -12,16 +12,16 @@ from docs.generation.tables import render_table
 Document = Mapping[str, Any]
 
 EVERYWHERE = ("400", "401", "403", "408", "413", "415", "422", "429", "431", "500", "503")
-"""Statuses that mean the same at every path; the page of errors explains them."""
+"""Statuses that mean the same at every path; the page about errors explains them."""
 
 INTRODUCTION = """\
 # HTTP
 
-Made from the service's own [OpenAPI document](openapi.json), version {version}. A running service shows the same at
-`/docs`, where every request can be tried out, and at `/openapi.json`.
+Generated from the service's [OpenAPI document](openapi.json), version {version}. A running service has the same
+reference at `/docs`, where you can try every request, and at `/openapi.json`.
 
-Every path but those of *operations* takes `Authorization: Bearer <JWT>`. Bodies are JSON unless said otherwise.
-Refusals are problems; [Errors](errors.md) lists them, and below only those are named that a path has of its own.
+All paths except those of *operations* require `Authorization: Bearer <JWT>`. Bodies are JSON unless stated otherwise.
+Error responses are problems; [Errors](errors.md) lists the common ones, and this page only those specific to a path.
 """
 
 
@@ -54,7 +54,7 @@ def _operation(method: str, path: str, operation: Document) -> Iterator[str]:
         yield f"Takes `{media}`: {describe_type(content['schema'])}.\n"
         if "example" in content and media == "application/json":
             yield _example(content["example"])
-    yield render_table(("status", "answer", ""), _answers(operation["responses"]))
+    yield render_table(("status", "response", ""), _answers(operation["responses"]))
 
 
 def _answers(responses: Document) -> Iterator[Sequence[str]]:

@@ -1,4 +1,4 @@
-"""Which pages are made, and from what."""
+"""The generated pages and their sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from docs.generation.tools import render_tools
 
 
 def make_pages() -> Mapping[str, str]:
-    """The text of each made page, by its path below `docs/`."""
+    """The text of each generated page, by its path below `docs/`."""
     document = create_app(Settings()).openapi()
     return {
         "reference/http.md": render_http(document),

@@ -31,12 +31,12 @@ def describe_type(schema: Schema) -> str:
 
 
 def describe_default(schema: Schema) -> str:
-    """The default as it is written in JSON, or nothing."""
+    """The default as JSON, or an empty string."""
     return _code(schema["default"]) if schema.get("default") not in (None, [], {}) else ""
 
 
 def describe_fields(schema: Schema) -> list[tuple[str, str, str, str]]:
-    """A row of a table for each property: name, type, default or that it is required, description."""
+    """A table row for each property: name, type, default or "required", description."""
     required = set(schema.get("required", ()))
     return [
         (f"`{name}`", describe_type(value), "required" if name in required else describe_default(value),

@@ -1,4 +1,4 @@
-"""The page about settings: the words of `.env.example`, and what is allowed according to the code."""
+"""The page about settings: the texts of `.env.example`, and the allowed values from the code."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ VARIABLE = re.compile(r"([A-Z][A-Z0-9_]+)=(.*)$")
 INTRODUCTION = """\
 # Settings
 
-From the environment, or from a file `.env` in the current folder; the environment wins, and an empty value means that
-nothing is set. An invalid or contradictory setting stops the start with one line that names it.
+Settings come from the environment, or from a file `.env` in the current folder. The environment takes precedence, and
+an empty value means "not set". An invalid or contradictory setting stops the start with one line that names it.
 """
 
 
 def render_settings() -> str:
-    """The whole page. Raises RuntimeError when a variable is in one of code and example only."""
+    """The whole page. Raises RuntimeError when a variable is only in the code or only in the example."""
     known = _allowed()
     text, shown = [INTRODUCTION], []
     example = EXAMPLE.read_text("utf-8")
@@ -63,7 +63,7 @@ def _parts(example: str) -> Iterator[str | dict[str, str]]:
 
 
 def _allowed() -> Mapping[str, str]:
-    """What each variable must be, by its name."""
+    """The allowed values of each variable, by its name."""
     return {
         str(field.validation_alias): field.description or ""
         for group in Settings.model_fields.values()

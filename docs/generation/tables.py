@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; whatever would end a cell is taken out of it."""
+    """Render a table; characters that would end a cell are escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines) + "\n"
 

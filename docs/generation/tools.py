@@ -9,8 +9,8 @@ from docs.generation.tables import render_table
 INTRODUCTION = """\
 # MCP tools
 
-At `/mcp` (streamable HTTP) and with `knowledge mcp` (standard input and output). A caller is offered the tools of its
-role; [For agents](../how-to/agents.md) shows how to connect one.
+The tools are available at `/mcp` (streamable HTTP) and with `knowledge mcp` (standard input and output). The role of
+the caller determines the tools that it can use; [For agents](../how-to/agents.md) shows how to connect a client.
 """
 
 
