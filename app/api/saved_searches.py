@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query, Response
 
-from app.api.search import run_search
 from app.auth.principal import Role
-from app.composition.services import Services
-from app.errors import FieldError, InvalidInput
-from app.knowledge.search.query import SearchQuery
-from app.knowledge.subscriptions.saved_searches import SavedSearch, read_request
 from app.knowledge.subscriptions.service import Subscription
-from app.settings import Settings
-from app.web.access import (
-    Caller,
-    CurrentCaller,
-    CurrentServices,
-    CurrentSettings,
-    secured_router,
-)
+from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.saved_searches import (
     NewSavedSearch,
     NewSubscription,
@@ -52,40 +39,14 @@ admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "admini
         others={200: {"model": SavedSearchModel, "description": "It took the place of the one of this name"}},
     ),
 )
-async def save_search(
-    body: NewSavedSearch, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
-) -> Response:
+async def save_search(body: NewSavedSearch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Keep a search under a name. It belongs to the caller, for whom the name is unique: the same name again replaces
     the request, with 200, and keeps the id and the subscription. 422 for what could not be run."""
-    saved, new = await keep_search(body, caller, services, settings)
+    saved, new = await services.saved_searches.save(
+        caller.tenant.tenant_id, caller.subject, body.name, body.given()
+    )
     headers = {"Location": f"/knowledge/saved-searches/{saved.id}"} if new else {}
     return json_response(saved, 201 if new else 200, headers)
-
-
-async def keep_search(
-    body: NewSavedSearch, caller: Caller, services: Services, settings: Settings
-) -> tuple[SavedSearch, bool]:
-    """Save a search that the caller could run now; returns it and whether its name is new.
-
-    Raises InvalidInput, its fields under `request`, and Conflict.
-    """
-    request = body.request.model_dump(mode="json", exclude_unset=True)
-    try:
-        await services.search.check(caller.tenant.tenant_id, _read(request, caller, settings))
-    except InvalidInput as error:
-        named = [
-            e if e.field.startswith("request") else FieldError(f"request.{e.field}", e.message)
-            for e in error.errors
-        ]
-        raise InvalidInput(named) from None
-    return await services.saved_searches.save(caller.tenant.tenant_id, caller.subject, body.name, request)
-
-
-def _read(request: Mapping[str, Any], caller: Caller, settings: Settings) -> SearchQuery:
-    own = caller.tenant.settings
-    default = own.default_limit or settings.search.default_limit
-    limit = min(default, own.max_limit or default, settings.search.max_limit)
-    return read_request(request, limit=limit, max_limit=settings.search.max_limit)
 
 
 @router.get("", operation_id="list_saved_searches", response_model=SavedSearchList)
@@ -136,13 +97,13 @@ async def delete_saved_search(
     responses=problems(404),
 )
 async def run_saved_search(
-    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Search as POST /knowledge/search does; `next_cursor` continues there. 422 when the request, valid once, is now
     outside the tenant's limits."""
-    saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
-    query = _read(saved.request, caller, settings)
-    return json_response(await run_search(query, caller, services))
+    return json_response(
+        await services.saved_searches.run(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    )
 
 
 @router.post(

@@ -8,18 +8,10 @@ from fastapi import Response
 from pydantic import ValidationError
 
 from app.auth.principal import Role
-from app.composition.services import Services
 from app.errors import KnowledgeError
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
-from app.settings import Settings
-from app.web.access import (
-    Caller,
-    CurrentCaller,
-    CurrentServices,
-    CurrentSettings,
-    secured_router,
-)
+from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.search import (
     SearchBatchRequest,
     SearchBatchResponse,
@@ -41,15 +33,14 @@ router = secured_router(Role.READER, "/knowledge", "search")
     responses=problems(410, 413, 415),
     summary="Search",
 )
-async def search(
-    request: SearchRequest, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
-) -> Response:
+async def search(request: SearchRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Find the tenant's best entries for a query, by meaning and by words.
 
     When the embedding provider is down, the words alone answer and `fallback_mode` is true. Nothing found is an
     empty list, with tags to try in `suggestions`.
     """
-    return json_response(await run_search(make_query(request, caller, settings), caller, services))
+    query = request.to_query(services.search.defaults)
+    return json_response(await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject))
 
 
 @router.post(
@@ -60,7 +51,7 @@ async def search(
     summary="Search for several queries at once",
 )
 async def search_batch(
-    body: SearchBatchRequest, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
+    body: SearchBatchRequest, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Run 1 to 32 searches in one request: their queries are embedded in one call, and each has its own outcome.
 
@@ -71,7 +62,7 @@ async def search_batch(
     queries: dict[int, SearchQuery] = {}
     for index, item in enumerate(body.searches):
         try:
-            queries[index] = make_query(SearchRequest.model_validate(item), caller, settings)
+            queries[index] = SearchRequest.model_validate(item).to_query(services.search.defaults)
         except ValidationError as error:
             outcomes[index] = invalid_input(error)
         except KnowledgeError as error:
@@ -91,24 +82,10 @@ async def search_batch(
     responses=problems(413, 415),
     summary="Why is an entry not among the results?",
 )
-async def why_not(
-    body: WhyNotRequest, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
-) -> Response:
+async def why_not(body: WhyNotRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Say which filter, leg, threshold or cut lost an entry."""
-    query = make_query(body.request, caller, settings)
+    query = body.request.to_query(services.search.defaults)
     return json_response(await services.search.why_not(caller.tenant.tenant_id, body.entry_id, query))
-
-
-async def run_search(query: SearchQuery, caller: Caller, services: Services) -> SearchResult:
-    """Search in the caller's tenant. Raises as KnowledgeSearchService.search does."""
-    return await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
-
-
-def make_query(request: SearchRequest, caller: Caller, settings: Settings) -> SearchQuery:
-    """The search with the limits of the service and the tenant. Raises InvalidInput."""
-    own = caller.tenant.settings
-    default = own.default_limit or settings.search.default_limit
-    return request.to_query(min(default, own.max_limit or default), settings.search.max_limit)
 
 
 def _show(index: int, outcome: SearchResult | KnowledgeError) -> dict[str, Any]:

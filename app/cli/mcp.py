@@ -46,7 +46,7 @@ async def _serve(settings: Settings, slug: str, role: Role, subject: str) -> Non
 
     async with open_tenant(settings, slug) as (services, tenant):
         if role is Role.READER or not settings.ingestion.worker:
-            await serve_stdio(services, settings, tenant.id, role, subject)
+            await serve_stdio(services, tenant.id, role, subject)
             return
         async with working(services):
-            await serve_stdio(services, settings, tenant.id, role, subject)
+            await serve_stdio(services, tenant.id, role, subject)

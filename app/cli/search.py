@@ -83,7 +83,7 @@ def search(
     wanted = SearchQuery(
         query=query,
         mode=mode,
-        limit=settings.search.default_limit if limit is None else limit,
+        limit=limit,
         fusion=fusion,
         role=role,
         tags=tags or None,

@@ -76,7 +76,6 @@ class Services:
     inspection: InspectionService
     platform: PlatformService
     ranker: Ranker
-    defaults: SearchDefaults
     reembedding: ReembeddingService
     embedder: EntryEmbedder
     journal: SearchJournal
@@ -123,6 +122,7 @@ async def build_services(
     ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
     machine = ChangeMachine(database, tenants, jobs, providers, exact_limit=defaults.exact_limit)
     ranker = Ranker(database, providers, defaults, journal.meter)
+    search = KnowledgeSearchService(database, providers, tenants, journal, defaults, admission)
     runner = JobRunner(
         database,
         ingestion,
@@ -141,11 +141,11 @@ async def build_services(
         tenants=tenants,
         trail=AuditTrail(database),
         admission=admission,
-        search=KnowledgeSearchService(database, providers, tenants, journal, defaults, admission),
+        search=search,
         entries=EntryService(database, embedder, jobs, tenants),
         assets=AssetService(database, jobs, tenants, max_bytes=max_upload_bytes),
         related=RelatedService(database),
-        saved_searches=SavedSearchService(database),
+        saved_searches=SavedSearchService(database, search),
         subscriptions=SubscriptionService(
             database, jobs, allow_private=webhooks.allow_private, rights_last=rights_last
         ),
@@ -154,7 +154,6 @@ async def build_services(
         inspection=InspectionService(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
-        defaults=defaults,
         reembedding=ReembeddingService(database, machine, embedder),
         embedder=embedder,
         journal=journal,
@@ -202,6 +201,8 @@ async def _services_at(
             defaults=SearchDefaults(
                 weights=Weights(settings.search.semantic_weight, settings.search.keyword_weight),
                 similarity_threshold=settings.search.similarity_threshold,
+                default_limit=settings.search.default_limit,
+                max_limit=settings.search.max_limit,
                 exact_limit=settings.search.exact_limit,
             ),
             max_upload_bytes=settings.ingestion.max_upload_bytes,

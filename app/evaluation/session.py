@@ -31,7 +31,7 @@ async def evaluate_collections(
         return Report(
             evaluations,
             services.provider.model,
-            services.defaults,
+            services.search.defaults,
             server,
             vectors_cached=vector_cache is not None,
         )
@@ -45,7 +45,7 @@ async def _with_cache(services: Services, folder: Path | None) -> AsyncIterator[
         return
     cache = VectorCache(services.provider, folder)
     try:
-        cached = await build_services(services.database, cache, defaults=services.defaults)
+        cached = await build_services(services.database, cache, defaults=services.search.defaults)
         try:
             yield cached
         finally:

@@ -100,7 +100,7 @@ async def tune(services: Services, slug: str, progress: ShowProgress, *, reader:
             else "; switch keep_query_text on, so that queries are kept"
         )
         raise NothingToTuneBy(f"tenant {slug} has no feedback with a query and a relevant hit{kept}")
-    settled = make_plan(SearchQuery(query="current"), context, services.defaults)
+    settled = make_plan(SearchQuery(query="current"), context, services.search.defaults)
     current = (settled.fusion, settled.weights)
     choices: list[tuple[Any, Weights]] = [
         current,
@@ -146,7 +146,7 @@ async def _rank(
     wanted = SearchQuery(query=query.query[:MAX_QUERY_LENGTH], limit=DEPTH, fusion=fusion, weights=weights)
     # The tenant's own limit on a page does not matter here.
     free = replace(tenant, settings=replace(tenant.settings, max_limit=None))
-    async with services.ranker.run(make_plan(wanted, free, services.defaults)) as ranked:
+    async with services.ranker.run(make_plan(wanted, free, services.search.defaults)) as ranked:
         if ranked.legs.failure is not None:
             raise ranked.legs.failure
         return [candidate.entry_id for candidate in ranked.candidates]

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import MAX_LIMIT, SearchQuery
-from app.knowledge.vocabulary import EntryType, Role, Weights
+from app.knowledge.vocabulary import EntryType, Role
 from app.web.models.entries import BulkRequest, NewEntry
-from app.web.models.search import Number, QueryText, SearchRequest, WeightsModel
+from app.web.models.search import Number, QueryText, WeightsModel
 
 MIN_TOKEN_BUDGET = 200
 MAX_TOKEN_BUDGET = 1_000_000
@@ -42,11 +43,13 @@ class KbSearchArguments(BaseModel):
         description="Only entries of this type, or of these. 'chunk' is a passage of an uploaded document;"
         " the others were written as entries.",
     )
-    limit: Annotated[int | None, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 50})] = Field(
+    limit: Annotated[
+        int | None, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": DEFAULT_MAX_LIMIT})
+    ] = Field(
         None,
         strict=True,
-        json_schema_extra={"default": 10},
-        description="How many hits at most, 1 to 50.",
+        json_schema_extra={"default": DEFAULT_LIMIT},
+        description=f"How many hits at most, 1 to {DEFAULT_MAX_LIMIT}.",
     )
     min_confidence: Annotated[Number, Field(ge=0, le=1)] = Field(
         0.0, description="Only entries whose authors were at least this sure, 0 to 1."
@@ -61,10 +64,10 @@ class KbSearchArguments(BaseModel):
         " The structured output then repeats the same hits with their main fields only.",
     )
 
-    def to_request(self) -> SearchRequest:
-        """The same search as HTTP takes it. Raises pydantic.ValidationError."""
+    def to_query(self, defaults: SearchDefaults) -> SearchQuery:
+        """The search that the service understands. Raises InvalidInput."""
         given = self.model_fields_set - {"token_budget"}
-        return SearchRequest.model_validate({name: getattr(self, name) for name in given})
+        return SearchQuery(**{name: getattr(self, name) for name in given}, max_limit=defaults.max_limit)
 
 
 class RelatedArguments(BaseModel):
@@ -92,7 +95,7 @@ class HybridSearchArguments(BaseModel):
         " Leave it out, and the text is embedded for you.",
     )
     top_k: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] = Field(
-        5, description="How many hits at most, 1 to 100."
+        5, description=f"How many hits at most, 1 to {MAX_LIMIT}."
     )
     weights: WeightsModel | None = Field(
         None,
@@ -103,9 +106,11 @@ class HybridSearchArguments(BaseModel):
 
     def to_query(self) -> SearchQuery:
         """The search that the service understands. Raises InvalidInput."""
-        weights = Weights(self.weights.semantic, self.weights.keyword) if self.weights else None
         return SearchQuery(
-            query=self.query_text, query_embedding=self.query_embedding, limit=self.top_k, weights=weights
+            query=self.query_text,
+            query_embedding=self.query_embedding,
+            limit=self.top_k,
+            weights=self.weights.to_weights() if self.weights else None,
         )
 
 

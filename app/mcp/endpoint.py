@@ -100,7 +100,7 @@ async def open_endpoint(app: FastAPI) -> AsyncIterator[None]:
     """What /mcp needs while the app runs; `app.state.parts` must be there."""
     parts: Parts = app.state.parts
     manager = StreamableHTTPSessionManager(
-        build_server(parts.services, parts.settings, _find_caller),
+        build_server(parts.services, _find_caller),
         json_response=True,
         stateless=True,
         max_request_body_size=sys.maxsize,  # RequestGuard bounds it, as for every other path

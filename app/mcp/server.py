@@ -20,7 +20,6 @@ from app.composition.services import Services
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers import Answer
 from app.mcp.tools import TOOLS, Call, Tool
-from app.settings import Settings
 from app.web.access import Caller
 from app.web.metrics import TOOL_CALLS
 from app.web.problems import invalid_input, problem_of, tenant_gone, unexpected_error
@@ -40,7 +39,7 @@ FindCaller = Callable[[Context], Awaitable[Caller]]
 """Who sent a message. Raises Unauthenticated and RateLimited."""
 
 
-def build_server(services: Services, settings: Settings, find_caller: FindCaller) -> Server[Any]:
+def build_server(services: Services, find_caller: FindCaller) -> Server[Any]:
     """A server for any transport; it keeps nothing between two messages."""
 
     async def list_tools(
@@ -60,7 +59,7 @@ def build_server(services: Services, settings: Settings, find_caller: FindCaller
             raise MCPError(types.INVALID_PARAMS, "there is no tool of this name")
         try:
             caller = await find_caller(context)
-            answer = await _run(tool, params.arguments or {}, Call(caller, services, settings))
+            answer = await _run(tool, params.arguments or {}, Call(caller, services))
         except KnowledgeError as error:
             return _refuse(tool, problem_of(error))
         except Exception:

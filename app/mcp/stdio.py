@@ -15,7 +15,6 @@ from app.auth.principal import Principal, Role
 from app.composition.services import Services
 from app.errors import TenantNotFound, Unauthenticated
 from app.mcp.server import Context, build_server
-from app.settings import Settings
 from app.telemetry.logs import request_id
 from app.web.access import Caller
 
@@ -23,9 +22,7 @@ MAX_LINE = 32 * 1024 * 1024
 """Longest message in bytes, as over HTTP."""
 
 
-async def serve_stdio(
-    services: Services, settings: Settings, tenant_id: UUID, role: Role, subject: str
-) -> None:
+async def serve_stdio(services: Services, tenant_id: UUID, role: Role, subject: str) -> None:
     """Serve one client, who acts in the tenant with the role, until it closes our standard input."""
     principal = Principal(subject, tenant_id, frozenset({role}))
 
@@ -36,7 +33,7 @@ async def serve_stdio(
         except TenantNotFound:
             raise Unauthenticated("the tenant does not exist") from None
 
-    server = build_server(services, settings, find_caller)
+    server = build_server(services, find_caller)
     lines: Any = await _open_input()
     async with stdio_server(stdin=lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

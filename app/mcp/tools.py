@@ -9,10 +9,11 @@ from typing import Any
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
-from app.api.search import make_query, run_search
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.entries.related import describe_related
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
 from app.mcp.answers import Answer, answer_search, to_json
 from app.mcp.arguments import (
     BulkArguments,
@@ -24,7 +25,6 @@ from app.mcp.arguments import (
 from app.mcp.models import AddedModel, search_output_schema
 from app.mcp.related import answer_related
 from app.mcp.schemas import input_schema, output_schema
-from app.settings import Settings
 from app.web.access import Caller
 from app.web.bulk import write_entries
 from app.web.models.administration import ModelChangeModel, NewModelChange, Stats
@@ -38,7 +38,12 @@ class Call:
 
     caller: Caller
     services: Services
-    settings: Settings
+
+    async def search(self, query: SearchQuery) -> SearchResult:
+        """Search in the caller's tenant. Raises as KnowledgeSearchService.search does."""
+        return await self.services.search.search(
+            self.caller.tenant.tenant_id, query, subject=self.caller.subject
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,12 @@ class Tool:
 
 
 async def _search(arguments: KbSearchArguments, call: Call) -> Answer:
-    query = make_query(arguments.to_request(), call.caller, call.settings)
-    return answer_search(await run_search(query, call.caller, call.services), arguments.token_budget)
+    query = arguments.to_query(call.services.search.defaults)
+    return answer_search(await call.search(query), arguments.token_budget)
 
 
 async def _hybrid_search(arguments: HybridSearchArguments, call: Call) -> Answer:
-    return answer_search(await run_search(arguments.to_query(), call.caller, call.services))
+    return answer_search(await call.search(arguments.to_query()))
 
 
 async def _related(arguments: RelatedArguments, call: Call) -> Answer:

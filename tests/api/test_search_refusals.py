@@ -22,7 +22,7 @@ from app.db.session import TenantSession
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.service import KnowledgeSearchService
 from app.main import create_app
-from app.settings import IngestionSettings, SearchSettings, Settings
+from app.settings import IngestionSettings, Settings
 from tests.api.callers import Caller, open_client
 from tests.api.expectations import each, expect_fields, expect_problem
 from tests.db.cluster import TestDatabase
@@ -66,11 +66,9 @@ async def counted(
         {model: shared_provider},
         api_services.tenants,
         api_services.journal,
-        SearchDefaults(),
+        SearchDefaults(default_limit=3, max_limit=20),
     )
-    settings = Settings(
-        ingestion=IngestionSettings(worker=False), search=SearchSettings(default_limit=3, max_limit=20)
-    )
+    settings = Settings(ingestion=IngestionSettings(worker=False))
     app = create_app(settings, replace(api_services, search=search), verifier)
     async with LifespanManager(app), open_client(app) as client:
         yield CountedSearch(database, client)

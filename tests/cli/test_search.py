@@ -85,6 +85,28 @@ def test_search_filters_as_told(knowledge: CommandLine, filled: str) -> None:
     assert contents(*words, "--source", "asset") == set()
 
 
+def test_search_keeps_the_limits_of_the_tenant_and_the_service(
+    knowledge: CommandLine, filled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(*options: str) -> int:
+        arguments = ("search", "inspect mooring crane", "-t", filled, "--mode", "keyword", "--json")
+        return len(knowledge.succeed(*arguments, *options).json["results"])
+
+    assert count() == 3
+    knowledge.succeed("settings", "set", "max_limit=2", "-t", filled)
+    try:
+        assert count() == 2, "the service's default is above what the tenant allows"
+        refused = knowledge("search", "mooring", "-t", filled, "-n", "3")
+        assert refused.status != 0
+        assert "limit: must be between 1 and 2 in this tenant" in refused.err
+        knowledge.succeed("settings", "set", "default_limit=1", "-t", filled)
+        assert (count(), count("-n", "2")) == (1, 2)
+    finally:
+        knowledge.succeed("settings", "set", "max_limit=default", "default_limit=default", "-t", filled)
+    monkeypatch.setenv("KB_SEARCH_DEFAULT_LIMIT", "2")
+    assert count() == 2
+
+
 def test_search_that_finds_nothing_says_so(knowledge: CommandLine, filled: str) -> None:
     result = knowledge.succeed("search", "zzzz", "-t", filled, "--mode", "keyword")
     assert result.out.startswith("nothing found\n")

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from fastapi import Request, Response
 
-from app.api.search import run_search
 from app.auth.principal import Role
 from app.console.pages.searching import lead_to_address, read_parameters, read_query
 from app.console.parts.hits import title_of
@@ -26,7 +25,7 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput
 from app.knowledge.search.results import Hit, SearchResult
-from app.web.access import CurrentCaller, CurrentServices, CurrentSettings
+from app.web.access import CurrentCaller, CurrentServices
 
 router = console_router(Role.READER)
 
@@ -74,9 +73,7 @@ class Comparison:
 
 
 @router.api_route("/compare", methods=["GET", "POST"])
-async def show_comparison(
-    request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
-) -> Response:
+async def show_comparison(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
     """One query and its filters with two settings, and where each hit moves."""
     parameters = await read_parameters(request)
     shared = SearchForm.read(parameters, SHARED)
@@ -92,8 +89,10 @@ async def show_comparison(
     if "query" in parameters:
         for side, whole in wholes.items():
             try:
-                query = read_query(whole, caller, settings)
-                results.append(await run_search(query, caller, services))
+                query = read_query(whole, services)
+                results.append(
+                    await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
+                )
             except InvalidInput as error:
                 errors[side] = errors_by_field(error)
     comparison = compare(results) if len(results) == len(SIDES) else None
@@ -106,7 +105,7 @@ async def show_comparison(
         errors=errors,
         shared_errors={n: m for found in errors.values() for n, m in found.items() if n in SHARED},
         comparison=comparison,
-        maximum=settings.search.max_limit,
+        maximum=services.search.defaults.max_limit,
         alone={side: shared.lead_to(whole) for side, whole in wholes.items()},
     )
     is_long = shared.is_long or len(address) > LONGEST_ADDRESS

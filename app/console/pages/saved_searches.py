@@ -11,7 +11,6 @@ from fastapi import Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
-from app.api.saved_searches import keep_search
 from app.auth.principal import Role
 from app.console.pages.searching import render_search
 from app.console.parts.search_form import SearchForm
@@ -19,7 +18,7 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
 from app.knowledge.subscriptions.service import Subscription
-from app.web.access import CurrentCaller, CurrentServices, CurrentSettings
+from app.web.access import CurrentCaller, CurrentServices
 from app.web.models.saved_searches import NewSavedSearch
 from app.web.problems import invalid_input
 
@@ -52,13 +51,15 @@ async def save_search(
     request: Request,
     caller: CurrentCaller,
     services: CurrentServices,
-    settings: CurrentSettings,
     name: Annotated[str, Form()] = "",
     search: Annotated[str, Form(alias="request")] = "",
 ) -> Response:
     """Keep a search under a name; `request` is the JSON of POST /knowledge/search."""
     try:
-        _, new = await keep_search(_read(name, search), caller, services, settings)
+        asked = _read(name, search)
+        _, new = await services.saved_searches.save(
+            caller.tenant.tenant_id, caller.subject, asked.name, asked.given()
+        )
     except (InvalidInput, Conflict) as error:
         errors = error.errors if isinstance(error, InvalidInput) else (FieldError("name", str(error)),)
         return await _show_list(
@@ -78,14 +79,13 @@ async def run_saved_search(
     saved_search_id: UUID,
     caller: CurrentCaller,
     services: CurrentServices,
-    settings: CurrentSettings,
 ) -> Response:
     """To the search page, with what is saved filled in; a search that is too long for an address is shown here."""
     saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
     form = SearchForm.of_request(saved.request)
     if not form.is_long:
         return RedirectResponse(form.address(), 303)
-    return await render_search(request, form, caller, services, settings)
+    return await render_search(request, form, caller, services)
 
 
 @router.get("/saved-searches/{saved_search_id}/delete")

@@ -11,7 +11,6 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 from starlette.datastructures import FormData, ImmutableMultiDict
 
-from app.api.search import make_query, run_search
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.parts.entry_form import read_texts
@@ -22,8 +21,7 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
-from app.settings import Settings
-from app.web.access import Caller, CurrentCaller, CurrentServices, CurrentSettings
+from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.models.search import SearchRequest
 from app.web.problems import invalid_input
 
@@ -51,9 +49,7 @@ STAGES = {
 
 
 @router.api_route("", methods=["GET", "POST"])
-async def show_search(
-    request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
-) -> Response:
+async def show_search(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
     """The search form, filled in as was asked, and the hits; a search can be shared as this page's address.
 
     The form is sent, since a search may be too long for an address; where it is not, its address answers.
@@ -62,7 +58,7 @@ async def show_search(
     form = SearchForm.read(parameters)
     if form.text("query") and (led := lead_to_address(request, form.address())):
         return led
-    return await render_search(request, form, caller, services, settings, is_asked="query" in parameters)
+    return await render_search(request, form, caller, services, is_asked="query" in parameters)
 
 
 async def render_search(
@@ -70,7 +66,6 @@ async def render_search(
     form: SearchForm,
     caller: Caller,
     services: Services,
-    settings: Settings,
     *,
     is_asked: bool = True,
 ) -> Response:
@@ -79,8 +74,9 @@ async def render_search(
     errors: dict[str, str] = {}
     if is_asked:
         try:
-            query = read_query(form, caller, settings, explain=True)
-            answer = show_answer(form, await run_search(query, caller, services))
+            query = read_query(form, services, explain=True)
+            result = await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
+            answer = show_answer(form, result)
         except InvalidInput as error:
             errors = errors_by_field(error)
     response = render(
@@ -90,7 +86,7 @@ async def render_search(
         form=form,
         answer=answer,
         errors=errors,
-        maximum=settings.search.max_limit,
+        maximum=services.search.defaults.max_limit,
         compare_address=comparison_address(form, compare_with(form)),
     )
     # What is left empty in the form would only make the address longer.
@@ -99,16 +95,14 @@ async def render_search(
 
 
 @router.api_route("/why-not", methods=["GET", "POST"])
-async def show_why_not(
-    request: Request, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
-) -> Response:
+async def show_why_not(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Which filter, leg, threshold or cut lost an entry, for the search that is sent with it."""
     parameters = await read_parameters(request)
     form = SearchForm.read(parameters)
     wanted = str(parameters.get("entry_id", "")).strip()
     verdict, refusal = None, ""
     try:
-        query = read_query(form, caller, settings)
+        query = read_query(form, services)
         entry_id = await _find_entry(services, caller, wanted)
         verdict = await services.search.why_not(caller.tenant.tenant_id, entry_id, query)
     except InvalidInput as error:
@@ -168,13 +162,13 @@ def lead_to_address(request: Request, address: str) -> Response | None:
     return RedirectResponse(address, 303)
 
 
-def read_query(form: SearchForm, caller: Caller, settings: Settings, *, explain: bool = False) -> SearchQuery:
+def read_query(form: SearchForm, services: Services, *, explain: bool = False) -> SearchQuery:
     """The search that a form asks for, checked as the API checks it. Raises InvalidInput.
 
     With `explain` the answer tells how it came about, whether or not the form asks for it.
     """
     request = form.request() | ({"explain": True} if explain else {})
     try:
-        return make_query(SearchRequest.model_validate(request), caller, settings)
+        return SearchRequest.model_validate(request).to_query(services.search.defaults)
     except ValidationError as error:
         raise invalid_input(error) from None

@@ -20,13 +20,21 @@ gain 0.001 nDCG@10 on Cranfield and nothing on SciFact and SQuAD; 500 lose 0.006
 KEYWORD_POOL = 100
 """Candidates that the keyword leg scores by all words of the query, at least."""
 
+DEFAULT_LIMIT, DEFAULT_MAX_LIMIT = 10, 50
+"""Hits a page for outside callers, where the operator sets nothing else: unless asked, and at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchDefaults:
-    """The service's own choices, where neither the search nor its tenant makes one."""
+    """The service's own choices, where neither the search nor its tenant makes one, and its largest page.
+
+    `max_limit` holds for outside callers, whose ways in give it to their `SearchQuery`.
+    """
 
     weights: Weights = field(default_factory=Weights)
     similarity_threshold: float | None = None
+    default_limit: int = DEFAULT_LIMIT
+    max_limit: int = DEFAULT_MAX_LIMIT
     exact_limit: int = EXACT_LIMIT
     keyword_budget: int = KEYWORD_BUDGET
 
@@ -37,6 +45,7 @@ class Plan:
 
     query: SearchQuery
     tenant: TenantContext
+    limit: int
     weights: Weights
     threshold: float
     fusion: str
@@ -77,17 +86,22 @@ def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefault
     dimensions = tenant.space.dimensions
     if query.query_embedding is not None and len(query.query_embedding) != dimensions:
         raise InvalidInput.of("query_embedding", f"must have {dimensions} numbers, as the tenant's model has")
-    if settings.max_limit is not None and query.limit > settings.max_limit:
-        raise InvalidInput.of("limit", f"must be between 1 and {settings.max_limit} in this tenant")
+    most = query.max_limit if settings.max_limit is None else settings.max_limit
+    limit = query.limit
+    if limit is None:
+        limit = min(settings.default_limit or defaults.default_limit, most, query.max_limit)
+    elif limit > most:
+        raise InvalidInput.of("limit", f"must be between 1 and {most} in this tenant")
     thresholds = (query.similarity_threshold, settings.similarity_threshold, defaults.similarity_threshold)
     fusion = query.fusion or settings.fusion
     return Plan(
         query=query,
         tenant=tenant,
+        limit=limit,
         weights=query.weights
         or settings.weights
         or (SCORE_WEIGHTS if fusion == "score" else defaults.weights),
         threshold=next((t for t in thresholds if t is not None), tenant.model.similarity_threshold),
         fusion=fusion,
-        wanted=max(3 * query.limit, SCORE_DEPTH if fusion == "score" else 30),
+        wanted=max(3 * limit, SCORE_DEPTH if fusion == "score" else 30),
     )

@@ -50,7 +50,7 @@ class SearchQuery:
 
     Attributes:
         query: 1 to 10,000 characters after trimming.
-        limit: hits a page, 1 to 100.
+        limit: hits a page, 1 to `max_limit`; None: as many as the tenant's settings say.
         similarity_threshold: cosine that a passage must reach in the semantic leg, 0 to 1.
         weights: of the two legs.
         role: `dev` matches entries meant for dev or for all.
@@ -58,11 +58,12 @@ class SearchQuery:
         ef_search: breadth of the HNSW scan, 10 to 200.
         query_embedding: vector to use in place of the query's own embedding; finite, not all zero.
         diversity: 0 to 1, how much a hit that resembles a better one is put back (maximal marginal relevance).
+        max_limit: the largest page; a way in for outside callers gives `SearchDefaults.max_limit`.
     """
 
     query: str
     mode: Mode = "hybrid"
-    limit: int = 10
+    limit: int | None = None
     similarity_threshold: float | None = None
     weights: Weights | None = None
     role: Role | None = None
@@ -114,7 +115,11 @@ class SearchQuery:
         )
         check("query", is_storable(self.query), "must not contain NUL characters or lone surrogates")
         check("mode", self.mode in get_args(Mode), "must be hybrid, semantic or keyword")
-        check("limit", 1 <= self.limit <= self.max_limit, f"must be between 1 and {self.max_limit}")
+        check(
+            "limit",
+            _absent_or_between(self.limit, 1, self.max_limit),
+            f"must be between 1 and {self.max_limit}",
+        )
         check(
             "similarity_threshold",
             _absent_or_between(self.similarity_threshold, 0, 1),
@@ -217,8 +222,8 @@ def _is_list(value: object) -> bool:
 
 
 TYPES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
-    (("limit", "rrf_k", "max_limit"), _is_whole_number, "must be an integer"),
-    (("ef_search",), lambda v: v is None or _is_whole_number(v), "must be an integer"),
+    (("rrf_k", "max_limit"), _is_whole_number, "must be an integer"),
+    (("limit", "ef_search"), lambda v: v is None or _is_whole_number(v), "must be an integer"),
     (("diversity",), _is_number, "must be a number"),
     (("similarity_threshold", "min_confidence"), lambda v: v is None or _is_number(v), "must be a number"),
     (("weights",), lambda v: v is None or isinstance(v, Weights), "must be Weights(semantic, keyword)"),

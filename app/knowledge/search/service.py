@@ -63,8 +63,8 @@ class KnowledgeSearchService:
         self._providers = providers
         self._tenants = tenants
         self._journal = journal
-        self._defaults = defaults or SearchDefaults()
-        self._ranker = Ranker(database, providers, self._defaults, journal.meter)
+        self.defaults = defaults or SearchDefaults()
+        self._ranker = Ranker(database, providers, self.defaults, journal.meter)
         self._admission = admission or Admission()
 
     async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service") -> SearchResult:
@@ -75,12 +75,12 @@ class KnowledgeSearchService:
         CursorExpired, RateLimited (too
         many searches of the tenant at the same time) and DatabaseUnavailable.
         """
-        plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
+        plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
         return await self._run(plan, subject)
 
     async def check(self, tenant_id: UUID, query: SearchQuery) -> None:
         """Raise what `search` would of a query that the tenant cannot ask: InvalidInput, TenantNotFound."""
-        make_plan(query, await self._tenants.context(tenant_id), self._defaults)
+        make_plan(query, await self._tenants.context(tenant_id), self.defaults)
 
     async def search_many(
         self, tenant_id: UUID, queries: Sequence[SearchQuery], *, subject: str = "service"
@@ -93,7 +93,7 @@ class KnowledgeSearchService:
         plans: list[Plan | KnowledgeError] = []
         for query in queries:
             try:
-                plans.append(make_plan(query, tenant, self._defaults))
+                plans.append(make_plan(query, tenant, self.defaults))
             except KnowledgeError as error:
                 plans.append(error)
         texts = [plan.query.query for plan in plans if isinstance(plan, Plan) and plan.query.needs_vector]
@@ -121,7 +121,7 @@ class KnowledgeSearchService:
 
     async def _run(self, plan: Plan, subject: str, embed: EmbedQuery | None = None) -> SearchResult:
         started = time.perf_counter()
-        with span("search", mode=plan.query.mode, limit=plan.query.limit) as seen:
+        with span("search", mode=plan.query.mode, limit=plan.limit) as seen:
             async with self._admission.search(plan.tenant):
                 result = await self._search(plan, subject, embed)
             metadata = result.metadata
@@ -140,7 +140,7 @@ class KnowledgeSearchService:
             legs, ranking = ranked.legs, ranked.candidates
             log.debug("search %s: %d candidates ranked", search_id, len(ranking))
             words = legs.words_sought(query.query)
-            page = ranking[: query.limit]
+            page = ranking[: plan.limit]
             with span("hydrate", hits=len(page)):
                 hits = await hydrate(ranked.session, plan.tenant, query, words, page, legs.vector)
                 suggestions = [] if hits else await suggest(ranked.session, query)
@@ -171,7 +171,7 @@ class KnowledgeSearchService:
 
         An id that another tenant owns gets the same answer as one that nobody has. Raises as `search` does.
         """
-        plan = make_plan(query, await self._tenants.context(tenant_id), self._defaults)
+        plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
         async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
             legs, ranking = ranked.legs, ranked.candidates
             words = legs.words_sought(query.query)
@@ -191,25 +191,25 @@ class KnowledgeSearchService:
         started: float,
     ) -> SearchResult:
         query = plan.query
-        more = len(ranking) > query.limit
+        more = len(ranking) > plan.limit
         metadata = SearchMetadata(
             search_id=search_id,
             total=len(ranking),
-            strong_match=has_strong_match(legs, ranking[: query.limit], plan.tenant.model),
+            strong_match=has_strong_match(legs, ranking[: plan.limit], plan.tenant.model),
             fallback_mode=legs.failure is not None,
             search_modes_used=legs.searched,
             degraded=[legs.failure.degradation] if legs.failure else [],
             exact=legs.semantic is None or legs.semantic.exact,
             estimated_matches=max(legs.keyword_matches, len(ranking)),
             suggestions=suggestions,
-            next_cursor=write_cursor(search_id, query.limit) if more else None,
+            next_cursor=write_cursor(search_id, plan.limit) if more else None,
             query_time_ms=_milliseconds(time.perf_counter() - started),
             embedding_ms=_milliseconds(legs.seconds.get("embedding", 0.0)),
             semantic_ms=_milliseconds(legs.seconds.get("semantic", 0.0)),
             keyword_ms=_milliseconds(legs.seconds.get("keyword", 0.0)),
             fusion_ms=_milliseconds(legs.seconds.get("fusion", 0.0)),
         )
-        debug = explanation.explain(plan, legs, ranking[: query.limit]) if query.explain else None
+        debug = explanation.explain(plan, legs, ranking[: plan.limit]) if query.explain else None
         return SearchResult(hits, metadata, debug)
 
     async def _continue(self, plan: Plan, cursor: str, started: float) -> SearchResult:
@@ -217,7 +217,7 @@ class KnowledgeSearchService:
         search_id, offset = read_cursor(cursor)
         pinned = await self._journal.pinned(plan.tenant.tenant_id, search_id)
         query = resume(plan.query, search_id, pinned.receipt)
-        end = offset + query.limit
+        end = offset + plan.limit
         async with self._database.tenant_session(plan.tenant.tenant_id) as session:
             page = pinned.candidates[offset:end]
             hits = await hydrate(session, plan.tenant, query, query.query, page, None)

@@ -38,10 +38,10 @@ def judge(
 ) -> WhyNot:
     """Put together what the search and the entry itself say."""
     rank = next((place for place, c in enumerate(ranking, 1) if c.entry_id == entry_id), None)
-    if rank is not None and rank <= plan.query.limit:
+    if rank is not None and rank <= plan.limit:
         return WhyNot(entry_id, True, rank, [])
     if rank is not None:
-        detail = f"ranked {rank} of {len(ranking)} candidates; the page ends at {plan.query.limit}"
+        detail = f"ranked {rank} of {len(ranking)} candidates; the page ends at {plan.limit}"
         return WhyNot(entry_id, False, rank, [Reason("cut", detail)])
     if verdict is None:
         return WhyNot(entry_id, False, None, [Reason("entry", "there is no entry with this id")])

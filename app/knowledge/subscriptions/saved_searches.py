@@ -16,7 +16,9 @@ from app.db.session import Row
 from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, page_of
-from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.query import MAX_LIMIT, SearchQuery
+from app.knowledge.search.results import SearchResult
+from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.text import is_storable
 from app.knowledge.vocabulary import Weights
 
@@ -44,22 +46,30 @@ class SavedSearch:
 class SavedSearchService:
     """Keeps searches; each belongs to its owner, for whom the others' do not exist."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, search: KnowledgeSearchService) -> None:
         self._database = database
+        self._search = search
         self._trail = AuditTrail(database)
 
     async def save(
         self, tenant_id: UUID, owner: str, name: str, request: Mapping[str, Any]
     ) -> tuple[SavedSearch, bool]:
-        """Keep a search; under a name that the owner has already it takes that one's place, and its subscription.
-        Messages that are still to be sent for what the search asked before are given up.
+        """Keep a search that the owner could run now.
 
-        Returns it and whether the name is new. Raises InvalidInput, Conflict when the owner has too many.
+        Under a name that the owner has already it takes that one's place, and its subscription; messages that are
+        still to be sent for what the search asked before are given up.
+
+        Returns it and whether the name is new. Raises InvalidInput, its fields under `request`, and Conflict when the
+        owner has too many.
         """
+        query = self._read(request)
+        try:
+            await self._search.check(tenant_id, query)
+        except InvalidInput as error:
+            raise _under_request(error) from None
         name = name.strip()
         if not 1 <= len(name) <= MAX_NAME or not is_storable(name):
             raise InvalidInput.of("name", f"must have 1 to {MAX_NAME} characters")
-        read_request(request)
         async with (
             self._trail.attempt(tenant_id, owner, "saved_search.write"),
             self._database.tenant_session(tenant_id) as session,
@@ -81,6 +91,11 @@ class SavedSearchService:
         if row is None:
             raise SavedSearchNotFound("you have no saved search with this id")
         return SavedSearch.from_row(row)
+
+    async def run(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> SearchResult:
+        """Search as one of the owner's says, within the limits of now. Raises SavedSearchNotFound, and as a search."""
+        saved = await self.get(tenant_id, owner, saved_search_id)
+        return await self._search.search(tenant_id, self._read(saved.request), subject=owner)
 
     async def list_saved(
         self, tenant_id: UUID, owner: str, *, limit: int = 50, cursor: str | None = None
@@ -105,13 +120,16 @@ class SavedSearchService:
                 raise SavedSearchNotFound("you have no saved search with this id")
             await records.write_audit(session, owner, "saved_search.delete", [saved_search_id], {})
 
+    def _read(self, request: Mapping[str, Any]) -> SearchQuery:
+        return read_request(request, max_limit=self._search.defaults.max_limit)
 
-def read_request(request: Mapping[str, Any], **chosen: Any) -> SearchQuery:
-    """The search that a kept request describes, with `chosen` in place of what it leaves open.
+
+def read_request(request: Mapping[str, Any], *, max_limit: int = MAX_LIMIT) -> SearchQuery:
+    """The search that a kept request describes.
 
     A cursor continues one search and cannot be kept. Raises InvalidInput, its fields under `request`.
     """
-    values = {**chosen, **{name: value for name, value in request.items() if value is not None}}
+    values = {name: value for name, value in request.items() if value is not None}
     if "cursor" in values:
         raise InvalidInput.of("request.cursor", "cannot be saved: it continues one search")
     try:
@@ -119,9 +137,13 @@ def read_request(request: Mapping[str, Any], **chosen: Any) -> SearchQuery:
             values["weights"] = Weights(**values["weights"])
         if "asset_id" in values:
             values["asset_id"] = [UUID(str(i)) for i in values["asset_id"]]
-        return SearchQuery(**values)
+        return SearchQuery(**values, max_limit=max_limit)
     except InvalidInput as error:
-        raise InvalidInput([FieldError(f"request.{e.field}", e.message) for e in error.errors]) from None
+        raise _under_request(error) from None
     except (TypeError, ValueError, AttributeError):
         # Only a request that did not come through the service's own front, such as an imported one.
         raise InvalidInput.of("request", "is not a search") from None
+
+
+def _under_request(error: InvalidInput) -> InvalidInput:
+    return InvalidInput([FieldError(f"request.{e.field}", e.message) for e in error.errors])

@@ -24,6 +24,10 @@ class NewSavedSearch(BaseModel):
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
     request: SearchRequest = Field(description="Any search; `cursor` cannot be kept.")
 
+    def given(self) -> dict[str, Any]:
+        """The fields of the request that the caller gave, as JSON."""
+        return self.request.model_dump(mode="json", exclude_unset=True)
+
 
 class SavedSearchModel(BaseModel):
     """A kept search of the caller."""

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.vocabulary import (
     Boost,
@@ -36,6 +37,10 @@ class WeightsModel(BaseModel):
     semantic: Annotated[Number, Field(ge=0, le=1)]
     keyword: Annotated[Number, Field(ge=0, le=1)]
 
+    def to_weights(self) -> Weights:
+        """The weights that the service understands."""
+        return Weights(self.semantic, self.keyword)
+
 
 class SearchRequest(BaseModel):
     """A search; only `query` is required, and an unknown field is refused."""
@@ -53,8 +58,15 @@ class SearchRequest(BaseModel):
     query: QueryText = Field(description="What is asked, 1 to 10,000 characters after trimming.")
     mode: Mode = Field("hybrid", description="Which legs run: both, meaning only, or words only.")
     limit: Annotated[
-        int | None, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 50, "default": 10})
-    ] = Field(None, strict=True, description="Hits on the page; the service's default is 10, its maximum 50.")
+        int | None,
+        WithJsonSchema(
+            {"type": "integer", "minimum": 1, "maximum": DEFAULT_MAX_LIMIT, "default": DEFAULT_LIMIT}
+        ),
+    ] = Field(
+        None,
+        strict=True,
+        description=f"Hits on the page; the service's default is {DEFAULT_LIMIT}, its maximum {DEFAULT_MAX_LIMIT}.",
+    )
     similarity_threshold: Annotated[Number, Field(ge=0, le=1)] | None = Field(
         None, description="Cosine that the semantic leg demands; default: the tenant's, else the model's."
     )
@@ -89,12 +101,12 @@ class SearchRequest(BaseModel):
         description="The `next_cursor` of an earlier answer. Send the same query, and the same filters or none.",
     )
 
-    def to_query(self, default_limit: int, max_limit: int) -> SearchQuery:
+    def to_query(self, defaults: SearchDefaults) -> SearchQuery:
         """The search that the service understands. Raises InvalidInput."""
         values = {name: getattr(self, name) for name in self.model_fields_set}
-        weights = Weights(self.weights.semantic, self.weights.keyword) if self.weights else None
-        limit = self.limit if self.limit is not None else min(default_limit, max_limit)
-        return SearchQuery(**{**values, "weights": weights, "limit": limit, "max_limit": max_limit})
+        if self.weights is not None:
+            values["weights"] = self.weights.to_weights()
+        return SearchQuery(**values, max_limit=defaults.max_limit)
 
 
 class WhyNotRequest(BaseModel):

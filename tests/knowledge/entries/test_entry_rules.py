@@ -194,7 +194,7 @@ def test_search_field_refuses_what_is_outside_and_is_named(name: str) -> None:
 MISTYPED: dict[str, tuple[Any, ...]] = {
     "query": (5, None, b"x", ["x"]),
     "mode": (5, None, ["hybrid"]),
-    "limit": ("5", 5.5, True, None, float("nan")),
+    "limit": ("5", 5.5, True, float("nan")),
     "similarity_threshold": ("0.5", [0.5], True),
     "weights": ({"semantic": 0.7, "keyword": 0.3}, (0.7, 0.3), Weights("0.7", "0.3")),  # type: ignore[arg-type]
     "role": (5, ["dev"]),

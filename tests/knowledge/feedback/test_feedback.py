@@ -157,7 +157,7 @@ async def test_a_comparison_of_models_measures_both_by_the_feedback(desk: Desk) 
     # The same model twice; words alone in one place, so that there is something to tell apart.
     silent = replace(context, settings=replace(context.settings, similarity_threshold=1.0))
     judged = [JudgedQuery("The harbour 1", {entries[1]: 1.0}), JudgedQuery("zeppelin", {entries[0]: 1.0})]
-    comparer = ModelComparer(desk.services.database, desk.services.ranker, desk.services.defaults)
+    comparer = ModelComparer(desk.services.database, desk.services.ranker, desk.services.search.defaults)
     sample = SampledQueries(["harbour"], "queries")
     compared = await comparer.ask(silent, context, sample, judged)
     assert (compared.judged, compared.ndcg_old) == (2, 0.5)

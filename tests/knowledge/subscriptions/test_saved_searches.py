@@ -91,10 +91,10 @@ async def test_a_change_leaves_a_row_in_the_trail_and_a_refusal_too(desk: Desk) 
 
 
 def test_a_request_becomes_the_search_that_it_was() -> None:
-    query = read_request(REQUEST, limit=9, max_limit=50)
+    query = read_request(REQUEST, max_limit=50)
     assert (query.query, query.limit, query.weights) == ("harbour", 3, Weights(0.5, 0.5))
     assert [str(i) for i in query.asset_id or ()] == REQUEST["asset_id"]
-    assert read_request({"query": "x", "role": None}, limit=9) == SearchQuery(query="x", limit=9)
+    assert read_request({"query": "x", "role": None}) == SearchQuery(query="x")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ ELSEWHERE = frozenset({
 })  # fmt: skip
 """Parts of a request that are, or stand for, what was asked; and those that a receipt has as they were settled."""
 
-OPTIONS = tuple((f.name, f.default) for f in fields(SearchQuery) if f.name not in ELSEWHERE)
+OPTIONS = tuple((f.name, f.default) for f in fields(SearchQuery) if f.name not in {*ELSEWHERE, "limit"})
 
 
 @cache
@@ -47,9 +47,8 @@ def make_receipt(plan: Plan, result: SearchResult, ranking: Sequence[Candidate])
         "rrf_k": query.rrf_k,
         "similarity_threshold": plan.threshold,
         "options": {
-            name: value
-            for name, default in OPTIONS
-            if (value := getattr(query, name)) != default or name == "limit"
+            "limit": plan.limit,
+            **{name: value for name, default in OPTIONS if (value := getattr(query, name)) != default},
         },
         "asked": mark_search(metadata.search_id, query),
         "model": [model.provider, model.name, model.dimensions],
