@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -118,4 +119,4 @@ async def _list(settings: Settings) -> list[dict[str, Any]]:
     from app.db.queries.tenants.tenants import list_models
 
     async with open_directory(settings) as (_, database), database.platform_session() as session:
-        return [dict(row) for row in await list_models(session)]
+        return [{"id": m.id, **asdict(m.model)} for m in await list_models(session)]

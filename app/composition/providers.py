@@ -78,9 +78,9 @@ async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> l
     """The numbers of the registered models that are served. Raises ConfigurationError for one that is not registered,
     and for a tenant whose vectors are of none of them: its searches would find nothing by meaning."""
     async with database.platform_session() as session:
-        models = {row["id"]: row for row in await list_models(session)}
+        models = {m.id: m.model for m in await list_models(session)}
         tenants = await list_tenants(session)
-    numbers = {(m["provider"], m["name"], m["dimensions"]): i for i, m in models.items()}
+    numbers = {(m.provider, m.name, m.dimensions): i for i, m in models.items()}
     found: list[int] = []
     for model, prefix in zip(served, ("EMBEDDING", "EMBEDDING_NEXT"), strict=False):
         number = numbers.get((model.provider, model.name, model.dimensions))
@@ -102,8 +102,8 @@ async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> l
             present = " and ".join(f"{model.provider}/{model.name}" for model in served)
             raise ConfigurationError(
                 "EMBEDDING_PROVIDER",
-                f"tenant {tenant['slug']} has vectors of {other['provider']}/{other['name']} with "
-                f"{other['dimensions']} dimensions, which {present} cannot search",
+                f"tenant {tenant['slug']} has vectors of {other.provider}/{other.name} with "
+                f"{other.dimensions} dimensions, which {present} cannot search",
                 "set EMBEDDING_PROVIDER and EMBEDDING_MODEL to that model, or EMBEDDING_NEXT_PROVIDER while "
                 "tenants move from one to the other",
             )

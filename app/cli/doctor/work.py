@@ -94,8 +94,8 @@ async def _check_plan(settings: Settings, database: Database, backlog: Backlog) 
         )
     tenant_id, model_id, passages = backlog.largest
     async with database.tenant_session(tenant_id, setup=session_setup(None, passages)) as session:
-        model = next(row for row in await list_models(session) if row["id"] == model_id)
-        plan = await explain_indexed(session, VectorSpace(model_id, model["dimensions"]))
+        model = next(m.model for m in await list_models(session) if m.id == model_id)
+        plan = await explain_indexed(session, VectorSpace(model_id, model.dimensions))
     return describe_plan(plan, model_id, passages)
 
 

@@ -102,20 +102,20 @@ class ChangeMachine:
             in_use = await db.lock_tenant(session)
             if in_use is None:
                 raise TenantNotFound("the tenant does not exist")
-            target, model = choose_model(models, wanted, self._served, in_use)
+            target = choose_model(models, wanted, self._served, in_use)
             change = await db.fetch_change(session)
             if change is None:
-                if target == in_use:
+                if target.id == in_use:
                     raise Conflict("the tenant is on this model already")
-                await db.start_change(session, in_use, target, rate, switch_at_overlap)
-                await _note(session, actor, "model.reembed", model)
+                await db.start_change(session, in_use, target.id, rate, switch_at_overlap)
+                await _note(session, actor, "model.reembed", target.model)
             elif change.state == "dropping":
                 raise Conflict(ENDING)
-            elif change.to_model != target:
+            elif change.to_model != target.id:
                 raise Conflict("the tenant is being moved to another model; end that first")
             else:
                 await db.adjust_change(session, rate, switch_at_overlap)
-                await _note(session, actor, "model.pace", model)
+                await _note(session, actor, "model.pace", target.model)
             await self._jobs.enqueue(session, "reembed", "model")
         self._jobs.wake()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from app.db.session import Row
+from app.db.queries.tenants.tenants import RegisteredModel
 from app.embeddings.models import ALIASES
-from app.embeddings.provider import EmbeddingModel
 from app.errors import InvalidInput
 
 
@@ -19,27 +18,25 @@ class WantedModel:
     name: str | None = None
     dimensions: int | None = None
 
-    def fits(self, model: EmbeddingModel) -> bool:
-        """Whether the model is as the caller says."""
-        name = self.name and ALIASES.get(self.name, self.name)
-        return (
-            self.provider in (None, model.provider)
-            and name in (None, model.name)
-            and self.dimensions in (None, model.dimensions)
-        )
-
 
 def choose_model(
-    models: Sequence[Row], wanted: WantedModel, served: Collection[int], in_use: int
-) -> tuple[int, EmbeddingModel]:
-    """The one registered model that fits, with its number; where nothing is said of it, the one that is not in use.
+    models: Sequence[RegisteredModel], wanted: WantedModel, served: Collection[int], in_use: int
+) -> RegisteredModel:
+    """The one registered model that fits; where nothing is said of it, the one that is not in use.
 
     Raises InvalidInput.
     """
-    fitting = [(row["id"], read_model(row)) for row in models if wanted.fits(read_model(row))]
-    found = [(model_id, model) for model_id, model in fitting if model_id in served]
+    name = wanted.name and ALIASES.get(wanted.name, wanted.name)
+    fitting = [
+        m
+        for m in models
+        if wanted.provider in (None, m.model.provider)
+        and name in (None, m.model.name)
+        and wanted.dimensions in (None, m.model.dimensions)
+    ]
+    found = [m for m in fitting if m.id in served]
     if wanted == WantedModel():
-        found = [(model_id, model) for model_id, model in found if model_id != in_use]
+        found = [m for m in found if m.id != in_use]
         if not found:
             raise InvalidInput.of("model", "this service serves no other model; set EMBEDDING_NEXT_PROVIDER")
     if not fitting:
@@ -51,10 +48,3 @@ def choose_model(
     if len(found) > 1:
         raise InvalidInput.of("model", "several models fit; name provider, model and dimensions")
     return found[0]
-
-
-def read_model(row: Row) -> EmbeddingModel:
-    """The model of a row that `list_models` read."""
-    return EmbeddingModel(
-        row["provider"], row["name"], row["dimensions"], row["max_tokens"], row["similarity_threshold"]
-    )

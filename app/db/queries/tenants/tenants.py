@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -10,6 +11,7 @@ from uuid import UUID
 from app.db.queries.search.records import Outcome
 from app.db.session import PlatformSession, Row, TenantSession
 from app.db.statements import load_statements
+from app.embeddings.provider import EmbeddingModel
 
 SQL = load_statements(__name__)
 
@@ -17,6 +19,14 @@ PlatformAction = Literal[
     "access", "model.add", "tenant.create", "tenant.delete", "tenant.health", "tenant.limits", "tenant.list"
 ]
 """What the platform's audit trail tells of; `tests/api/acts.py` has each done."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredModel:
+    """An embedding model, and the number by which rows refer to it."""
+
+    id: int
+    model: EmbeddingModel
 
 
 async def list_tenants(session: PlatformSession) -> Sequence[Row]:
@@ -83,6 +93,7 @@ async def update_settings(session: TenantSession, settings_json: str) -> None:
     await session.execute(SQL["update_settings"], settings=settings_json)
 
 
-async def list_models(session: PlatformSession | TenantSession) -> Sequence[Row]:
+async def list_models(session: PlatformSession | TenantSession) -> list[RegisteredModel]:
     """All registered embedding models."""
-    return await session.fetch(SQL["models"])
+    rows = [dict(row) for row in await session.fetch(SQL["models"])]
+    return [RegisteredModel(row.pop("id"), EmbeddingModel(**row)) for row in rows]
