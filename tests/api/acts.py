@@ -19,8 +19,8 @@ from app.knowledge.transfer.export import FORMAT, TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep import sweep as upkeep
 from app.knowledge.upkeep.sweep import Upkeep
-from tests.api.callers import Caller, make_token
 from tests.api.stage import Stage
+from tests.fixtures.http.callers import Caller, make_token
 from tests.knowledge.reembedding.moving import WIDER
 
 HOOK = "https://198.51.101.7/hook"

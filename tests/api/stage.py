@@ -17,9 +17,9 @@ from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.main import create_app
 from app.settings import Settings
-from tests.api.callers import open_client
-from tests.db.cluster import MODEL, Connection, TestDatabase, connected, new_database
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected, new_database
+from tests.fixtures.http.callers import open_client
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.reembedding.moving import WIDER
 
 TRAILS = ("audit", "platform_audit")

@@ -12,9 +12,9 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.db.identifiers import new_id
-from tests.api.callers import Caller, make_token
-from tests.api.expectations import each, expect_fields, expect_problem, is_id, is_time
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.providers.failing import FailingProvider
 
 SETTINGS = {
     *("weights", "type_weights", "similarity_threshold", "fusion", "verified_boost", "keep_query_text"),

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields, expect_problem
-from tests.db.cluster import TestDatabase, connected
-from tests.documents.samples import write_pdf, write_pdf_with
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.documents import write_pdf, write_pdf_with
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields, expect_problem
 
 PATH = "/knowledge/assets"
 TABLES = ("assets", "entries", "embeddings", "pending_embeddings", "jobs")

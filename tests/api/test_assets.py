@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from app.samples import load_documents
-from tests.api.callers import Caller
-from tests.api.expectations import expect_problem, is_id, is_time
-from tests.documents.samples import write_docx, write_pdf
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.documents import write_docx, write_pdf
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_problem, is_id, is_time
+from tests.fixtures.providers.failing import FailingProvider
 
 ASSET = {
     *("id", "external_id", "name", "media_type", "byte_size", "title", "total_pages", "tags", "roles"),

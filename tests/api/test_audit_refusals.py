@@ -19,8 +19,8 @@ from app.db.database import Database
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable, EntryNotFound, Forbidden
 from app.knowledge.audit import REFUSAL_SECONDS, AuditTrail
-from tests.api.callers import Caller, make_token
-from tests.db.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.callers import Caller, make_token
 
 UNKNOWN = str(uuid4())
 

@@ -14,10 +14,10 @@ from fastapi import FastAPI
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
-from tests.api.callers import SECRET, Caller, make_token
-from tests.api.expectations import expect_problem
-from tests.api.routes import list_endpoints, list_mounts
-from tests.auth.forgery import forge
+from tests.fixtures.http.callers import SECRET, Caller, make_token
+from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.http.routes import list_endpoints, list_mounts
+from tests.fixtures.identity.forgery import forge
 
 READ = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN})
 WRITE = frozenset({Role.CREATOR, Role.TENANT_ADMIN})
@@ -147,23 +147,23 @@ async def test_no_endpoint_takes_a_token_that_is_forged_or_of_no_tenant(
 
 @pytest.mark.parametrize("endpoint", TABLE)
 async def test_an_endpoint_answers_each_role_as_the_table_says(
-    endpoint: str, http: httpx.AsyncClient, tenant: Tenant, ids: dict[str, str]
+    endpoint: str, http: httpx.AsyncClient, api_tenant: Tenant, ids: dict[str, str]
 ) -> None:
     allowed, request, expected = TABLE[endpoint]
     method, path = endpoint.format(**ids).split(" ")
     expect_problem(await http.request(method, path, **request), 401)
-    nobody = Caller(http, tenant.id, forge_token(tenant.id, []))
+    nobody = Caller(http, api_tenant.id, forge_token(api_tenant.id, []))
     expect_problem(await nobody.request(method, path, **request), 403)
-    stranger = Caller(http, tenant.id, forge_token(tenant.id, ["auditor", "superuser"]))
+    stranger = Caller(http, api_tenant.id, forge_token(api_tenant.id, ["auditor", "superuser"]))
     expect_problem(await stranger.request(method, path, **request), 403)
-    both = Caller(http, tenant.id, make_token(tenant.id, Role.PLATFORM_ADMIN, Role.TENANT_ADMIN))
+    both = Caller(http, api_tenant.id, make_token(api_tenant.id, Role.PLATFORM_ADMIN, Role.TENANT_ADMIN))
     answer = await both.request(method, path, **request)
     assert answer.status_code == (expected if allowed is PLATFORM else 403)
     for role in set(Role) - allowed:
-        caller = Caller(http, tenant.id, make_token(tenant.id, role))
+        caller = Caller(http, api_tenant.id, make_token(api_tenant.id, role))
         expect_problem(await caller.request(method, path, **request), 403)
     for role in sorted(allowed):
-        caller = Caller(http, tenant.id, make_token(tenant.id, role))
+        caller = Caller(http, api_tenant.id, make_token(api_tenant.id, role))
         answer = await caller.request(method, path, **request)
         # What the first of them deleted, the second finds gone.
         gone = method == "DELETE" and role != min(allowed)
@@ -242,14 +242,14 @@ async def test_a_malformed_authorization_is_refused(http: httpx.AsyncClient, aut
     expect_problem(answer, 401)
 
 
-async def test_an_expired_token_is_refused(http: httpx.AsyncClient, tenant: Tenant) -> None:
+async def test_an_expired_token_is_refused(http: httpx.AsyncClient, api_tenant: Tenant) -> None:
     claims = {
         "sub": "ada",
-        "tenant_id": str(tenant.id),
+        "tenant_id": str(api_tenant.id),
         "roles": ["reader"],
         "exp": int(time.time()) - 3600,
     }
-    answer = await Caller(http, tenant.id, forge(claims, key=SECRET.encode())).get("/knowledge/entries")
+    answer = await Caller(http, api_tenant.id, forge(claims, key=SECRET.encode())).get("/knowledge/entries")
     expect_problem(answer, 401)
 
 

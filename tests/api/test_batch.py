@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields, is_id
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields, is_id
+from tests.fixtures.providers.failing import FailingProvider
 
 PATH = "/knowledge/search/batch"
 TIMES = ("search_id", "query_time_ms", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_ms")

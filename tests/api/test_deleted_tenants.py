@@ -19,11 +19,11 @@ from app.db.queries.search.feedback import put_feedback
 from app.db.queries.work.jobs import Job
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
-from tests.api.callers import Caller, make_token
 from tests.api.deletion import delete_elsewhere
-from tests.api.expectations import expect_problem
 from tests.api.test_authorisation import PLATFORM, TABLE, save_search
-from tests.db.cluster import TestDatabase
+from tests.fixtures.database.cluster import TestDatabase
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.http.expectations import expect_problem
 
 GONE = "the token's tenant does not exist"
 READING = {
@@ -120,10 +120,10 @@ async def test_a_write_lets_a_deleted_tenant_be_forgotten_at_once(deleted: Delet
 
 
 async def test_a_broken_reference_in_a_tenant_that_remains_is_no_deletion(
-    tenant: Tenant, api_services: Services
+    api_tenant: Tenant, api_services: Services
 ) -> None:
     with pytest.raises(asyncpg.ForeignKeyViolationError):
-        async with api_services.database.tenant_session(tenant.id) as session:
+        async with api_services.database.tenant_session(api_tenant.id) as session:
             await put_feedback(session, uuid4(), uuid4(), "ada", True, None)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.callers import Caller
-from tests.api.expectations import each, expect_fields, expect_problem, is_id, is_time
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.providers.failing import FailingProvider
 
 ENTRY = {
     *("id", "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "parent_id"),

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields, expect_problem, is_time
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields, expect_problem, is_time
 
 
 async def give(caller: Caller, search: str, entry: str, relevant: Any = True) -> Any:

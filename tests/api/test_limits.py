@@ -16,9 +16,9 @@ from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.limits import NAMES
 from app.main import create_app
 from app.settings import Settings
-from tests.api.callers import Caller, open_client
-from tests.api.expectations import expect_problem
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller, open_client
+from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.providers.failing import FailingProvider
 
 
 async def allow(platform: Caller, tenant: Caller, **limits: int | None) -> None:

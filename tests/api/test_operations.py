@@ -10,9 +10,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from tests.api.callers import Caller, open_client
-from tests.api.expectations import expect_problem
 from tests.api.test_authorisation import OPEN
+from tests.fixtures.http.callers import Caller, open_client
+from tests.fixtures.http.expectations import expect_problem
 
 
 async def test_health_and_readiness_need_no_token(http: httpx.AsyncClient) -> None:

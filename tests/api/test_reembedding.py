@@ -15,10 +15,10 @@ from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.main import create_app
 from app.settings import Settings
-from tests.api.callers import Caller, make_token, open_client
-from tests.api.expectations import expect_fields, expect_problem, is_time
-from tests.db.cluster import MODEL, TestDatabase, connected
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
+from tests.fixtures.http.callers import Caller, make_token, open_client
+from tests.fixtures.http.expectations import expect_fields, expect_problem, is_time
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.reembedding.moving import WIDER
 
 FIELDS = {

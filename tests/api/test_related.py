@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields
 from tests.api.test_entries import ENTRY
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields
 
 RELATED = ENTRY | {"relationship", "overlap_count"}
 

@@ -12,9 +12,9 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
-from tests.api.callers import SECRET, Caller, make_token
-from tests.api.expectations import each, expect_fields, expect_problem, is_id, is_time
-from tests.auth.forgery import forge
+from tests.fixtures.http.callers import SECRET, Caller, make_token
+from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.identity.forgery import forge
 
 PATH = "/knowledge/saved-searches"
 SAVED = {"id", "name", "request", "subscribed", "created_at"}
@@ -26,9 +26,9 @@ HOOK = "https://example.com/hooks/1?key=abc"
 
 
 @pytest.fixture
-def berta(http: httpx.AsyncClient, tenant: Tenant) -> Caller:
+def berta(http: httpx.AsyncClient, api_tenant: Tenant) -> Caller:
     """Another reader of the tenant."""
-    return Caller(http, tenant.id, make_token(tenant.id, Role.READER, subject="berta"))
+    return Caller(http, api_tenant.id, make_token(api_tenant.id, Role.READER, subject="berta"))
 
 
 async def save(caller: Caller, name: str = "Harbours", **request: Any) -> dict[str, Any]:
@@ -203,7 +203,7 @@ async def test_admins_list_and_end_everybodys_subscriptions(
 
 
 async def test_a_call_without_the_right_to_read_pauses_the_callers_subscription(
-    reader: Caller, http: httpx.AsyncClient, tenant: Tenant, api_services: Services
+    reader: Caller, http: httpx.AsyncClient, api_tenant: Tenant, api_services: Services
 ) -> None:
     saved = await save(reader)
     path = f"{PATH}/{saved['id']}/subscription"
@@ -211,15 +211,20 @@ async def test_a_call_without_the_right_to_read_pauses_the_callers_subscription(
 
     async def state() -> str:
         await api_services.subscriptions.close()
-        found = await api_services.subscriptions.get(tenant.id, "rita", UUID(saved["id"]))
+        found = await api_services.subscriptions.get(api_tenant.id, "rita", UUID(saved["id"]))
         return found.state
 
     assert await state() == "active"
-    platform = Caller(http, tenant.id, make_token(tenant.id, Role.PLATFORM_ADMIN, subject="rita"))
+    platform = Caller(http, api_tenant.id, make_token(api_tenant.id, Role.PLATFORM_ADMIN, subject="rita"))
     expect_problem(await platform.get(PATH), 403)
     assert await state() == "active", "another token of the same person's says nothing of this one"
-    claims = {"sub": "rita", "tenant_id": str(tenant.id), "roles": ["auditor"], "exp": int(time.time()) + 60}
-    lowered = Caller(http, tenant.id, forge(claims, key=SECRET.encode()))
+    claims = {
+        "sub": "rita",
+        "tenant_id": str(api_tenant.id),
+        "roles": ["auditor"],
+        "exp": int(time.time()) + 60,
+    }
+    lowered = Caller(http, api_tenant.id, forge(claims, key=SECRET.encode()))
     expect_problem(await lowered.get(PATH), 403)
     assert await state() == "paused"
     assert (await reader.get(PATH)).status_code == 200

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.knowledge.search.answer.suggestions import SUGGESTIONS
-from tests.api.callers import Caller
-from tests.api.expectations import is_id, is_time
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import is_id, is_time
+from tests.fixtures.providers.failing import FailingProvider
 
 HIT = {
     *("id", "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "parent_id"),

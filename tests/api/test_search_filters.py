@@ -12,8 +12,8 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.db.identifiers import new_id
-from tests.api.callers import Caller, make_token
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.providers.failing import FailingProvider
 
 ENTRIES: list[dict[str, Any]] = [
     {"content": "word for all", "tags": ["a"], "confidence": 0.2},

@@ -11,11 +11,11 @@ import pytest
 from app.knowledge.search.journal.continuation import mark_search, resume
 from app.knowledge.search.journal.journal import PinnedRanking
 from app.knowledge.search.query import SearchQuery
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields, expect_problem
 from tests.api.test_limits import allow
 from tests.api.test_search_answer import fill
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields, expect_problem
+from tests.fixtures.providers.failing import FailingProvider
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.service import KnowledgeSearchService
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
-from tests.api.callers import Caller, open_client
-from tests.api.expectations import each, expect_fields, expect_problem
-from tests.db.cluster import TestDatabase
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import TestDatabase
+from tests.fixtures.http.callers import Caller, open_client
+from tests.fixtures.http.expectations import each, expect_fields, expect_problem
+from tests.fixtures.providers.failing import FailingProvider
 
 
 class CountingDatabase(Database):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields
 
 MODES = ("hybrid", "semantic", "keyword")
 

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields
+from tests.fixtures.providers.failing import FailingProvider
 
 
 async def ask(caller: Caller, entry_id: str, **request: Any) -> dict[str, Any]:

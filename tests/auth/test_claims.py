@@ -7,8 +7,8 @@ import json
 import pytest
 
 from app.auth.principal import Role
-from tests.auth.forgery import NOW, TENANT, forge, make_claims
 from tests.auth.verification import make_verifier, refuse
+from tests.fixtures.identity.forgery import NOW, TENANT, forge, make_claims
 
 
 @pytest.mark.parametrize("name", ["sub", "roles", "tenant_id", "exp"])

@@ -13,7 +13,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from app.auth.keys import MAX_KEYS, PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
 from app.auth.tokens import TokenVerifier
 from app.errors import Unauthenticated
-from tests.auth.forgery import NOW, PrivateKey, encode, forge, forge_asymmetric, make_claims, to_jwk
+from tests.fixtures.identity.forgery import (
+    NOW,
+    PrivateKey,
+    encode,
+    forge,
+    forge_asymmetric,
+    make_claims,
+    to_jwk,
+)
 
 RSA = rsa.generate_private_key(65537, 2048)
 EC = ec.generate_private_key(ec.SECP256R1())

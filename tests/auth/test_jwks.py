@@ -14,8 +14,8 @@ from app.auth import jwks
 from app.auth.jwks import MAX_DOCUMENT_BYTES, MAX_STALE_SECONDS, JwksCache
 from app.auth.tokens import TokenVerifier
 from app.errors import ConfigurationError, Unauthenticated
-from tests.auth.forgery import NOW, forge_asymmetric, make_claims, to_jwk
-from tests.auth.issuer import Issuer
+from tests.fixtures.identity.forgery import NOW, forge_asymmetric, make_claims, to_jwk
+from tests.fixtures.identity.issuer import Issuer
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER = ec.generate_private_key(ec.SECP256R1())

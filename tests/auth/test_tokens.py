@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token, issue_token
 from app.errors import ConfigurationError, InvalidInput, Unauthenticated
-from tests.auth.forgery import NOW, SECRET, TENANT, encode, forge, make_claims
 from tests.auth.verification import make_verifier, refuse
+from tests.fixtures.identity.forgery import NOW, SECRET, TENANT, encode, forge, make_claims
 
 HS256 = {"alg": "HS256", "typ": "JWT"}
 

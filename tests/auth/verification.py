@@ -6,7 +6,7 @@ import pytest
 
 from app.auth.tokens import TokenVerifier
 from app.errors import Unauthenticated
-from tests.auth.forgery import NOW, SECRET
+from tests.fixtures.identity.forgery import NOW, SECRET
 
 
 def make_verifier(audience: str | None = None, issuer: str | None = None) -> TokenVerifier:

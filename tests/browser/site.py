@@ -18,7 +18,7 @@ from uuid import UUID
 import httpx
 
 from app.auth.principal import Role
-from tests.api.callers import SECRET, make_token
+from tests.fixtures.http.callers import SECRET, make_token
 
 PROGRAM = Path(sys.executable).with_name("knowledge")
 START_SECONDS = 180

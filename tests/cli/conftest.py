@@ -27,8 +27,8 @@ from app.db.identifiers import new_id
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embeddings.factory import ProviderConfig, build_provider
 from app.settings import variable_names
-from tests.db.cluster import MODEL, TestDatabase, connected, new_database
-from tests.embedded.observation import FAST
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
+from tests.fixtures.embedded import FAST
 
 LOGGERS = ("", "app", "uvicorn", "alembic")
 SECRET = "a secret of more than thirty-two bytes for tests"

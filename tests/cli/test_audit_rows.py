@@ -10,7 +10,7 @@ import pytest
 from app.auth.tokens import TokenVerifier
 from app.cli.execution import ACTOR
 from tests.cli.conftest import SECRET, CommandLine, write_lines
-from tests.db.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected
 
 TRAILS = (
     "select action || ' ' || outcome from audit where actor = $1 and tenant_id = $2 union all"

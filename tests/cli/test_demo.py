@@ -9,7 +9,7 @@ from app.composition.services import Services
 from app.knowledge.entries.entry import Entry
 from app.knowledge.search.query import SearchQuery
 from app.samples import load_documents, load_entries
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.providers.failing import FailingProvider
 
 
 async def read_entries(services: Services) -> dict[str | None, Entry]:

@@ -10,7 +10,7 @@ from app.cli.doctor.work import describe_failures, describe_plan, describe_queue
 from app.db.database import Database
 from app.db.queries.tenants.diagnosis import Backlog, measure_backlog
 from tests.cli.conftest import CommandLine, Result
-from tests.db.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected
 
 CHECKS = [
     "settings",

@@ -10,8 +10,8 @@ import typer
 
 from app.cli.eval import choose_variants
 from app.cli.main import main
-from tests.db.cluster import MODEL, TestDatabase
 from tests.evaluation.samples import make_tiny_collection
+from tests.fixtures.database.cluster import MODEL, TestDatabase
 
 
 @pytest.fixture

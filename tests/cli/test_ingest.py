@@ -8,7 +8,7 @@ import pytest
 from app.cli.ingest import find_files, name_file
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
-from tests.embedded.observation import wait_until
+from tests.fixtures.embedded import wait_until
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.cli.conftest import PROGRAM, CommandLine
-from tests.db.cluster import MODEL, TestDatabase
-from tests.mcp.clients import READING, WRITING, fail, succeed
+from tests.fixtures.database.cluster import MODEL, TestDatabase
+from tests.fixtures.http.mcp_client import READING, WRITING, fail, succeed
 from tests.mcp.test_transports import inspect, needs_inspector
 
 INITIALIZE = {

@@ -9,7 +9,7 @@ import pytest
 
 from app.embedded import EmbeddedPostgres
 from tests.cli.conftest import CommandLine, write_lines
-from tests.embedded.observation import FAST
+from tests.fixtures.embedded import FAST
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from app.cli.serve import describe_address
 from app.samples import QUERIES, load_entries
 from tests.cli.conftest import CommandLine, running
-from tests.embedded.observation import find_processes, wait_until
+from tests.fixtures.embedded import find_processes, wait_until
 
 
 def free_port() -> int:

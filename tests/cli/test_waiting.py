@@ -11,7 +11,7 @@ from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
 from app.composition.services import Services
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.providers.failing import FailingProvider
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import CommandLine, running
-from tests.db.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected
 
 
 def test_worker_makes_vectors_until_it_is_told_to_stop(

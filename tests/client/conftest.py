@@ -10,8 +10,8 @@ from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
 from tests.client.callers import ClientCaller, make_client
-from tests.client.running_service import RunningService, run_service
-from tests.db.cluster import new_database
+from tests.fixtures.database.cluster import new_database
+from tests.fixtures.http.running_service import RunningService, run_service
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from knowledge_client import (
     Unauthenticated,
 )
 from tests.client.callers import LOCAL, ClientCaller, make_client
-from tests.client.running_service import RunningService
+from tests.fixtures.http.running_service import RunningService
 
 
 async def test_an_entry_is_created_read_changed_and_deleted(call: ClientCaller) -> None:

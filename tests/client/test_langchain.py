@@ -19,7 +19,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests, Vector
 from knowledge_client import AsyncKnowledgeClient, InvalidInput, KnowledgeClient
 from knowledge_client.langchain import DocumentsRefused, KnowledgeRetriever, KnowledgeVectorStore
 from tests.client.callers import LOCAL
-from tests.client.running_service import RunningService
+from tests.fixtures.http.running_service import RunningService
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.running_service import RunningService
+from tests.fixtures.http.running_service import RunningService
 
 README = Path(__file__).parents[2] / "clients" / "python" / "README.md"
 QUICK_START, LANGCHAIN = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.client.running_service import RunningService
+from tests.fixtures.http.running_service import RunningService
 
 SOURCES = Path(__file__).parent / "typescript"
 GENERATE = (

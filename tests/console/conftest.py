@@ -8,41 +8,8 @@ from contextlib import AsyncExitStack
 import pytest
 from fastapi import FastAPI
 
-from tests.api.callers import Caller
-from tests.api.conftest import (
-    admin,
-    api_database,
-    api_services,
-    app,
-    http,
-    platform,
-    provider,
-    reader,
-    settings,
-    shared_provider,
-    stranger,
-    tenant,
-    verifier,
-    work,
-)
 from tests.console.browser import Browser, open_browser
-
-__all__ = [
-    "admin",
-    "api_database",
-    "api_services",
-    "app",
-    "http",
-    "platform",
-    "provider",
-    "reader",
-    "settings",
-    "shared_provider",
-    "stranger",
-    "tenant",
-    "verifier",
-    "work",
-]
+from tests.fixtures.http.callers import Caller
 
 SignIn = Callable[[Caller], Browser]
 

@@ -10,9 +10,9 @@ from app.composition.services import Services
 from app.console.pages.assets import PART
 from app.console.parts.text_marking import mark_chunks
 from app.knowledge.entries.inspection import ChunkSpan, TextPart
-from tests.api.callers import Caller
 from tests.console.browser import OWN, Browser, Page
 from tests.console.conftest import SignIn
+from tests.fixtures.http.callers import Caller
 
 LIST = "/console/assets"
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.api.callers import Caller
 from tests.console.browser import Browser
+from tests.fixtures.http.callers import Caller
 
 
 async def test_each_side_has_its_own_settings_and_hits_move(browser: Browser, admin: Caller) -> None:

@@ -6,10 +6,10 @@ import re
 from typing import Any
 from uuid import uuid4
 
-from tests.api.callers import Caller
 from tests.console.browser import ADDRESS, Browser, Page
 from tests.console.conftest import SignIn
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.providers.failing import FailingProvider
 
 LIST = "/console/entries"
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"

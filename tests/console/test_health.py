@@ -10,11 +10,11 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.parts.charts import draw_hours, round_up
-from tests.api.callers import Caller, make_token
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn
-from tests.db.cluster import TestDatabase, connected
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.providers.failing import FailingProvider
 
 HEALTH = "/console/health"
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"

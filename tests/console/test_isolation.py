@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import uuid4
 
-from tests.api.callers import Caller
 from tests.console.conftest import SignIn
 from tests.console.test_roles import IDS, PAGES, path_of
+from tests.fixtures.http.callers import Caller
 from tests.isolation.holdings import fill, redirect_cursor
 
 CHANGING = re.compile(r'request [0-9a-f]{16}|search <span class="mono">[^<]*|\d+ ms( \([^)]*\))?')

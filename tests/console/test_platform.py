@@ -10,11 +10,11 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.db.identifiers import new_id
 from app.errors import InvalidInput
-from tests.api.callers import Caller, make_token
 from tests.console.browser import Browser, Page
 from tests.console.conftest import SignIn
-from tests.db.cluster import TestDatabase, connected
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.providers.failing import FailingProvider
 
 PLATFORM = "/console/platform"
 CANARY = "canary7791"

@@ -8,10 +8,10 @@ import pytest
 from fastapi import FastAPI
 
 from app.auth.principal import Role
-from tests.api.callers import Caller, make_token
-from tests.api.routes import list_endpoints
 from tests.console.browser import Browser, open_browser
 from tests.console.conftest import SignIn
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.http.routes import list_endpoints
 
 READ = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN})
 WRITE = frozenset({Role.CREATOR, Role.TENANT_ADMIN})

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import orjson
 
-from tests.api.callers import Caller
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn
+from tests.fixtures.http.callers import Caller
 
 LIST = "/console/saved-searches"
 SCRIPT = "<script>alert(1)</script>\"'"

@@ -12,9 +12,9 @@ from starlette.datastructures import QueryParams
 from app.composition.services import Services
 from app.console.parts.search_form import NAMES, SearchForm, read_list, write_list
 from app.web.models.search import SearchRequest
-from tests.api.callers import Caller
 from tests.console.browser import Browser, Page, all_fields
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.providers.failing import FailingProvider
 
 EVERYTHING: dict[str, Any] = {
     "query": "who rings the bell",

@@ -16,12 +16,12 @@ from app.composition.services import Services
 from app.console.rendering import FOLDER
 from app.console.session import COOKIE, local_page
 from app.knowledge.tenants.directory import Tenant
-from tests.api.callers import SECRET, Caller, make_token
 from tests.api.deletion import delete_elsewhere
-from tests.auth.forgery import forge
 from tests.console.browser import ADDRESS, OWN, Browser, all_fields, open_browser, read_page
 from tests.console.conftest import SignIn
-from tests.db.cluster import TestDatabase
+from tests.fixtures.database.cluster import TestDatabase
+from tests.fixtures.http.callers import SECRET, Caller, make_token
+from tests.fixtures.identity.forgery import forge
 
 
 async def test_a_page_leads_to_the_sign_in_and_back(signed_out: Browser, admin: Caller) -> None:
@@ -217,10 +217,10 @@ async def test_a_deleted_tenants_visitor_is_led_to_the_sign_in(
 
 
 async def test_a_form_of_a_tenant_that_another_process_deleted_is_kept(
-    browser: Browser, tenant: Tenant, api_services: Services, api_database: TestDatabase
+    browser: Browser, api_tenant: Tenant, api_services: Services, api_database: TestDatabase
 ) -> None:
     form = all_fields((await browser.get("/console/entries/new")).one("main form"))
-    recall = await delete_elsewhere(api_services, api_database.service_dsn, tenant.id)
+    recall = await delete_elsewhere(api_services, api_database.service_dsn, api_tenant.id)
     page = await browser.post("/console/entries", {**form, "content": "The lighthouse"})
     assert page.status == 401
     assert "The lighthouse" in page.answer.text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import uuid4
 
 from app.web.models.search import SearchRequest
-from tests.api.callers import Caller
 from tests.console.browser import Browser
+from tests.fixtures.http.callers import Caller
 
 
 async def test_why_not_names_what_lost_an_entry(browser: Browser, admin: Caller) -> None:

@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.db.identifiers import new_id
-from tests.api.callers import Caller, make_token
 from tests.console.browser import Browser, Page, open_browser
+from tests.fixtures.http.callers import Caller, make_token
 
 EVIL = (
     "\"'><script>alert(1)</script><img src=x onerror=alert(2)><b hx-get=/evil data-hx-get=/evil hx-trigger=load>"

@@ -10,7 +10,7 @@ import pytest
 
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations" / "sizing.md"
 AGES = {"young": 399, "old": 401}

@@ -19,8 +19,8 @@ from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import KEYWORD_BUDGET, KEYWORD_POOL
-from tests.db.cluster import MODEL, Connection, TestDatabase, connected, new_database
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected, new_database
+from tests.fixtures.providers.failing import FailingProvider
 
 ENTRIES = 2_000
 FILL = f"""

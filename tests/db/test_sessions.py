@@ -17,8 +17,8 @@ from app.db.outage import Outage
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
-from tests.db.cluster import TestDatabase, connected
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.database.seeded import Seeded
 
 CURRENT = parse_statement("current", "select current_setting('app.current_tenant', true)")
 TENANTS_SEEN = parse_statement("seen", "select tenant_id, pg_sleep(:pause) from entries")

@@ -8,8 +8,8 @@ import pytest
 from app.db.database import Database
 from app.db.queries.tenants.tenants import delete_tenant
 from app.embedded import EmbeddedAddress
-from tests.db.cluster import connected, new_database
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import connected, new_database
+from tests.fixtures.database.seeded import Seeded
 
 
 async def test_deleted_tenant_leaves_no_row_in_any_table(

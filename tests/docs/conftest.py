@@ -20,11 +20,11 @@ from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.factory import ProviderConfig, build_provider
 from docs.generation.pages import make_pages
-from tests.api.callers import SECRET, make_token
-from tests.client.running_service import RunningService, run_service
-from tests.db.cluster import new_database
 from tests.docs.pages import ROOT
 from tests.docs.reader import Reader
+from tests.fixtures.database.cluster import new_database
+from tests.fixtures.http.callers import SECRET, make_token
+from tests.fixtures.http.running_service import RunningService, run_service
 
 HANDBOOK = "# Rolling back\n\nTo roll back a deploy, promote the deployment before it.\n"
 

@@ -26,7 +26,7 @@ from tests.documents.office import (
     write_xlsx,
     write_zip,
 )
-from tests.documents.samples import paragraph, write_pdf, write_raw_docx
+from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 LIMITS = ParseLimits(
     seconds=4,

@@ -9,7 +9,7 @@ import pytest
 from app.documents.formats import FORMATS, DocumentFormat, detect_format
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 from tests.documents.office import write_pptx, write_xlsx, write_zip
-from tests.documents.samples import write_docx, write_pdf, write_raw_docx
+from tests.fixtures.documents import write_docx, write_pdf, write_raw_docx
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from app.documents.chunking import split
 from app.documents.formats import FORMATS, detect_format, find_format
 from app.documents.parsed import ParsedDocument, ParseLimits
 from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
-from tests.documents.samples import paragraph, write_pdf, write_raw_docx
 from tests.documents.test_chunking import check, count_framed
+from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 Blocks = list[str]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from app.knowledge.ingestion.assets import Upload
-from tests.documents.samples import write_pdf
+from tests.fixtures.documents import write_pdf
 
 PLACES = ("harbour", "lighthouse", "pier", "shipyard", "customs house", "breakwater", "chandlery")
 

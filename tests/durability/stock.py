@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from tests.db.cluster import Connection
+from tests.fixtures.database.cluster import Connection
 
 CHUNKS = """
 select a.name, e.chunk_index, e.title, e.content, e.tags, e.roles, e.language, e.metadata, e.text_hash, e.content_hash,

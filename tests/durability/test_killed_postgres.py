@@ -23,12 +23,12 @@ from app.embeddings.providers.mock import MockProvider
 from app.errors import DatabaseUnavailable
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import MODEL, PASSWORDS, TestDatabase, connected
 from tests.durability.files import FileSource
 from tests.durability.stock import assert_nothing_left_over, read_stock, wait_until_settled
 from tests.durability.test_killed_workers import index_in_peace
 from tests.durability.worker_process import WorkerProcess
-from tests.embedded.observation import find_postmaster
+from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected
+from tests.fixtures.embedded import find_postmaster
 
 log = logging.getLogger("tests.durability")
 

@@ -17,10 +17,10 @@ from app.composition.services import Services
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from app.settings import IngestionSettings
-from tests.db.cluster import Connection, connected
 from tests.durability.files import FileSource
 from tests.durability.stock import assert_nothing_left_over, read_stock, wait_until_settled
 from tests.durability.worker_process import PATIENCE, STAGES, WorkerProcess
+from tests.fixtures.database.cluster import Connection, connected
 
 log = logging.getLogger("tests.durability")
 

@@ -29,8 +29,8 @@ from app.embeddings.provider import Vector
 from app.embeddings.providers.mock import MockProvider
 from app.knowledge.ingestion.ingestion import STORING, Ingestion
 from app.knowledge.queue.lease import Lease
-from tests.db.cluster import MODEL
-from tests.knowledge.workers import change_runner
+from tests.fixtures.database.cluster import MODEL
+from tests.fixtures.workers import change_runner
 
 STAGES = ("claimed", "parsing", "embedding", "before the swap", "within the swap", "after the swap")
 LEASE_SECONDS = 0.5

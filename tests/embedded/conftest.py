@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.embedded import EmbeddedPostgres
-from tests.embedded.observation import FAST, fetch_value
+from tests.fixtures.embedded import FAST, fetch_value
 
 
 @pytest.fixture(scope="session")

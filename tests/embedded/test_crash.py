@@ -17,7 +17,7 @@ from app.embedded.machine.account import choose_account
 from app.embedded.machine.binaries import find_binaries
 from app.embedded.postmaster import Postmaster
 from app.embedded.supervisor import RESTART_LIMIT, STEADY_SECONDS
-from tests.embedded.observation import (
+from tests.fixtures.embedded import (
     FAST,
     UserProcess,
     crash,

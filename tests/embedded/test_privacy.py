@@ -15,7 +15,7 @@ from app.embedded.data_folder import DataFolder
 from app.embedded.machine.account import choose_account
 from app.embedded.machine.binaries import find_binaries
 from app.embedded.machine.sockets import choose_socket_dir
-from tests.embedded.observation import FAST, fetch_value, find_postmaster
+from tests.fixtures.embedded import FAST, fetch_value, find_postmaster
 
 
 def get_mode(path: Path) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.errors import ConfigurationError
-from tests.embedded.observation import FAST, fetch_value, find_processes, read_state, wait_until
+from tests.fixtures.embedded import FAST, fetch_value, find_processes, read_state, wait_until
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from app.embedded.machine.binaries import find_binaries
 from app.embedded.machine.capabilities import CAP_DAC_READ_SEARCH
 from app.embedded.machine.sockets import choose_socket_dir
 from app.embedded.postmaster import Postmaster
-from tests.embedded.observation import (
+from tests.fixtures.embedded import (
     FAST,
     UserProcess,
     crash,

@@ -10,7 +10,7 @@ import pytest
 
 from app.embedded import EmbeddedPostgres
 from app.errors import ConfigurationError
-from tests.embedded.observation import (
+from tests.fixtures.embedded import (
     FAST,
     UserProcess,
     fetch_value,

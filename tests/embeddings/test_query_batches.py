@@ -11,8 +11,8 @@ from app.embeddings.factory import ProviderConfig, build_provider
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
-from tests.embeddings.fakes import FakeClock, ScriptedProvider
-from tests.embeddings.wire import WireServer, serve_wire
+from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
+from tests.fixtures.providers.wire import WireServer, serve_wire
 
 QUESTIONS = ["where is the harbour", "who opens the gate", "where is the harbour", "why"]
 

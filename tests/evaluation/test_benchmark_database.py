@@ -15,7 +15,7 @@ from app.knowledge.search.query import SearchQuery
 from benchmarks.construction import analyze, build_tenants
 from benchmarks.population import MEASURED, Population, entry_number, find_tenant, plan_tenants
 from benchmarks.stock import BATCH, RARE, Stock, is_rare
-from tests.db.cluster import MODEL, connected
+from tests.fixtures.database.cluster import MODEL, connected
 
 ORIGINALS = [
     Document("a", "First", "One sentence here. Another sentence there. And a third one at last."),

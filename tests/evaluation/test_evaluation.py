@@ -19,7 +19,7 @@ from app.evaluation.output.progress import ShowProgress, hide_progress
 from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
 from app.knowledge.search.query import SearchQuery
 from tests.evaluation.samples import make_tiny_collection
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.providers.failing import FailingProvider
 
 CRANFIELD = Path(__file__).resolve().parents[3] / "shared" / "ir" / "cranfield"
 

@@ -20,7 +20,7 @@ from benchmarks.ingestion.files import MARKDOWN_SHARE, FileMaker
 from benchmarks.ingestion.growth import Growth
 from benchmarks.ingestion.line import IngestionFailed, Line, name_files
 from benchmarks.ingestion.results import IngestionReport, Passage, Throughput, write_ingestion
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.providers.failing import FailingProvider
 
 ORIGINALS = [
     Document(str(n), None, " ".join(f"Sentence {m} of text {n} is about boats & berths." for m in range(20)))

@@ -17,8 +17,8 @@ from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights
-from tests.db.cluster import MODEL, TestDatabase, connected
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
+from tests.fixtures.providers.failing import FailingProvider
 
 UNIT = np.eye(16, dtype=np.float32)
 

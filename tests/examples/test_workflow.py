@@ -26,8 +26,8 @@ from examples.workflow import (
     work_from_settings,
     work_on_own_engine,
 )
-from tests.db.cluster import MODEL, TestDatabase
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, TestDatabase
+from tests.fixtures.providers.failing import FailingProvider
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,9 +12,9 @@ from app.composition.database import SERVICE
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.models import resolve_model
-from tests.db.cluster import PASSWORDS, TestDatabase, new_database
-from tests.embeddings.wire import WireServer, serve_wire
 from tests.faults.proxy import FaultProxy, proxy_to
+from tests.fixtures.database.cluster import PASSWORDS, TestDatabase, new_database
+from tests.fixtures.providers.wire import WireServer, serve_wire
 
 DIMENSIONS = 16
 OPENAI_MODEL = resolve_model("openai", "text-embedding-3-small", DIMENSIONS)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.api.callers import SECRET
+from tests.fixtures.http.callers import SECRET
 
 PROGRAM = Path(sys.executable).with_name("knowledge")
 START_SECONDS = 150.0

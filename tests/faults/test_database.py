@@ -23,11 +23,11 @@ from app.db.database import Database
 from app.embeddings.providers.mock import MockProvider
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
-from tests.api.callers import SECRET, Caller, make_token, open_client
-from tests.api.expectations import expect_problem
-from tests.db.cluster import MODEL, Connection, TestDatabase, connected
 from tests.faults.conftest import dsn_through
 from tests.faults.proxy import FaultProxy
+from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected
+from tests.fixtures.http.callers import SECRET, Caller, make_token, open_client
+from tests.fixtures.http.expectations import expect_problem
 
 POOL = 3
 LIMIT = 1.5

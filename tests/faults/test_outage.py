@@ -13,9 +13,9 @@ from app.db.database import Database
 from app.db.outage import BUSY, PATIENCE, Outage
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
-from tests.db.cluster import TestDatabase
 from tests.faults.conftest import dsn_through
 from tests.faults.proxy import FaultProxy
+from tests.fixtures.database.cluster import TestDatabase
 
 CALLERS = 20
 POOL = 3

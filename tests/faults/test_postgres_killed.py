@@ -18,10 +18,10 @@ import pytest
 from app.auth.principal import Role
 from app.db.database import Database
 from app.knowledge.tenants.directory import TenantDirectory
-from tests.api.callers import make_token
-from tests.db.cluster import connected
 from tests.durability.test_killed_postgres import Server
 from tests.faults.service import ServedProcess, served, settings_for
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.http.callers import make_token
 
 log = logging.getLogger("tests.faults")
 

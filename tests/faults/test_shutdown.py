@@ -14,9 +14,9 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from tests.api.callers import Caller, make_token
 from tests.faults.balancer import balance
 from tests.faults.service import ServedProcess, served, settings_for
+from tests.fixtures.http.callers import Caller, make_token
 
 CALLERS = 6
 DRAIN_SECONDS = 1.0

@@ -10,40 +10,7 @@ from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.main import create_app
 from app.settings import Settings
-from tests.api.conftest import (
-    admin,
-    api_database,
-    api_services,
-    app,
-    caller,
-    http,
-    platform,
-    provider,
-    reader,
-    settings,
-    shared_provider,
-    stranger,
-    tenant,
-    verifier,
-)
-from tests.api.serving import serve
-
-__all__ = [
-    "admin",
-    "api_database",
-    "api_services",
-    "app",
-    "caller",
-    "http",
-    "platform",
-    "provider",
-    "reader",
-    "settings",
-    "shared_provider",
-    "stranger",
-    "tenant",
-    "verifier",
-]
+from tests.fixtures.http.serving import serve
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,8 @@ from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.main import create_app
 from app.settings import Settings
-from tests.api.callers import Caller
-from tests.api.serving import serve
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.serving import serve
 
 HOST = b"Host: x\r\n"
 

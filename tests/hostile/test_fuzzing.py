@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.auth.principal import Role
-from tests.api.callers import Caller, make_token
+from tests.fixtures.http.callers import Caller, make_token
 from tests.hostile.fuzzer import FuzzResult, fuzz
 
 CANARIES = {"first": "albatrossfeather", "second": "basaltcolumn"}

@@ -24,10 +24,10 @@ from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import Settings
-from tests.api.callers import SECRET, Caller, open_client
-from tests.api.expectations import expect_problem
-from tests.auth.forgery import NOW, TENANT, forge, forge_asymmetric
-from tests.auth.issuer import Issuer
+from tests.fixtures.http.callers import SECRET, Caller, open_client
+from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.identity.forgery import NOW, TENANT, forge, forge_asymmetric
+from tests.fixtures.identity.issuer import Issuer
 from tests.hostile.tokens import (
     AUDIENCE,
     ISSUER,
@@ -53,16 +53,16 @@ async def expect_all_refused(client: httpx.AsyncClient, tenant: Tenant, forged: 
 
 
 async def test_no_forged_token_passes_where_the_secret_is_shared(
-    settings: Settings, api_services: Services, tenant: Tenant
+    settings: Settings, api_services: Services, api_tenant: Tenant
 ) -> None:
     verifier = TokenVerifier(secret=SECRET, audience=AUDIENCE, issuer=ISSUER)
     app = create_app(settings, api_services, verifier)
     async with LifespanManager(app), open_client(app) as client:
-        good = forge(make_good_claims(time.time(), str(tenant.id)), key=KEY)
-        assert (await Caller(client, tenant.id, good).get(PATHS[0])).status_code == 200
-        forged = forge_shared(time.time(), str(tenant.id), KEY)
+        good = forge(make_good_claims(time.time(), str(api_tenant.id)), key=KEY)
+        assert (await Caller(client, api_tenant.id, good).get(PATHS[0])).status_code == 200
+        forged = forge_shared(time.time(), str(api_tenant.id), KEY)
         assert len(forged) > 40
-        await expect_all_refused(client, tenant, dict(forged))
+        await expect_all_refused(client, api_tenant, dict(forged))
 
 
 @pytest.fixture
@@ -73,19 +73,19 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 
 async def test_no_forged_token_passes_where_an_issuer_publishes_keys(
-    settings: Settings, api_services: Services, tenant: Tenant, issuer: Issuer
+    settings: Settings, api_services: Services, api_tenant: Tenant, issuer: Issuer
 ) -> None:
     async with httpx.AsyncClient() as fetching:
         cache = JwksCache(issuer.url, fetching)
         verifier = TokenVerifier(keys=cache, audience=AUDIENCE, issuer=ISSUER)
         app = create_app(settings, api_services, verifier)
         async with LifespanManager(app), open_client(app) as client:
-            good = make_good_claims(time.time(), str(tenant.id))
+            good = make_good_claims(time.time(), str(api_tenant.id))
             token = forge_asymmetric(good, RSA, {"alg": "RS256", "kid": "r"})
-            assert (await Caller(client, tenant.id, token).get(PATHS[0])).status_code == 200
-            forged = forge_issued(time.time(), str(tenant.id))
+            assert (await Caller(client, api_tenant.id, token).get(PATHS[0])).status_code == 200
+            forged = forge_issued(time.time(), str(api_tenant.id))
             assert len(forged) > 40
-            await expect_all_refused(client, tenant, dict(forged))
+            await expect_all_refused(client, api_tenant, dict(forged))
         await cache.close()
     assert issuer.requests == 1  # a dozen unknown key ids within ten seconds fetch nothing
 

@@ -20,8 +20,8 @@ from app.web.json_body import (
     check_shape,
     parse_json,
 )
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields, expect_problem
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields, expect_problem
 
 SEARCH = "/knowledge/search"
 ENTRIES = "/knowledge/entries"

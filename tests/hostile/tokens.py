@@ -9,7 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tests.auth.forgery import encode, forge, forge_asymmetric, make_claims, to_jwk
+from tests.fixtures.identity.forgery import encode, forge, forge_asymmetric, make_claims, to_jwk
 
 HS256 = {"alg": "HS256", "typ": "JWT"}
 AUDIENCE = "kb"

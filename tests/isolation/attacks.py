@@ -13,9 +13,9 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.db.cluster import Connection
-from tests.db.conftest import Seeded
 from tests.db.schema.test_definer_functions import HOSTILE
+from tests.fixtures.database.cluster import Connection
+from tests.fixtures.database.seeded import Seeded
 from tests.isolation.matrix import ROLE
 
 ACROSS_TENANTS = {

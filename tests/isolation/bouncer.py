@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from app.composition.database import SERVICE
-from tests.db.cluster import PASSWORDS, TestDatabase
+from tests.fixtures.database.cluster import PASSWORDS, TestDatabase
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
 PORT = 6432

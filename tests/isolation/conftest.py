@@ -6,39 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.api.conftest import (
-    admin,
-    api_database,
-    api_services,
-    app,
-    http,
-    provider,
-    settings,
-    shared_provider,
-    stranger,
-    tenant,
-    verifier,
-    work,
-)
-from tests.db.cluster import Connection, connected
-from tests.db.conftest import Seeded, seeded, seeded_template
-
-__all__ = [
-    "admin",
-    "api_database",
-    "api_services",
-    "app",
-    "http",
-    "provider",
-    "seeded",
-    "seeded_template",
-    "settings",
-    "shared_provider",
-    "stranger",
-    "tenant",
-    "verifier",
-    "work",
-]
+from tests.fixtures.database.cluster import Connection, connected
+from tests.fixtures.database.seeded import Seeded
 
 
 @pytest.fixture

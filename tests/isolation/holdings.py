@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from tests.api.callers import Caller
+from tests.fixtures.http.callers import Caller
 
 SUBJECTS = ("routes in vercel.json", "a backup of the database", "the harbour at night")
 """What both tenants write about, so that every search has something of the other to find by mistake."""

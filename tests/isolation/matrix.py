@@ -13,7 +13,7 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.db.cluster import Connection
+from tests.fixtures.database.cluster import Connection
 
 ROLE = "kb_service"
 COMMANDS = ("select", "insert", "update", "give away", "delete")

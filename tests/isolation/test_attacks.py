@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.db.cluster import Connection
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import Connection
+from tests.fixtures.database.seeded import Seeded
 from tests.isolation.attacks import attack_functions
 
 

@@ -12,12 +12,12 @@ from fastapi import FastAPI
 
 from app.composition.services import Services
 from app.telemetry.logs import configure_logging
-from tests.api.callers import Caller
-from tests.db.cluster import TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.providers.failing import FailingProvider
 from tests.isolation.holdings import fill
 from tests.isolation.places import make_valid
 from tests.isolation.test_foreign_ids import snapshot
-from tests.knowledge.provider import FailingProvider
 
 CANARY = "bluebird"
 NEAR = ("bluebirt", "bluebrid", "bluebir", '"blue bird"', "blue", "bluebIrt harbour")

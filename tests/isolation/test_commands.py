@@ -11,8 +11,8 @@ import typer
 
 from app.cli.main import app as program
 from tests.cli.conftest import CommandLine, clean_environment, restored_logging
-from tests.db.cluster import MODEL, connected
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import MODEL, connected
+from tests.fixtures.database.seeded import Seeded
 from tests.isolation.holdings import redirect_cursor
 
 __all__ = ["clean_environment", "restored_logging"]

@@ -12,8 +12,8 @@ import pytest
 from fastapi import FastAPI
 
 from app.mcp.tools import TOOLS
-from tests.api.callers import Caller
-from tests.db.cluster import Connection, TestDatabase, connected
+from tests.fixtures.database.cluster import Connection, TestDatabase, connected
+from tests.fixtures.http.callers import Caller
 from tests.isolation.holdings import Holdings, fill, redirect_cursor
 from tests.isolation.places import Place, list_places, list_tool_places
 

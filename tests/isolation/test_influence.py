@@ -10,9 +10,9 @@ from app.auth.principal import Role
 from app.composition.services import Services, build_services
 from app.embeddings.resilience.cache import QueryCache
 from app.knowledge.search.query import SearchQuery
-from tests.api.callers import Caller, make_token
-from tests.db.cluster import MODEL
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.providers.failing import FailingProvider
 
 UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 CHANGING = re.compile(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.db.cluster import Connection
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import Connection
+from tests.fixtures.database.seeded import Seeded
 from tests.isolation.matrix import (
     COMMANDS,
     ROLE,

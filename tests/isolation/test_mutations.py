@@ -10,8 +10,8 @@ from app.composition.database import check_database
 from app.db.schema.catalog import check_service_role
 from app.db.schema.isolation import find_faults
 from app.errors import ConfigurationError
-from tests.db.cluster import Connection, TestDatabase, connected
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import Connection, TestDatabase, connected
+from tests.fixtures.database.seeded import Seeded
 from tests.isolation.attacks import attack_functions
 from tests.isolation.matrix import COMMANDS, ROLE, find_shared_faults, list_relations, probe_matrix
 from tests.isolation.mutations import MUTATIONS, Mutation

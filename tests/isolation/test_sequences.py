@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from app.auth.principal import Role
 from app.composition.services import Services
-from tests.api.callers import Caller, make_token
+from tests.fixtures.http.callers import Caller, make_token
 
 WORDS = ("harbour", "lantern", "zeppelin", "vinegar")
 who = st.integers(0, 1)

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from app.db.database import Database
-from tests.db.cluster import connected
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.seeded import Seeded
 from tests.isolation.bouncer import PROGRAM, bounced
 from tests.isolation.traffic import leftover, send_traffic
 

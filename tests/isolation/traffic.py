@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from app.db.database import Database
 from app.db.session import TenantSession
 from app.db.statements import parse_statement
-from tests.db.cluster import Connection
+from tests.fixtures.database.cluster import Connection
 
 READ = [
     parse_statement("entries", "select tenant_id, pg_sleep(:pause) from entries"),

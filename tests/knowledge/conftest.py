@@ -15,12 +15,12 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.export import PART_BYTES
-from tests.db.cluster import MODEL, connected, new_database
-from tests.db.tenant_rows import fill_tenant
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, connected, new_database
+from tests.fixtures.database.tenant_rows import fill_tenant
+from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import Bench
 from tests.knowledge.subscriptions.endpoint import open_endpoint
 from tests.knowledge.subscriptions.subscribing import Desk
-from tests.knowledge.workers import Bench
 
 RunJobs = Callable[[], Awaitable[int]]
 

@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from mcp import MCPError
 
 from app.mcp.endpoint import SMALL
-from tests.api.callers import Caller
 from tests.api.test_limits import allow, expect_refusal
-from tests.mcp.clients import connect, fail, succeed
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.mcp_client import connect, fail, succeed
 from tests.mcp.test_roles import HEADERS
 
 

@@ -15,9 +15,9 @@ from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from app.mcp.tools import TOOLS
 from app.web.json_body import MAX_CONTAINERS, MAX_VALUES
-from tests.api.callers import Caller, make_token
-from tests.api.expectations import expect_problem
-from tests.mcp.clients import ADMINISTERING, READING, WRITING, connect, fail, succeed
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.http.mcp_client import ADMINISTERING, READING, WRITING, connect, fail, succeed
 
 UNKNOWN = str(uuid4())
 INITIALIZE = {
@@ -62,9 +62,9 @@ def test_no_tool_takes_a_tenant() -> None:
 
 @pytest.mark.parametrize(("role", "mode"), [*((role, "auto") for role in LISTED), (Role.CREATOR, "legacy")])
 async def test_a_caller_sees_and_uses_the_tools_of_its_role_and_no_others(
-    app: FastAPI, tenant: Tenant, role: Role, mode: str
+    app: FastAPI, api_tenant: Tenant, role: Role, mode: str
 ) -> None:
-    async with connect(app, make_token(tenant.id, role), mode) as client:
+    async with connect(app, make_token(api_tenant.id, role), mode) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == LISTED[role]
         for name, (_, arguments, status) in TABLE.items():
             if name not in LISTED[role]:
@@ -118,15 +118,15 @@ async def test_searches_by_tools_leave_receipts(
 
 
 async def test_http_refuses_before_any_message_is_read(
-    http: httpx.AsyncClient, platform: Caller, tenant: Tenant
+    http: httpx.AsyncClient, platform: Caller, api_tenant: Tenant
 ) -> None:
     expect_problem(await http.post("/mcp", json=INITIALIZE, headers=HEADERS), 401)
     expect_problem(await platform.post("/mcp", INITIALIZE, headers=HEADERS), 403)
     nobody = Caller(http, uuid4(), make_token(uuid4(), Role.READER))
     expect_problem(await nobody.post("/mcp", INITIALIZE, headers=HEADERS), 401)
-    both = Caller(http, tenant.id, make_token(tenant.id, Role.PLATFORM_ADMIN, Role.TENANT_ADMIN))
+    both = Caller(http, api_tenant.id, make_token(api_tenant.id, Role.PLATFORM_ADMIN, Role.TENANT_ADMIN))
     expect_problem(await both.post("/mcp", INITIALIZE, headers=HEADERS), 403)
-    reader = Caller(http, tenant.id, make_token(tenant.id, Role.READER))
+    reader = Caller(http, api_tenant.id, make_token(api_tenant.id, Role.READER))
     answer = await reader.post("/mcp", INITIALIZE, headers=HEADERS)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"

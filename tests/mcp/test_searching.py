@@ -10,9 +10,9 @@ from fastapi import FastAPI
 
 from app.embeddings.tokens import estimate_tokens
 from app.mcp.tools import TOOLS
-from tests.api.callers import Caller
-from tests.knowledge.provider import FailingProvider
-from tests.mcp.clients import READING, connect, succeed
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.mcp_client import READING, connect, succeed
+from tests.fixtures.providers.failing import FailingProvider
 
 HARBOUR = "The harbour opens at six"
 TIMES = (

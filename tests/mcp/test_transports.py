@@ -21,9 +21,9 @@ from app.db.identifiers import new_id
 from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import Settings
-from tests.api.callers import Caller, make_token
-from tests.api.serving import serve
-from tests.mcp.clients import READING, succeed
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.http.mcp_client import READING, succeed
+from tests.fixtures.http.serving import serve
 
 INSPECTOR = "@modelcontextprotocol/inspector@2"
 
@@ -95,10 +95,10 @@ async def inspect(*arguments: str) -> Any:
 @pytest.mark.slow
 @needs_inspector
 async def test_the_inspector_lists_and_calls_tools_over_http(
-    served: FastAPI, admin: Caller, tenant: Tenant
+    served: FastAPI, admin: Caller, api_tenant: Tenant
 ) -> None:
     await admin.add("The harbour opens at six")
-    token = make_token(tenant.id, Role.READER)
+    token = make_token(api_tenant.id, Role.READER)
     async with serve(served) as url:
         place = (f"{url}/mcp", "--transport", "http", "--header", f"Authorization: Bearer {token}")
         listed = await inspect(*place, "--method", "tools/list", "--strict")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.embedded import EmbeddedAddress
-from tests.api.routes import list_endpoints
+from tests.fixtures.http.routes import list_endpoints
 from tests.operation.service import Operated, open_operated
 from tests.operation.traffic import Traffic, make_traffic, scrape
 

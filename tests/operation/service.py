@@ -21,9 +21,9 @@ from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, Re
 from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
-from tests.api.callers import SECRET, Caller, make_token, open_client
-from tests.db.cluster import MODEL, TestDatabase, new_database
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, TestDatabase, new_database
+from tests.fixtures.http.callers import SECRET, Caller, make_token, open_client
+from tests.fixtures.providers.failing import FailingProvider
 
 POLICY = ResiliencePolicy(
     attempts=2, query=CallBudget(2.0, 0.001), documents=CallBudget(2.0, 0.001), failure_threshold=3

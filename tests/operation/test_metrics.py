@@ -17,7 +17,7 @@ from app.errors import ConfigurationError
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from app.mcp.tools import TOOLS
 from app.web.monitoring import FRESH_SECONDS, Observation, serve_metrics
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 from tests.operation.service import Operated
 from tests.operation.traffic import CANARY, Series, Traffic, read_scrape, value
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.auth.principal import Role
-from tests.mcp.clients import connect
+from tests.fixtures.http.mcp_client import connect
 from tests.operation.service import Operated
 
 CANARY = "Zypernkanarie"

@@ -13,8 +13,8 @@ from app.mcp.tools import TOOLS
 from app.web.field_errors import MESSAGES, field_errors
 from app.web.models import administration, entries, feedback, saved_searches, search
 from app.web.problems import invalid_input
-from tests.api.callers import Caller
-from tests.api.expectations import expect_fields
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_fields
 
 PLAIN = re.compile(r"(is required|unknown field|must (be|have|not contain) [^'\[\]]+)")
 WRONG: tuple[Any, ...] = (

@@ -19,10 +19,10 @@ from app.db.database import Database
 from app.knowledge.entries.related import RelatedEntry, RelatedService
 from app.main import create_app
 from app.settings import Settings
-from tests.api.callers import Caller, make_token, open_client
-from tests.api.expectations import expect_problem
 from tests.console.browser import open_browser
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.http.callers import Caller, make_token, open_client
+from tests.fixtures.http.expectations import expect_problem
 
 SEARCH = "/knowledge/search"
 

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from tests.api.callers import Caller
-from tests.api.expectations import expect_problem
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.expectations import expect_problem
 
 CHANGING = {"x-request-id", "date"}
 

@@ -14,9 +14,9 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.telemetry.logs import configure_logging
-from tests.api.callers import SECRET, Caller, make_token
-from tests.db.cluster import TestDatabase, connected
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.http.callers import SECRET, Caller, make_token
+from tests.fixtures.providers.failing import FailingProvider
 
 STANDARD = {"timestamp", "level", "logger", "message", "request_id"}
 FIELDS = {

@@ -15,8 +15,8 @@ from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.main import create_app
 from app.settings import IngestionSettings, ServerSettings, Settings
-from tests.api.callers import Caller, open_client
-from tests.api.expectations import expect_problem
+from tests.fixtures.http.callers import Caller, open_client
+from tests.fixtures.http.expectations import expect_problem
 
 ORIGIN = "https://app.example.com"
 PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}

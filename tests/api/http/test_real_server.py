@@ -14,10 +14,10 @@ from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.main import create_app
 from app.settings import Settings
-from tests.api.callers import SECRET, Caller, make_token
-from tests.api.expectations import expect_problem
-from tests.api.serving import serve, start_service
-from tests.documents.samples import write_pdf
+from tests.fixtures.documents import write_pdf
+from tests.fixtures.http.callers import SECRET, Caller, make_token
+from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.http.serving import serve, start_service
 
 MEGABYTE = b"a" * (1 << 20)
 HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'

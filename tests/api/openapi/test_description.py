@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 
 from app.api.openapi.description import ANYWHERE
 from app.web.problems import MEDIA_TYPE, STATUSES
-from tests.api.routes import list_endpoints
+from tests.fixtures.http.routes import list_endpoints
 
 RELEASED = {
     "POST /knowledge/search": "search",

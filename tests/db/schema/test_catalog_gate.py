@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.embedded import EmbeddedAddress
-from tests.db.cluster import Connection, connected, new_database
+from tests.fixtures.database.cluster import Connection, connected, new_database
 
 DEFINER_FUNCTIONS = {
     "tenancy.list_tenants": "kb_migrator",

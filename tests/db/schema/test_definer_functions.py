@@ -9,8 +9,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from tests.db.cluster import Connection, connected
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import Connection, connected
+from tests.fixtures.database.seeded import Seeded
 
 SEARCH = """
 select entry_id from keyword.search(

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from app.db.identifiers import new_id
-from tests.db.cluster import Connection, connected
-from tests.db.conftest import Seeded
+from tests.fixtures.database.cluster import Connection, connected
+from tests.fixtures.database.seeded import Seeded
 
 Counts = dict[str, dict[UUID, int]]
 

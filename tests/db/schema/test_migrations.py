@@ -16,7 +16,7 @@ from app.composition.database import SERVICE, check_database, prepare
 from app.db.schema.migration import configuration, current_revision, latest_revision, migrate
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
-from tests.db.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected
+from tests.fixtures.database.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected
 
 ROLES = Path(__file__).resolve().parents[3] / "deploy" / "roles.sql"
 ADMINISTRATOR = "administrator"

@@ -18,8 +18,8 @@ from app.embeddings.models import resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.errors import ConfigurationError
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import MODEL, TestDatabase, connected, new_database
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
+from tests.fixtures.providers.failing import FailingProvider
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from app.documents.process import child
 from app.documents.process.parsing import parse_document
 from app.errors import InvalidInput, UnreadableDocument, UnsupportedMediaType
 from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
-from tests.documents.samples import (
+from tests.fixtures.documents import (
     paragraph,
     write_docx,
     write_pdf,

@@ -10,7 +10,7 @@ from app.documents.parsed import ParseLimits
 from app.documents.readers.bundle import parse
 from app.errors import UnreadableDocument
 from tests.documents.office import write_zip
-from tests.documents.samples import write_docx, write_pdf, write_pdf_with
+from tests.fixtures.documents import write_docx, write_pdf, write_pdf_with
 
 LIMITS = ParseLimits()
 OLD_WORD = b"\xd0\xcf\x11\xe0" + bytes(600)

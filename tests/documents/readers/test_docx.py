@@ -9,7 +9,7 @@ from app.documents.parsed import ParseLimits
 from app.documents.readers.office.docx import parse
 from app.errors import UnreadableDocument
 from tests.documents.office import write_zip
-from tests.documents.samples import WORD, paragraph, write_docx, write_raw_docx
+from tests.fixtures.documents import WORD, paragraph, write_docx, write_raw_docx
 
 LIMITS = ParseLimits()
 

@@ -5,7 +5,7 @@ import pytest
 from app.documents.parsed import ParseLimits
 from app.documents.readers.pdf import mend_hyphenation, parse
 from app.errors import UnreadableDocument
-from tests.documents.samples import write_pdf, write_pdf_with
+from tests.fixtures.documents import write_pdf, write_pdf_with
 
 LIMITS = ParseLimits()
 

@@ -16,7 +16,7 @@ from app.embeddings.failures import InputRefused, parse_retry_after
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.vectors import check_vectors
 from app.errors import EmbeddingUnavailable
-from tests.embeddings.wire import Reply, WireServer, encode_rows, serve_wire, vector_of
+from tests.fixtures.providers.wire import Reply, WireServer, encode_rows, serve_wire, vector_of
 
 KEY = "sk-very-secret-key-0123456789"
 DIMENSIONS = 16

@@ -9,7 +9,7 @@ import pytest
 
 from app.embeddings.resilience.cache import QueryCache
 from app.errors import EmbeddingUnavailable
-from tests.embeddings.fakes import FakeClock, ScriptedProvider
+from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 
 
 async def settle() -> None:

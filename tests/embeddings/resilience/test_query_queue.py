@@ -12,7 +12,7 @@ from app.embeddings.resilience.cache import asking_tenant
 from app.embeddings.resilience.query_queue import QueryQueue
 from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
-from tests.embeddings.fakes import ScriptedProvider
+from tests.fixtures.providers.scripted import ScriptedProvider
 
 CROWD, OTHER = uuid4(), uuid4()
 

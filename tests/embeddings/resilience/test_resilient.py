@@ -13,7 +13,7 @@ from app.embeddings.resilience.circuit import Circuit, CircuitState
 from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, ResilientProvider
 from app.embeddings.tokens import BatchLimits
 from app.errors import EmbeddingUnavailable
-from tests.embeddings.fakes import FakeClock, ScriptedProvider
+from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 
 POLICY = ResiliencePolicy(
     query=CallBudget(timeout=2.0, first_delay=0.1),

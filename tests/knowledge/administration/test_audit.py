@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.composition.services import Services
 from app.db.queries.search.records import write_audit
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 
 
 async def test_rows_of_the_same_moment_are_in_the_order_in_which_they_were_written(

@@ -14,9 +14,9 @@ from app.knowledge.entries.embedding import make_passages
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
 
 
 async def nearest(services: Services, tenant: Tenant, query: str) -> dict[UUID, float]:

@@ -13,7 +13,7 @@ from app.composition.services import Services
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.providers.failing import FailingProvider
 
 
 async def count(services: Services, tenant: Tenant) -> int:

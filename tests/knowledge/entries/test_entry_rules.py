@@ -15,7 +15,7 @@ from app.knowledge.entries.entry import DEFAULTS, NULLABLE, RULES, check_draft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.providers.failing import FailingProvider
 
 NUL, SURROGATE = "a\x00b", "a\ud800b"
 ID = uuid4()

@@ -12,7 +12,7 @@ from app.composition.services import Services
 from app.errors import InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 
 

@@ -14,9 +14,9 @@ from app.knowledge.ingestion.assets import Asset, AssetService, Upload
 from app.knowledge.ingestion.ingestion import chunk_title
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from tests.documents.samples import write_pdf
+from tests.fixtures.documents import write_pdf
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
 
 
 def document(*subjects: str, words: int = 60) -> bytes:

@@ -20,10 +20,10 @@ from app.knowledge.ingestion.ingestion import (
     chunk_tokens,
 )
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import Bench
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
-from tests.knowledge.workers import Bench
 
 VECTORS = parse_statement(
     "vectors", "select entry_id, in_index from embeddings where tenant_id = :tenant_id and model_id = 1"

@@ -13,9 +13,9 @@ from app.db.database import Database
 from app.db.queries.work import jobs as db
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
-from tests.knowledge.provider import FailingProvider
-from tests.knowledge.workers import MINUTE, claim, expire_leases
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import MINUTE, claim, expire_leases
 
 NOW = timedelta(0)
 

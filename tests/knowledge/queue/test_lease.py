@@ -13,9 +13,8 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.ingestion import Ingestion
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.tenants.directory import Tenant
-from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
-from tests.knowledge.workers import (
+from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import (
     MINUTE,
     PATIENCE,
     Bench,
@@ -24,6 +23,7 @@ from tests.knowledge.workers import (
     expire_leases,
     find_parser,
 )
+from tests.knowledge.conftest import RunJobs
 
 LONG_FILE = Upload("long.txt", "\n\n".join(f"Paragraph {n} of the log. " * 60 for n in range(200)).encode())
 

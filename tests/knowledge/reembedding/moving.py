@@ -10,8 +10,8 @@ from app.composition.services import Services
 from app.embeddings.models import resolve_model
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import TestDatabase, connected
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import TestDatabase, connected
+from tests.fixtures.providers.failing import FailingProvider
 
 WIDER = resolve_model("mock", dimensions=24)
 OLD, NEW = 1, 2

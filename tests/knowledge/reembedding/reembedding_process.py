@@ -9,10 +9,10 @@ from datetime import timedelta
 from app.composition.services import build_services
 from app.db.database import Database
 from app.knowledge.search.plan import SearchDefaults
-from tests.db.cluster import MODEL
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL
+from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import change_runner
 from tests.knowledge.reembedding.moving import WIDER
-from tests.knowledge.workers import change_runner
 
 
 async def work(dsn: str) -> None:

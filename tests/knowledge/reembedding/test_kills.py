@@ -12,9 +12,9 @@ from app.composition.services import build_services
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.knowledge.search.plan import SearchDefaults
-from tests.db.cluster import MODEL, TestDatabase
-from tests.embedded.observation import PROJECT
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, TestDatabase
+from tests.fixtures.embedded import PROJECT
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.reembedding.moving import NEW, WIDER, Move
 
 ENTRIES_A_KILL = 200

@@ -22,8 +22,8 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
-from tests.db.cluster import MODEL, TestDatabase
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, TestDatabase
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.reembedding.moving import NEW, OLD, WIDER, Move
 
 EXACT_LIMIT = 60

@@ -12,7 +12,7 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.providers.failing import FailingProvider
 
 BATCH = [SearchQuery(query="harbour"), SearchQuery(query="crane")]
 

@@ -15,8 +15,8 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
 
 Predicate = Callable[[Entry], bool]
 CASES: list[tuple[dict[str, Any], Predicate]] = [

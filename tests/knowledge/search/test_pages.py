@@ -10,8 +10,8 @@ from app.composition.services import Services
 from app.errors import CursorExpired, InvalidInput
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 
 

@@ -18,7 +18,7 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 
 

@@ -10,7 +10,7 @@ from app.composition.services import Services
 from app.db.queries.search import statistics
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 from tests.knowledge.writing import ids, write
 
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import connected
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.subscriptions.endpoint import Endpoint
 
 OWNER = "anna"

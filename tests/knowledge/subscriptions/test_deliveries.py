@@ -14,7 +14,7 @@ from app.errors import DatabaseUnavailable
 from app.knowledge.subscriptions import deliveries, matching
 from app.knowledge.subscriptions.deliveries import RETRY_SECONDS, DeliveryService, find_pause
 from app.knowledge.subscriptions.webhooks import WebhookSender
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 

@@ -15,7 +15,7 @@ from app.errors import Conflict, InvalidInput, SavedSearchNotFound, Subscription
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions import service as subscriptions
 from app.knowledge.subscriptions.saved_searches import read_request
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 UNIT = np.eye(16, dtype=np.float32)

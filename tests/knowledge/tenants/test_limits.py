@@ -19,9 +19,9 @@ from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import Tenant, TenantContext
 from app.knowledge.tenants.limits import Limits, check_limits, require_lower
 from app.knowledge.tenants.quotas import LONGEST_WAIT, EmbeddingQuotaUsed
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
 
 
 async def allow(services: Services, tenant: Tenant, **limits: int | None) -> TenantContext:

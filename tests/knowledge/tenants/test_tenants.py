@@ -13,7 +13,7 @@ from app.errors import Conflict, InvalidInput, TenantNotFound
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
 from app.knowledge.vocabulary import Weights
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 
 
 async def test_created_tenant_is_listed_and_found(services: Services, tenant: Tenant) -> None:

@@ -9,7 +9,7 @@ from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.outcome import Restored
 from app.knowledge.transfer.restoration import TenantRestoration, read_header
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 
 TABLES = ("assets", "entries", "access_counts", "saved_searches", "feedback")
 COUNTED = ("corpus_statistics", "vector_statistics", "tag_statistics")

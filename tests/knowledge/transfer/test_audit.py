@@ -12,7 +12,7 @@ from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TenantSettings
 from app.knowledge.transfer.restoration import read_header
-from tests.db.cluster import connected
+from tests.fixtures.database.cluster import connected
 from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows
 
 

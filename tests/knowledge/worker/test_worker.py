@@ -19,13 +19,13 @@ from app.knowledge.ingestion.ingestion import BATCH, Ingestion
 from app.knowledge.queue.lease import Lease
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.worker.runner import MAX_LOST, MAX_POSTPONED
-from tests.db.cluster import MODEL, connected
-from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
-from tests.knowledge.workers import (
+from tests.fixtures.database.cluster import MODEL, connected
+from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.workers import (
     Bench,
     find_parser,
 )
+from tests.knowledge.conftest import RunJobs
 
 
 async def test_provider_that_is_away_is_asked_by_one_file_alone(

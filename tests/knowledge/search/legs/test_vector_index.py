@@ -21,8 +21,8 @@ from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
-from tests.db.cluster import MODEL, TestDatabase, connected, new_database
-from tests.knowledge.provider import FailingProvider
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
+from tests.fixtures.providers.failing import FailingProvider
 
 ENTRIES = 1_000
 EXACT_LIMIT = 50

@@ -15,8 +15,8 @@ from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranking.diversity import reorder
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.tenants.directory import Tenant
+from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.provider import FailingProvider
 
 A, B, C = (UUID(int=n) for n in (1, 2, 3))
 VECTORS = {
