@@ -17,8 +17,8 @@ from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from app.cli.entry_lines import Imported
     from app.composition.services import Services
+    from app.knowledge.transfer.entry_import import Imported
     from app.knowledge.transfer.outcome import Restored
     from app.settings import Settings
 
@@ -81,7 +81,8 @@ def import_entries(
 
 
 async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tuple[Restored | Imported, int]:
-    from app.cli.entry_lines import EntryImport, count_lines
+    from app.knowledge.transfer.entry_import import EntryImport
+    from app.knowledge.transfer.lines import count_lines
     from app.knowledge.transfer.restoration import read_header
 
     async with contextlib.AsyncExitStack() as stack:
@@ -94,7 +95,7 @@ async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tupl
         if header is not None:
             outcome: Restored | Imported = await _restore(services, tenant.id, file, header)
             return outcome, await _wait(services, tenant.id, wait)
-        importer = EntryImport(services, tenant.id)
+        importer = EntryImport(services.entries, tenant.id, ACTOR)
         with show_progress("lines", count_lines(file)) as report:
             await importer.write_entries(file, report)
         if importer.has_references:
@@ -117,7 +118,7 @@ async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int:
 
 
 async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapping[str, Any]) -> Restored:
-    from app.cli.entry_lines import count_lines
+    from app.knowledge.transfer.lines import count_lines
     from app.knowledge.transfer.restoration import TenantRestoration
 
     restoration = TenantRestoration(services.database, services.tenants, services.jobs, tenant_id, ACTOR)
@@ -131,6 +132,6 @@ async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapp
 
 
 def _after_header(file: Path) -> Iterator[tuple[int, bytes]]:
-    from app.cli.entry_lines import read_lines
+    from app.knowledge.transfer.lines import read_lines
 
     return (line for line in read_lines(file) if line[0] > 1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.composition.services import Services
     from app.settings import Settings
 
-SHOWN = 10
+MOST_REASONS = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +48,7 @@ class FoundFile:
 
 
 @dataclass(slots=True)
-class Outcome:
+class Taken:
     """What became of the files; `failed` and `skipped` hold a path and a reason each.
 
     `without_vector` counts what is found by its words only, of the whole tenant.
@@ -157,10 +157,10 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 async def _ingest(
     settings: Settings, slug: str, found: Sequence[FoundFile], tags: Sequence[str], roles: Sequence[str]
-) -> Outcome:
+) -> Taken:
     from app.cli.waiting import POLL_SECONDS, AssetWatch, wait_for_embeddings
 
-    outcome = Outcome(files=len(found))
+    outcome = Taken(files=len(found))
     async with open_tenant(settings, slug) as (services, tenant), working(services):
         watch = AssetWatch(services, tenant.id)
         taken = 0
@@ -195,7 +195,7 @@ async def _upload(
     file: FoundFile,
     tags: Sequence[str],
     roles: Sequence[str],
-    outcome: Outcome,
+    outcome: Taken,
 ) -> UUID | None:
     """Hand one file in; returns the asset to wait for, if there is one."""
     from app.knowledge.ingestion.assets import Upload
@@ -229,7 +229,7 @@ async def _upload(
 
 
 def _list_reasons(label: str, reasons: Sequence[tuple[str, str]]) -> None:
-    for path, reason in reasons[:SHOWN]:
+    for path, reason in reasons[:MOST_REASONS]:
         remark(f"{label}: {path}: {reason}")
-    if len(reasons) > SHOWN:
-        remark(f"{label}: and {len(reasons) - SHOWN} more")
+    if len(reasons) > MOST_REASONS:
+        remark(f"{label}: and {len(reasons) - MOST_REASONS} more")

@@ -43,7 +43,7 @@ templates.filters["pretty_json"] = pretty_json
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
     """A page, or a part of one, from a template; `request` and `visitor` are given to each.
 
-    A template for a part begins with an underscore and holds no page around it.
+    Templates in `parts` hold no page around them.
     """
     html = templates.get_template(template).render(request=request, visitor=visitor_of(request), **context)
     return HTMLResponse(html, status, HEADERS)
@@ -52,10 +52,10 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 def render_problem(request: Request, response: Response) -> Response:
     """A problem as a page, or as a part of one where a part was asked for."""
     problem = orjson.loads(response.body)
-    part = "_problem.html" if request.headers.get("hx-request") else "problem.html"
+    part = "parts/problem.html" if request.headers.get("hx-request") else "pages/problem.html"
     shown = render(request, part, status=response.status_code, problem=problem)
     shown.headers.update({name: response.headers[name] for name in CARRIED if name in response.headers})
-    return place_beside(shown) if part == "_problem.html" else shown
+    return place_beside(shown) if part == "parts/problem.html" else shown
 
 
 def place_beside(response: Response) -> Response:

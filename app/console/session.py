@@ -133,11 +133,11 @@ def local_page(address: str) -> str:
 
 async def _keep_what_was_sent(request: Request, is_part: bool) -> Response:
     if is_part:
-        return place_beside(render(request, "_signed_out.html", status=401))
+        return place_beside(render(request, "parts/signed_out.html", status=401))
     # Files are not sent back and forth: they can be chosen again.
     is_form = request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
     fields = (await request.form()).multi_items() if is_form else None
-    return render(request, "signed_out.html", status=401, address=_address_of(request), fields=fields)
+    return render(request, "pages/signed_out.html", status=401, address=_address_of(request), fields=fields)
 
 
 def _address_of(request: Request) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 
 from Stemmer import Stemmer
 
+from app.documents.language import detect_language
+
 WORD = re.compile(r"[^\W_]+")
 """A word of a text: letters and digits."""
 
@@ -25,6 +27,12 @@ LANGUAGES: tuple[str, ...] = ("simple", *SNOWBALL)
 """What `language` may be: those that Postgres 16 ships; the check on the entries table names the same."""
 
 _stemmers = threading.local()
+
+
+def detect(title: str | None, content: str) -> str:
+    """The text-search configuration for an entry's text."""
+    language = detect_language(f"{title}\n{content}" if title else content)
+    return language if language in LANGUAGES else "simple"
 
 
 def find_stemmer(language: str) -> Callable[[str], str]:

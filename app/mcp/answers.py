@@ -25,7 +25,7 @@ LEAST_CONTENT = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """What a tool answers; `structured` is plain JSON."""
 
     text: str
@@ -40,7 +40,7 @@ class Shown:
     passage: Passage
 
 
-def answer_search(result: SearchResult, token_budget: int | None = None) -> Answer:
+def answer_search(result: SearchResult, token_budget: int | None = None) -> ToolAnswer:
     """A search's answer; with a budget, the best hits of which the text fits into so many tokens."""
     marker = Marker([*_texts(result), *result.metadata.suggestions])
     if token_budget is None:
@@ -49,7 +49,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Answ
         for hit, described in zip(result, structured["results"], strict=True):
             described |= {"citation": _describe_citation(hit), "content_cut": False}
         structured["budget"] = None
-        return Answer(_write(result, shown, marker, ""), structured)
+        return ToolAnswer(_write(result, shown, marker, ""), structured)
     shown = _fit(result, marker, token_budget)
     note = _budget_note(token_budget, len(result) - len(shown), cut=bool(shown and shown[-1].passage.cut))
     text = _write(result, shown, marker, note)
@@ -69,7 +69,7 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Answ
             "hits_left_out": len(result) - len(shown),
         },
     }
-    return Answer(text, structured)
+    return ToolAnswer(text, structured)
 
 
 def to_json(value: Any) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.knowledge.entries.related import RelatedEntry
-from app.mcp.answers import Answer
+from app.mcp.answers import ToolAnswer
 from app.mcp.passages import READABLE_LENGTH, Marker, cut_passage
 
 
-def answer_related(found: Sequence[RelatedEntry], structured: dict[str, Any]) -> Answer:
+def answer_related(found: Sequence[RelatedEntry], structured: dict[str, Any]) -> ToolAnswer:
     """Related entries as text, beside their structured form."""
     if not found:
-        return Answer("Nothing is related to it, or there is no such entry.", structured)
+        return ToolAnswer("Nothing is related to it, or there is no such entry.", structured)
     marker = Marker(
         [
             text
@@ -27,7 +27,7 @@ def answer_related(found: Sequence[RelatedEntry], structured: dict[str, Any]) ->
         ]
     )
     blocks = [_write(number, item, marker) for number, item in enumerate(found, 1)]
-    return Answer("\n\n".join([f"{len(found)} related entries. {marker.notice}", *blocks]), structured)
+    return ToolAnswer("\n\n".join([f"{len(found)} related entries. {marker.notice}", *blocks]), structured)
 
 
 def _write(number: int, item: RelatedEntry, marker: Marker) -> str:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
-from app.mcp.answers import Answer
+from app.mcp.answers import ToolAnswer
 from app.mcp.tools import TOOLS, Call, Tool
 from app.web.access import Caller
 from app.web.metrics import TOOL_CALLS
@@ -84,7 +84,7 @@ def build_server(services: Services, find_caller: FindCaller) -> Server[Any]:
     return server
 
 
-async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> Answer:
+async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
     caller = call.caller
     try:
         caller.principal.require(tool.role)

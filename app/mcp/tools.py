@@ -14,7 +14,7 @@ from app.composition.services import Services
 from app.knowledge.entries.related import describe_related
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
-from app.mcp.answers import Answer, answer_search, to_json
+from app.mcp.answers import ToolAnswer, answer_search, to_json
 from app.mcp.arguments import (
     BulkArguments,
     HybridSearchArguments,
@@ -55,29 +55,29 @@ class Tool:
     description: str
     role: Role
     arguments: type[BaseModel]
-    run: Callable[[Any, Call], Awaitable[Answer]]
+    run: Callable[[Any, Call], Awaitable[ToolAnswer]]
     input_schema: Mapping[str, Any]
     output_schema: Mapping[str, Any]
     annotations: ToolAnnotations
     fields: Mapping[str, str]
 
 
-async def _search(arguments: KbSearchArguments, call: Call) -> Answer:
+async def _search(arguments: KbSearchArguments, call: Call) -> ToolAnswer:
     query = arguments.to_query(call.services.search.defaults)
     return answer_search(await call.search(query), arguments.token_budget)
 
 
-async def _hybrid_search(arguments: HybridSearchArguments, call: Call) -> Answer:
+async def _hybrid_search(arguments: HybridSearchArguments, call: Call) -> ToolAnswer:
     return answer_search(await call.search(arguments.to_query()))
 
 
-async def _related(arguments: RelatedArguments, call: Call) -> Answer:
+async def _related(arguments: RelatedArguments, call: Call) -> ToolAnswer:
     tenant_id = call.caller.tenant.tenant_id
     found = await call.services.related.related(tenant_id, arguments.entry_id, arguments.limit)
     return answer_related(found, to_json(describe_related(found)))
 
 
-async def _add(arguments: NewEntry, call: Call) -> Answer:
+async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
     caller = call.caller
     entry, new = await call.services.entries.create(
         caller.tenant.tenant_id, arguments.given(), actor=caller.subject
@@ -85,10 +85,10 @@ async def _add(arguments: NewEntry, call: Call) -> Answer:
     status = "created" if new else "existing"
     said = "Stored as a new entry" if new else "The knowledge base has it already; its fields are up to date"
     text = f"{said}: id {entry.id}. Words find it at once; meaning: {entry.embedding_status}."
-    return Answer(text, to_json({"status": status, "entry": entry}))
+    return ToolAnswer(text, to_json({"status": status, "entry": entry}))
 
 
-async def _import(arguments: BulkArguments, call: Call) -> Answer:
+async def _import(arguments: BulkArguments, call: Call) -> ToolAnswer:
     results = await write_entries(arguments, call.caller, call.services)
     counts = {
         status: sum(result.status == status for result in results)
@@ -96,17 +96,17 @@ async def _import(arguments: BulkArguments, call: Call) -> Answer:
     }
     lines = [", ".join(f"{count} {status}" for status, count in counts.items()) + "."]
     lines += [f"entry {result.index}: {result.error}" for result in results if result.error]
-    return Answer("\n".join(lines), to_json({"results": results}))
+    return ToolAnswer("\n".join(lines), to_json({"results": results}))
 
 
-async def _stats(_arguments: NoArguments, call: Call) -> Answer:
+async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
     caller = call.caller
     stats = await call.services.administration.stats(caller.tenant.tenant_id, reader=caller.subject)
     structured = to_json(stats)
-    return Answer("\n".join(f"{name}: {value}" for name, value in structured.items()), structured)
+    return ToolAnswer("\n".join(f"{name}: {value}" for name, value in structured.items()), structured)
 
 
-async def _rebuild(arguments: NewModelChange, call: Call) -> Answer:
+async def _rebuild(arguments: NewModelChange, call: Call) -> ToolAnswer:
     change = await call.services.reembedding.start(
         call.caller.tenant.tenant_id,
         provider=arguments.provider,
@@ -120,7 +120,7 @@ async def _rebuild(arguments: NewModelChange, call: Call) -> Answer:
         f"The vectors of {change.new.name} are made in the background: {change.entries - change.waiting} of"
         f" {change.entries} entries have theirs. Searches use {change.old.name} until the switch."
     )
-    return Answer(text, to_json(describe_change(change)))
+    return ToolAnswer(text, to_json(describe_change(change)))
 
 
 def _tool(
@@ -129,7 +129,7 @@ def _tool(
     description: str,
     role: Role,
     arguments: type[BaseModel],
-    run: Callable[[Any, Call], Awaitable[Answer]],
+    run: Callable[[Any, Call], Awaitable[ToolAnswer]],
     output: Mapping[str, Any],
     *,
     destructive: bool | None = None,

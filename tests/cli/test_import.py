@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.cli.entry_lines import parse_line
 from tests.cli.conftest import CommandLine, exported, write_lines
 
 BEIR: list[dict[str, Any]] = [
@@ -103,15 +101,3 @@ def test_import_of_an_export_that_is_cut_short_says_so_and_can_be_done_again(
     assert "failed: line 3: the export is cut short; what it has was written" in result.err
     done = knowledge.succeed("import", "whole.jsonl", "-t", copy, "--json").json
     assert (done["created"], done["unchanged"], done["failed"]) == (3, 2, 0)
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ({"content": "x", "expires_at": "soon"}, "expires_at: must be a date"),
-        ({"content": "x", "source_ids": [1]}, "source_ids: must hold ids"),
-    ],
-)
-def test_line_out_of_range_is_refused_with_a_reason(line: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        parse_line(1, json.dumps(line).encode())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.db.queries.tenants.diagnosis import Connection
     from app.settings import Settings
 
-SHOWN = 5
+MOST_FINDINGS = 5
 """Findings of one check that a screen has room for."""
 COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
@@ -61,7 +61,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
     shown = Counter[str]()
     for finding in findings:
         shown[finding.check] += 1
-        if shown[finding.check] > SHOWN:
+        if shown[finding.check] > MOST_FINDINGS:
             continue
         cells = (
             make_text((f"{finding.status:<7}", COLOURS[finding.status])),
@@ -79,7 +79,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
             console.print(" " * (width + 10), remedy)
     if console.is_terminal:
         console.print(table)
-    if hidden := sum(number - SHOWN for number in shown.values() if number > SHOWN):
+    if hidden := sum(number - MOST_FINDINGS for number in shown.values() if number > MOST_FINDINGS):
         console.print(make_text((f"and {hidden} more of the same: knowledge doctor --json", "yellow")))
     wrong, warnings = (sum(f.status == status for f in findings) for status in ("wrong", "warning"))
     console.print(make_text((f"{wrong} wrong, {warnings} to be looked at, {len(findings)} findings", "dim")))

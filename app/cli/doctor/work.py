@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COUNTING_SECONDS = 3.0
 LATE_SECONDS = 300.0
 """A worker takes a due job within seconds; one that waits longer has no worker, or more work than it can do."""
-SHOWN = 3
+MOST_NAMED = 3
 WORD_INDEX = "entries_by_lexeme"
 
 
@@ -57,8 +57,8 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
             yield Finding("indexes", "wrong", detail, f"{remedy}, which builds what is missing")
         parts.append(f"{name} {size(row['bytes'])}, read {row['scans']:,} times")
     if broken:
-        shown = ", ".join(broken[:SHOWN]) + (
-            f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
+        shown = ", ".join(broken[:MOST_NAMED]) + (
+            f" and {len(broken) - MOST_NAMED} more" if len(broken) > MOST_NAMED else ""
         )
         yield Finding(
             "indexes",
@@ -171,5 +171,5 @@ def describe_failures(backlog: Backlog) -> list[Finding]:
 
 def _name(tenants: Mapping[str, int]) -> str:
     most = sorted(tenants, key=lambda slug: -tenants[slug])
-    more = f" and {len(most) - SHOWN} other tenants" if len(most) > SHOWN else ""
-    return f"{', '.join(most[:SHOWN])}{more}"
+    more = f" and {len(most) - MOST_NAMED} other tenants" if len(most) > MOST_NAMED else ""
+    return f"{', '.join(most[:MOST_NAMED])}{more}"

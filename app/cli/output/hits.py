@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
     from app.knowledge.search.results import Hit, SearchResult
 
-WORD = re.compile(r"[^\W_]+")
 INDENT = "   "
 LEGS = {"semantic": "meaning", "keyword": "words"}
 
@@ -135,13 +133,7 @@ def _describe_words(hit: Hit) -> str:
 
 def _highlight(hit: Hit) -> Text:
     """The snippet with the query's words marked, in whatever form they stand there."""
-    from Stemmer import Stemmer
+    from app.knowledge.search.answer.highlighting import Highlighter
 
-    stemmers = [Stemmer("english"), Stemmer("german")]
-    terms = {stemmer.stemWord(term.lower()) for term in hit.matched_terms for stemmer in stemmers}
-    snippet = flatten(hit.snippet)
-    text = make_text((snippet, ""))
-    for match in WORD.finditer(snippet):
-        if any(stemmer.stemWord(match[0].lower()) in terms for stemmer in stemmers):
-            text.stylize("bold green", match.start(), match.end())
-    return text
+    pieces = Highlighter(hit).split(flatten(hit.snippet))
+    return make_text(*((piece.text, "bold green" if piece.found else "") for piece in pieces))

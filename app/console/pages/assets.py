@@ -26,7 +26,7 @@ readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)
 
 LIST = "/console/assets"
-SHOWN = 25
+PAGE_SIZE = 25
 PART = 20_000
 """Characters of a text on one page."""
 FOLLOWED = 50
@@ -64,11 +64,11 @@ async def upload_asset(request: Request, caller: CurrentCaller, services: Curren
     except InvalidInput as error:
         errors = errors_at(error.errors)
         if is_part:
-            return render(request, "_upload_refusal.html", status=422, errors=errors)
+            return render(request, "parts/upload_refusal.html", status=422, errors=errors)
         return await _show_list(request, caller, services, errors=errors, form=form, http_status=422)
     if not is_part:
         return RedirectResponse(f"{LIST}/{asset.id}{'' if work else '?done=same'}", 303)
-    response = render(request, "_upload_taken.html", asset=asset, is_new=work)
+    response = render(request, "parts/upload_taken.html", asset=asset, is_new=work)
     response.headers["HX-Trigger"] = "assets-changed"
     return response
 
@@ -82,7 +82,7 @@ async def show_progress(
 ) -> Response:
     """How far the indexing of these documents has come; the part asks again until all are done."""
     found = await services.assets.find(caller.tenant.tenant_id, asset_id)
-    return render(request, "_asset_progress.html", assets=found)
+    return render(request, "parts/asset_progress.html", assets=found)
 
 
 @readers.get("/assets/{asset_id}")
@@ -103,7 +103,7 @@ async def show_asset(
     part = await services.inspection.text_part(tenant_id, asset_id, start, PART)
     return render(
         request,
-        "asset.html",
+        "pages/asset.html",
         asset=asset,
         part=part,
         stretches=mark_chunks(part) if part else [],
@@ -123,7 +123,7 @@ async def retry_asset(
     except Conflict:
         asset = await services.assets.get(caller.tenant.tenant_id, asset_id)
     if request.headers.get("hx-request"):
-        return render(request, "_asset_progress.html", assets=[asset])
+        return render(request, "parts/asset_progress.html", assets=[asset])
     return RedirectResponse(f"{LIST}/{asset_id}?done=retried", 303)
 
 
@@ -133,7 +133,9 @@ async def ask_before_deletion(
 ) -> Response:
     """The question whether the document shall really go."""
     return render(
-        request, "asset_deletion.html", asset=await services.assets.get(caller.tenant.tenant_id, asset_id)
+        request,
+        "pages/asset_deletion.html",
+        asset=await services.assets.get(caller.tenant.tenant_id, asset_id),
     )
 
 
@@ -159,12 +161,12 @@ async def _show_list(
     if status and status not in STATUSES:
         raise InvalidInput.of("status", f"must be one of {', '.join(STATUSES)}")
     page = await services.assets.list_assets(
-        caller.tenant.tenant_id, limit=SHOWN, cursor=cursor or None, status=status or None
+        caller.tenant.tenant_id, limit=PAGE_SIZE, cursor=cursor or None, status=status or None
     )
     given = {"status": status} if status else {}
     return render(
         request,
-        "assets.html",
+        "pages/assets.html",
         status=http_status,
         page=page,
         chosen=status,

@@ -98,7 +98,7 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
     comparison = compare(results) if len(results) == len(SIDES) else None
     response = render(
         request,
-        "compare.html",
+        "pages/compare.html",
         status=422 if errors else 200,
         shared=shared,
         sides=sides,

@@ -23,7 +23,7 @@ from app.web.access import CurrentCaller, CurrentServices
 readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)
 
-SHOWN = 25
+PAGE_SIZE = 25
 LIST = "/console/entries"
 DONE = {
     "created": "The entry is stored.",
@@ -49,7 +49,7 @@ async def show_entries(
     tag = tag.strip()
     page = await services.entries.list_entries(
         caller.tenant.tenant_id,
-        limit=SHOWN,
+        limit=PAGE_SIZE,
         cursor=cursor or None,
         entry_type=_one_of("entry_type", entry_type, get_args(EntryType)),
         tag=_storable(tag),
@@ -61,7 +61,7 @@ async def show_entries(
     following = f"{LIST}?{urlencode({**given, 'cursor': page.next_cursor})}" if page.next_cursor else None
     return render(
         request,
-        "entries.html",
+        "pages/entries.html",
         page=page,
         filters=filters,
         given=given,
@@ -162,7 +162,7 @@ async def show_entry(
     entry = await services.entries.get(tenant_id, entry_id)
     response = render(
         request,
-        "entry.html",
+        "pages/entry.html",
         entry=entry,
         details=await services.inspection.entry(tenant_id, entry_id),
         related=await services.related.related(tenant_id, entry_id, 10),
@@ -186,7 +186,7 @@ def _show_form(
 ) -> Response:
     return render(
         request,
-        "entry_form.html",
+        "pages/entry_form.html",
         status=status,
         form=form,
         entry=entry,
@@ -213,7 +213,7 @@ async def _show_question(
     entry = await services.entries.get(caller.tenant.tenant_id, entry_id)
     details = await services.inspection.entry(caller.tenant.tenant_id, entry_id)
     return render(
-        request, "entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal
+        request, "pages/entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal
     )
 
 

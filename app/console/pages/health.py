@@ -41,7 +41,7 @@ async def show_health(request: Request, caller: CurrentCaller, services: Current
     hours = stats["searches_by_hour"]
     return render(
         request,
-        "health.html",
+        "pages/health.html",
         stats=stats,
         report=report,
         now=now,

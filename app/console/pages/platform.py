@@ -65,7 +65,7 @@ async def _show_page(
     page = await services.platform.tenants(number, reader=principal.subject)
     return render(
         request,
-        "platform.html",
+        "pages/platform.html",
         status=status,
         page=page,
         created=created,

@@ -25,7 +25,7 @@ from app.web.problems import invalid_input
 router = console_router(Role.READER)
 
 LIST = "/console/saved-searches"
-SHOWN = 25
+PAGE_SIZE = 25
 EXAMPLE = '{"query": "how do I order routes", "limit": 5}'
 DONE = {
     "saved": "The search is saved.",
@@ -94,7 +94,7 @@ async def ask_before_deletion(
 ) -> Response:
     """The question whether the search shall really be forgotten."""
     saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
-    return render(request, "saved_search_deletion.html", saved=saved)
+    return render(request, "pages/saved_search_deletion.html", saved=saved)
 
 
 @router.post("/saved-searches/{saved_search_id}/delete")
@@ -119,7 +119,7 @@ async def _show_list(
 ) -> Response:
     tenant_id = caller.tenant.tenant_id
     page = await services.saved_searches.list_saved(
-        tenant_id, caller.subject, limit=SHOWN, cursor=cursor or None
+        tenant_id, caller.subject, limit=PAGE_SIZE, cursor=cursor or None
     )
     subscriptions: dict[UUID, Subscription] = {}
     for saved in page.items:
@@ -132,7 +132,7 @@ async def _show_list(
                 continue
     return render(
         request,
-        "saved_searches.html",
+        "pages/saved_searches.html",
         status=status,
         page=page,
         subscriptions=subscriptions,

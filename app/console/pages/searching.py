@@ -14,7 +14,7 @@ from starlette.datastructures import FormData, ImmutableMultiDict
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.parts.entry_form import read_texts
-from app.console.parts.hits import Answer, show_answer
+from app.console.parts.hits import ShownResult, show_answer
 from app.console.parts.search_form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
 from app.console.parts.sides import compare_with, comparison_address
 from app.console.rendering import render
@@ -70,7 +70,7 @@ async def render_search(
     is_asked: bool = True,
 ) -> Response:
     """The search page, with the answer if something `is_asked`."""
-    answer: Answer | None = None
+    answer: ShownResult | None = None
     errors: dict[str, str] = {}
     if is_asked:
         try:
@@ -81,7 +81,7 @@ async def render_search(
             errors = errors_by_field(error)
     response = render(
         request,
-        "search.html",
+        "pages/search.html",
         status=422 if errors else 200,
         form=form,
         answer=answer,
@@ -110,7 +110,7 @@ async def show_why_not(request: Request, caller: CurrentCaller, services: Curren
     status = 422 if refusal else 200
     return render(
         request,
-        "why_not.html",
+        "pages/why_not.html",
         status=status,
         form=form,
         verdict=verdict,
@@ -130,7 +130,7 @@ async def show_related(
         (RELATIONSHIPS[relationship], list(items))
         for relationship, items in groupby(found, key=lambda item: item.relationship)
     ]
-    return render(request, "related.html", groups=groups)
+    return render(request, "pages/related.html", groups=groups)
 
 
 async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:

@@ -22,7 +22,7 @@ LONGEST = 3_900
 @router.get("/sign-in")
 async def show_sign_in(request: Request, next: str = HOME) -> Response:
     """The page that asks for a token."""
-    return render(request, "sign_in.html", next=local_page(next), refusal=None)
+    return render(request, "pages/sign_in.html", next=local_page(next), refusal=None)
 
 
 @router.post("/sign-in")
@@ -45,7 +45,7 @@ async def sign_in(
     finally:
         request.state.principal = None  # who has no cookie yet is no visitor, whatever the token says
     if refusal is not None:
-        return render(request, "sign_in.html", status=401, next=local_page(next), refusal=refusal)
+        return render(request, "pages/sign_in.html", status=401, next=local_page(next), refusal=refusal)
     response = RedirectResponse(page, 303)
     response.set_cookie(
         COOKIE,

@@ -15,7 +15,8 @@ from starlette.datastructures import FormData
 from app.console.parts.search_form import read_list, read_number, write_list
 from app.console.rendering import pretty_json
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.entry import DEFAULTS, PLACE, Entry, detect
+from app.knowledge.entries.entry import DEFAULTS, PLACE, Entry
+from app.knowledge.languages import detect
 from app.web.json_body import read_metadata
 from app.web.models.entries import EntryPatch, NewEntry
 from app.web.problems import invalid_input

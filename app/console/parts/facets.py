@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.console.parts.search_form import SearchForm
 from app.knowledge.search.results import Hit
 
-SHOWN = 12
+MOST_VALUES = 12
 """Values of a facet that are shown, the most frequent first."""
 
 
@@ -53,7 +53,7 @@ def count_facets(form: SearchForm, hits: Sequence[Hit]) -> list[Facet]:
     for parameter, (heading, several, values_of) in FACETS.items():
         counts = Counter(value for hit in hits for value in dict.fromkeys(values_of(hit)))
         chosen = form.chosen(parameter)
-        frequent = [value for value, _ in counts.most_common(SHOWN) if value not in chosen]
+        frequent = [value for value, _ in counts.most_common(MOST_VALUES) if value not in chosen]
         if chosen or len(counts) > 1 or (parameter == "tags" and counts):
             values = [
                 FacetValue(

@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from app.console.parts.facets import Facet, count_facets
-from app.console.parts.highlighting import Highlighter, Piece
 from app.console.parts.rank_chart import Place, RankChart, Ranking, draw_ranks
 from app.console.parts.score_words import LEGS, ScoreWords, tell_score
 from app.console.parts.search_form import SearchForm
+from app.knowledge.search.answer.highlighting import Highlighter, Piece
 from app.knowledge.search.journal.journal import read_cursor
 from app.knowledge.search.results import Hit, SearchMetadata, SearchResult
 
@@ -39,7 +39,7 @@ class ShownHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ShownResult:
     """All that the page shows of one search; times in milliseconds.
 
     On later pages of a ranking there is no chart and no score in words: only the first page's search had its legs run.
@@ -76,7 +76,7 @@ class Answer:
         )  # fmt: skip
 
 
-def show_answer(form: SearchForm, result: SearchResult) -> Answer:
+def show_answer(form: SearchForm, result: SearchResult) -> ShownResult:
     """Put a search's answer into the form that the page shows."""
     before = read_cursor(form.text("cursor"))[1] if form.text("cursor") else 0
     debug = None if form.text("cursor") else result.debug_info
@@ -88,7 +88,7 @@ def show_answer(form: SearchForm, result: SearchResult) -> Answer:
         shown.append(ShownHit(number, hit, mark.split(title_of(hit)), mark.split(hit.snippet), score))
     metadata = result.metadata
     following = metadata.next_cursor
-    return Answer(
+    return ShownResult(
         hits=shown,
         metadata=metadata,
         debug=debug,

@@ -10,7 +10,8 @@ from uuid import UUID
 from app.db.queries.knowledge import entries as db
 from app.db.session import Row, TenantSession
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.entry import DEFAULTS, content_hash, detect
+from app.knowledge.entries.entry import DEFAULTS, content_hash
+from app.knowledge.languages import detect
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from typing import Any, Final, get_args
 from uuid import UUID
 
 from app.db.session import Row
-from app.documents.language import detect_language
 from app.errors import FieldError, InvalidInput
-from app.knowledge.languages import LANGUAGES
+from app.knowledge.languages import LANGUAGES, detect
 from app.knowledge.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
 from app.knowledge.vocabulary import EntryType, Role, Scope
 
@@ -119,12 +118,6 @@ def new_entry_values(given: Mapping[str, Any]) -> dict[str, Any]:
     if values["language"] is None:
         values["language"] = detect(values["title"], values["content"])
     return values
-
-
-def detect(title: str | None, content: str) -> str:
-    """The text-search configuration for an entry's text."""
-    language = detect_language(f"{title}\n{content}" if title else content)
-    return language if language in LANGUAGES else "simple"
 
 
 def content_hash(content: str) -> bytes:

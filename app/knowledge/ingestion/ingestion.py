@@ -30,7 +30,8 @@ from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
-from app.knowledge.entries.entry import detect, embedding_text
+from app.knowledge.entries.entry import embedding_text
+from app.knowledge.languages import detect
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.queue.pause import choose_pause
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import binascii
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import asyncpg
 
-SHOWN = 10
+Progress = Callable[[int], None]
+"""Told how many lines of a file are done."""
+
+MOST_FAILURES = 10
 REFUSALS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError, ValueError, KeyError, TypeError)
 """Failures that are the line's own fault."""
 
@@ -34,7 +38,7 @@ class Outcome:
     def fail(self, line: int, reason: str) -> None:
         """Note a line that was refused."""
         self.failed += 1
-        if len(self.failures) < SHOWN:
+        if len(self.failures) < MOST_FAILURES:
             self.failures.append({"line": line, "error": reason})
 
 

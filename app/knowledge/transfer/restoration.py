@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -28,14 +28,13 @@ from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.transfer.assets import AssetRestoration
 from app.knowledge.transfer.export import FORMAT
-from app.knowledge.transfer.outcome import REFUSALS, Restored, describe_refusal
+from app.knowledge.transfer.outcome import REFUSALS, Progress, Restored, describe_refusal
 
 BATCH = 200
 BATCH_BYTES = 4 << 20
 RESTORING = timedelta(minutes=10)
 
 Line = tuple[int, bytes]
-Report = Callable[[int], None]
 
 
 def read_header(first_line: bytes) -> Mapping[str, Any] | None:
@@ -65,7 +64,7 @@ class TenantRestoration:
         self._assets = AssetRestoration(database, jobs, tenant_id, actor, self.outcome, self._renamed)
         self.has_references = False
 
-    async def write(self, header: Mapping[str, Any], lines: Iterable[Line], report: Report) -> None:
+    async def write(self, header: Mapping[str, Any], lines: Iterable[Line], report: Progress) -> None:
         """Settings first, then every line after the header. Raises InvalidInput, DatabaseUnavailable."""
         if header.get("format") != FORMAT:
             raise InvalidInput.of("FILE", "was exported by another version of the service")
@@ -114,7 +113,7 @@ class TenantRestoration:
         async with self._database.tenant_session(self._tenant_id) as session:
             await self._note(session, "end", [], self.outcome.counts())
 
-    async def link(self, lines: Iterable[Line], report: Report) -> None:
+    async def link(self, lines: Iterable[Line], report: Progress) -> None:
         """Once all entries are there: parents and successors. Reads the same lines again."""
         batch: list[dict[str, Any]] = []
         for number, raw in lines:

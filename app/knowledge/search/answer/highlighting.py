@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.knowledge.entries.entry import detect
-from app.knowledge.languages import WORD, find_stemmer
+from app.knowledge.languages import WORD, detect, find_stemmer
 from app.knowledge.search.results import Hit
 
 

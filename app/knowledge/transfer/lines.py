@@ -1,0 +1,77 @@
+"""Lines of a JSON Lines file: counted, read, and understood as entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+REFERENCES = ("parent_id", "source_ids", "superseded_by_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry of a file: its place, the id it had where it came from, and its fields without references."""
+
+    number: int
+    old_id: str | None
+    values: Mapping[str, Any]
+    references: Mapping[str, list[str]]
+
+
+def parse_line(number: int, raw: bytes) -> Line | None:
+    """An entry, or None for one without text. Raises ValueError with a reason that a person understands."""
+    try:
+        given = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        raise ValueError("is not JSON") from None
+    if not isinstance(given, dict):
+        raise ValueError("is not a JSON object")
+    if "_id" in given:
+        given = _from_beir(given)
+    content = given.get("content")
+    if content is None or (isinstance(content, str) and not content.strip()):
+        return None
+    values = {name: value for name, value in given.items() if name not in ("id", *REFERENCES)}
+    if isinstance(expires := values.get("expires_at"), str):
+        try:
+            values["expires_at"] = datetime.fromisoformat(expires)
+        except ValueError:
+            raise ValueError("expires_at: must be a date and time with a time zone") from None
+    references: dict[str, list[str]] = {}
+    for name in REFERENCES:
+        value = given.get(name)
+        listed = value if isinstance(value, list) else [] if value is None else [value]
+        if not all(isinstance(item, str) for item in listed):
+            raise ValueError(f"{name}: must hold ids")
+        if listed:
+            references[name] = [item.lower() for item in listed]
+    old_id = given.get("id")
+    return Line(number, old_id.lower() if isinstance(old_id, str) else None, values, references)
+
+
+def _from_beir(given: Mapping[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {"external_id": str(given["_id"]), "content": given.get("text")}
+    if isinstance(title := given.get("title"), str) and title.strip():
+        values["title"] = title
+    if isinstance(metadata := given.get("metadata"), dict) and metadata:
+        values["metadata"] = metadata
+    return values
+
+
+def count_lines(file: Path) -> int:
+    """Lines of a file, read in pieces."""
+    with file.open("rb") as stream:
+        return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
+
+
+def read_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, with their numbers from 1."""
+    with file.open("rb") as stream:
+        for number, raw in enumerate(stream, 1):
+            if raw.strip():
+                yield number, raw
