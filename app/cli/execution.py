@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app.cli.output.progress import show_waiting
 
 if TYPE_CHECKING:
+    from app.composition.platform import Platform
     from app.composition.services import Services
-    from app.db.database import Database
-    from app.knowledge.tenants.directory import Tenant, TenantDirectory
+    from app.knowledge.tenants.directory import Tenant
     from app.settings import Settings
 
 T = TypeVar("T")
@@ -145,29 +145,13 @@ async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Serv
 
 
 @contextlib.asynccontextmanager
-async def open_directory(
-    settings: Settings, *, for_creation: bool = False
-) -> AsyncIterator[tuple[TenantDirectory, Database]]:
-    """The tenants alone, without loading an embedding model; `for_creation` also finds the model's number."""
-    from app.composition.database import check_database, open_database
-    from app.composition.providers import configured_models, find_models
-    from app.db.database import Database
-    from app.knowledge.tenants.directory import TenantDirectory
-    from app.knowledge.tenants.limits import Limits
+async def open_tenants(settings: Settings) -> AsyncIterator[Platform]:
+    """The tenants alone, without loading an embedding model. Raises ConfigurationError."""
+    from app.composition.platform import open_platform
 
-    if not for_creation:
-        require_database(settings)
-    async with open_database(settings) as addresses:
-        await check_database(addresses.service)
-        database = Database(
-            addresses.service, pool_size=2, prepared_statements=settings.database.prepared_statements
-        )
-        limits = Limits(**settings.limits.model_dump(exclude={"crowd"}))
-        try:
-            model_id = (await find_models(database, configured_models(settings)))[0] if for_creation else 0
-            yield TenantDirectory(database, default_model_id=model_id, limits=limits), database
-        finally:
-            await database.close()
+    require_database(settings)
+    async with open_platform(settings) as platform:
+        yield platform
 
 
 @contextlib.asynccontextmanager

@@ -87,13 +87,11 @@ def _whole_file(output: Path | None) -> Iterator[BinaryIO]:
 
 
 async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool) -> Counter[str]:
-    from app.knowledge.transfer.export import TenantExport
-
     written: Counter[str] = Counter()
     async with open_tenant(settings, slug) as (services, tenant):
         statistics = await services.administration.stats(tenant.id)
         total = statistics["entries"] + sum(statistics["assets_by_status"].values())
-        lines = TenantExport(services.database).lines(tenant.id, with_vectors=vectors, actor=ACTOR)
+        lines = services.export.lines(tenant.id, with_vectors=vectors, actor=ACTOR)
         with show_progress("entries and assets", total) as report:
             # Closed also where the reader of the output has gone: the transaction ends before the database is closed.
             async with contextlib.aclosing(lines):

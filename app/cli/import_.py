@@ -119,9 +119,8 @@ async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int:
 
 async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapping[str, Any]) -> Restored:
     from app.knowledge.transfer.lines import count_lines
-    from app.knowledge.transfer.restoration import TenantRestoration
 
-    restoration = TenantRestoration(services.database, services.tenants, services.jobs, tenant_id, ACTOR)
+    restoration = services.restoration(tenant_id, ACTOR)
     with show_progress("lines", count_lines(file)) as report:
         await restoration.write(header, _after_header(file), report)
     if restoration.has_references:

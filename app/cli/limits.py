@@ -7,27 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from app.cli.execution import ACTOR, open_directory
+from app.cli.execution import ACTOR, open_tenants
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from app.knowledge.administration.platform import LimitUse
     from app.settings import Settings
 
 WORDS: Mapping[str, int | None] = {"none": 0, "default": None}
-
-
-@dataclass(frozen=True, slots=True)
-class LimitUse:
-    """One limit; None is no limit, and for `used` that it is not counted in the database."""
-
-    allowed: int | None
-    default: int | None
-    own: int | None
-    used: int | None
-
-    def shown(self) -> tuple[int | None, ...]:
-        """The columns of a table."""
-        return (self.allowed, self.default, self.own, self.used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +45,9 @@ def read_changes(given: Iterable[str]) -> dict[str, int | None]:
 
 async def change_limits(settings: Settings, slug: str, changes: Mapping[str, int | None]) -> TenantLimits:
     """Make the changes, if there are any, and read what is in force. Raises InvalidInput, TenantNotFound."""
-    from app.knowledge.administration.platform import PlatformService
-    from app.knowledge.tenants.limits import NAMES
-
-    async with open_directory(settings) as (directory, database):
-        tenant = await directory.find(slug)
+    async with open_tenants(settings) as platform:
+        tenant = await platform.tenants.find(slug)
         if changes:
-            await directory.change_limits(tenant.id, changes, actor=ACTOR)
-        context = await directory.context(tenant.id)
-        platform = PlatformService(database, directory)
-        used = await platform.usage(tenant.id, reader=None if changes else ACTOR)
-    return TenantLimits(
-        tenant.id,
-        tenant.slug,
-        {
-            name: LimitUse(
-                allowed=getattr(context.allowed, name) or None,
-                default=getattr(settings.limits, name) or None,
-                own=context.settings.limits.get(name),
-                used=used.get(name),
-            )
-            for name in NAMES
-        },
-    )
+            await platform.tenants.change_limits(tenant.id, changes, actor=ACTOR)
+        limits = await platform.service.limits(tenant.id, reader=None if changes else ACTOR)
+    return TenantLimits(tenant.id, tenant.slug, limits)

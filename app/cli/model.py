@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import ACTOR, open_directory, read_settings, run_async
+from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.options import examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
@@ -116,7 +116,5 @@ async def _add(settings: Settings, model: EmbeddingModel) -> tuple[int, bool]:
 
 
 async def _list(settings: Settings) -> list[dict[str, Any]]:
-    from app.db.queries.tenants.tenants import list_models
-
-    async with open_directory(settings) as (_, database), database.platform_session() as session:
-        return [{"id": m.id, **asdict(m.model)} for m in await list_models(session)]
+    async with open_tenants(settings) as platform:
+        return [{"id": m.id, **asdict(m.model)} for m in await platform.service.models()]

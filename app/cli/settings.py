@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.execution import ACTOR, open_directory, read_settings, run_async
+from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
@@ -103,13 +103,13 @@ def describe_settings(settings: TenantSettings) -> dict[str, Any]:
 async def _change(settings: Settings, slug: str, given: Sequence[str]) -> TenantSettings:
     from app.knowledge.tenants.settings import check_page_limits
 
-    async with open_directory(settings) as (directory, _):
-        tenant = await directory.find(slug)
+    async with open_tenants(settings) as platform:
+        tenant = await platform.tenants.find(slug)
         if not given:
-            return await directory.read_settings(tenant.id, reader=ACTOR)
-        changes = read_changes(given, await directory.read_settings(tenant.id))
+            return await platform.tenants.read_settings(tenant.id, reader=ACTOR)
+        changes = read_changes(given, await platform.tenants.read_settings(tenant.id))
         check_page_limits(changes, settings.search.max_limit)
-        return await directory.change_settings(tenant.id, changes, actor=ACTOR)
+        return await platform.tenants.change_settings(tenant.id, changes, actor=ACTOR)
 
 
 def _print(settings: TenantSettings, as_json: bool) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.execution import ACTOR, open_directory, read_settings, run_async
+from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.options import complete_tenant, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json, remark
@@ -107,7 +108,7 @@ def limit_tenant(
     print_table(
         ("limit", "allowed", "default", "own", "used"),
         [
-            (name, *("-" if v is None else f"{v:,}" for v in found.limits[name].shown()))
+            (name, *("-" if v is None else f"{v:,}" for v in astuple(found.limits[name])))
             for name in found.limits
         ],
         right=("allowed", "default", "own", "used"),
@@ -133,17 +134,19 @@ def delete_tenant(
 
 
 async def _create(settings: Settings, slug: str, name: str | None) -> Tenant:
-    async with open_directory(settings, for_creation=True) as (directory, _):
-        return await directory.create(slug, name, actor=ACTOR)
+    from app.composition.platform import open_platform
+
+    async with open_platform(settings, for_creation=True) as platform:
+        return await platform.tenants.create(slug, name, actor=ACTOR)
 
 
 async def _list(settings: Settings) -> Sequence[Tenant]:
-    async with open_directory(settings) as (directory, _):
-        return await directory.list_tenants(reader=ACTOR)
+    async with open_tenants(settings) as platform:
+        return await platform.tenants.list_tenants(reader=ACTOR)
 
 
 async def _delete(settings: Settings, slug: str) -> Tenant:
-    async with open_directory(settings) as (directory, _):
-        tenant = await directory.find(slug)
-        await directory.delete(tenant.id, actor=ACTOR)
+    async with open_tenants(settings) as platform:
+        tenant = await platform.tenants.find(slug)
+        await platform.tenants.delete(tenant.id, actor=ACTOR)
         return tenant

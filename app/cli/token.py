@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from app.auth.principal import Role
-from app.cli.execution import open_directory, read_settings, run_async
+from app.cli.execution import open_tenants, read_settings, run_async
 from app.cli.options import complete_tenant, examples, json_option
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError, InvalidInput
@@ -88,5 +88,5 @@ def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], su
 
 
 async def _find(settings: Settings, slug: str) -> UUID:
-    async with open_directory(settings) as (directory, _):
-        return (await directory.find(slug)).id
+    async with open_tenants(settings) as platform:
+        return (await platform.tenants.find(slug)).id

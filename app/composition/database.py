@@ -11,6 +11,7 @@ from pathlib import Path
 import asyncpg
 
 from app.composition.providers import configured_model
+from app.db.database import Database
 from app.db.schema import catalog
 from app.db.schema.isolation import check_isolation
 from app.db.schema.migration import migrate
@@ -123,6 +124,16 @@ async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: s
     if not await connection.fetchval("select pg_has_role($1, 'kb_app', 'usage')", service_role):
         quoted = await connection.fetchval("select quote_ident($1)", service_role)
         await connection.execute(f"grant kb_app to {quoted}")
+
+
+@contextlib.asynccontextmanager
+async def small_pool(service_dsn: str, settings: Settings) -> AsyncIterator[Database]:
+    """A database with two connections, for one command."""
+    database = Database(service_dsn, pool_size=2, prepared_statements=settings.database.prepared_statements)
+    try:
+        yield database
+    finally:
+        await database.close()
 
 
 async def check_database(service_dsn: str) -> None:

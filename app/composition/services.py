@@ -7,8 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import UUID
 
 from app.composition.database import DatabaseAddresses, check_database, open_database
+from app.composition.platform import default_limits
 from app.composition.providers import build_providers, find_models
 from app.db.database import Database
 from app.db.schema.registration import register_model
@@ -41,6 +43,8 @@ from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.limits import Limits
+from app.knowledge.transfer.export import TenantExport
+from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.sweep import Upkeep
 from app.knowledge.vocabulary import Weights
 from app.knowledge.worker.runner import JobRunner
@@ -69,6 +73,7 @@ class Services:
     entries: EntryService
     assets: AssetService
     related: RelatedService
+    export: TenantExport
     saved_searches: SavedSearchService
     subscriptions: SubscriptionService
     feedback: FeedbackService
@@ -81,6 +86,10 @@ class Services:
     journal: SearchJournal
     jobs: JobQueue
     worker: Worker
+
+    def restoration(self, tenant_id: UUID, actor: str) -> TenantRestoration:
+        """What writes one export into a tenant."""
+        return TenantRestoration(self.database, self.tenants, self.jobs, tenant_id, actor)
 
     async def close(self) -> None:
         """Write down what is still to be written in the background. Leaves `database` and `provider` open."""
@@ -112,7 +121,8 @@ async def build_services(
     given = [provider] if next_provider is None else [provider, next_provider]
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
     jobs = JobQueue()
-    tenants = TenantDirectory(database, default_model_id=next(iter(providers)), limits=limits)
+    trail = AuditTrail(database)
+    tenants = TenantDirectory(database, trail, default_model_id=next(iter(providers)), limits=limits)
     admission = Admission(crowd=crowd)
     journal = SearchJournal(database)
     embedder = EntryEmbedder(database, providers, tenants)
@@ -139,22 +149,23 @@ async def build_services(
         provider=provider,
         providers=providers,
         tenants=tenants,
-        trail=AuditTrail(database),
+        trail=trail,
         admission=admission,
         search=search,
-        entries=EntryService(database, embedder, jobs, tenants),
-        assets=AssetService(database, jobs, tenants, max_bytes=max_upload_bytes),
+        entries=EntryService(database, trail, embedder, jobs, tenants),
+        assets=AssetService(database, trail, jobs, tenants, max_bytes=max_upload_bytes),
         related=RelatedService(database),
-        saved_searches=SavedSearchService(database, search),
+        export=TenantExport(database),
+        saved_searches=SavedSearchService(database, trail, search),
         subscriptions=SubscriptionService(
-            database, jobs, allow_private=webhooks.allow_private, rights_last=rights_last
+            database, trail, jobs, allow_private=webhooks.allow_private, rights_last=rights_last
         ),
-        feedback=FeedbackService(database, tenants, journal),
+        feedback=FeedbackService(database, trail, tenants, journal),
         administration=AdministrationService(database, tenants, admission, journal),
         inspection=InspectionService(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
-        reembedding=ReembeddingService(database, machine, embedder),
+        reembedding=ReembeddingService(database, trail, machine, embedder),
         embedder=embedder,
         journal=journal,
         jobs=jobs,
@@ -207,7 +218,7 @@ async def _services_at(
             ),
             max_upload_bytes=settings.ingestion.max_upload_bytes,
             worker_concurrency=settings.ingestion.concurrency,
-            limits=Limits(**settings.limits.model_dump(exclude={"crowd"})),
+            limits=default_limits(settings),
             crowd=settings.limits.crowd or count_cores() * _WAITING_FOR.get(settings.embedding.provider, 1),
             chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
             webhooks=WebhookSender(allow_private=settings.webhooks.allow_private),

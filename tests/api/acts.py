@@ -189,7 +189,7 @@ async def _look_at_health(scene: Scene) -> Sequence[str]:
 
 
 async def _look_at_usage(scene: Scene) -> Sequence[str]:
-    await scene.stage.services.platform.usage(scene.tenant_id, reader="paula")
+    await scene.stage.services.platform.limits(scene.tenant_id, reader="paula")
     return [str(scene.tenant_id)]
 
 

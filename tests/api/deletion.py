@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.composition.services import Services
 from app.db.database import Database
+from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.directory import TenantDirectory
 
 
@@ -22,7 +23,7 @@ async def delete_elsewhere(services: Services, service_dsn: str, tenant_id: UUID
         directory._known[tenant_id] = (float("inf"), context)
 
     other = Database(service_dsn, pool_size=1)
-    await TenantDirectory(other, default_model_id=1).delete(tenant_id, actor="test")
+    await TenantDirectory(other, AuditTrail(other), default_model_id=1).delete(tenant_id, actor="test")
     await other.close()
     recall()
     return recall

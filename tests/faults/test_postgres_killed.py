@@ -17,6 +17,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.db.database import Database
+from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.directory import TenantDirectory
 from tests.durability.test_killed_postgres import Server
 from tests.faults.service import ServedProcess, served, settings_for
@@ -80,7 +81,9 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 async def create_tenant(dsn: str) -> UUID:
     database = Database(dsn, pool_size=1)
-    tenant = await TenantDirectory(database, default_model_id=1).create("killed", actor="test")
+    tenant = await TenantDirectory(database, AuditTrail(database), default_model_id=1).create(
+        "killed", actor="test"
+    )
     await database.close()
     return tenant.id
 

@@ -135,7 +135,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
 async def _check_contents(settings: Settings, connection: Connection, address: str) -> AsyncIterator[Finding]:
     from app.cli.doctor import database as checks
     from app.cli.doctor import work
-    from app.db.database import Database
+    from app.composition.database import small_pool
 
     extension = await checks.check_extension(connection)
     role = await checks.check_role(connection)
@@ -147,13 +147,10 @@ async def _check_contents(settings: Settings, connection: Connection, address: s
         return
     async for finding in checks.check_isolation(connection):
         yield finding
-    database = Database(address, pool_size=2, prepared_statements=settings.database.prepared_statements)
-    try:
+    async with small_pool(address, settings) as database:
         async for finding in work.check_models(settings, database):
             yield finding
         async for finding in work.check_indexes(connection):
             yield finding
         async for finding in work.check_work(settings, database):
             yield finding
-    finally:
-        await database.close()

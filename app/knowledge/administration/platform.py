@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -15,7 +15,7 @@ from app.db.session import Row
 from app.errors import InvalidInput
 from app.knowledge.paging import Page, page_of
 from app.knowledge.tenants.directory import Tenant, TenantDirectory
-from app.knowledge.tenants.limits import Limits
+from app.knowledge.tenants.limits import NAMES, Limits
 
 SHOWN = 50
 """Tenants on a page: each is read in a transaction of its own, some milliseconds long."""
@@ -42,6 +42,22 @@ class TenantHealth:
     fallback_rate: float
     last_activity: datetime | None
     allowed: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """One limit of a tenant; None is no limit, and for `used` that it is not counted in the database.
+
+    Attributes:
+        allowed: what the platform lets the tenant use.
+        default: what it lets tenants use for which it has set nothing.
+        own: what the tenant's own admin set.
+    """
+
+    allowed: int | None
+    default: int | None
+    own: int | None
+    used: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +100,34 @@ class PlatformService:
         found = [await self._health(tenant) for tenant in shown]
         return TenantPage([h for h in found if h is not None], page, pages, len(tenants))
 
-    async def usage(self, tenant_id: UUID, *, reader: str | None = None) -> Mapping[str, int]:
-        """What a tenant uses of the limits that are counted in the database, by their names.
+    async def limits(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, LimitUse]:
+        """What the platform lets a tenant use, by the limits' names, and what it does use.
 
-        Noted in the platform's trail when `reader` says who wants to know.
+        Noted in the platform's trail when `reader` says who wants to know. Raises TenantNotFound.
         """
+        context = await self._tenants.context(tenant_id)
         if reader is not None:
             async with self._database.platform_session() as session:
                 await db.note_action(session, reader, "tenant.health", tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             stored = await usage.fetch_stored(session)
             tokens = await usage.fetch_tokens(session)
-        return {"entries": stored.entries, "bytes": stored.bytes, "embedding_tokens_per_day": tokens}
+        used = {"entries": stored.entries, "bytes": stored.bytes, "embedding_tokens_per_day": tokens}
+        default = self._tenants.default_limits
+        return {
+            name: LimitUse(
+                allowed=getattr(context.allowed, name) or None,
+                default=getattr(default, name) or None,
+                own=context.settings.limits.get(name),
+                used=used.get(name),
+            )
+            for name in NAMES
+        }
+
+    async def models(self) -> list[db.RegisteredModel]:
+        """All registered embedding models."""
+        async with self._database.platform_session() as session:
+            return await db.list_models(session)
 
     async def _health(self, tenant: Tenant) -> TenantHealth | None:
         async with self._database.tenant_session(tenant.id) as session:

@@ -39,11 +39,16 @@ class EntryService:
     """Creates, reads, lists, changes and deletes the entries of any tenant."""
 
     def __init__(
-        self, database: Database, embedder: EntryEmbedder, jobs: JobQueue, tenants: TenantDirectory
+        self,
+        database: Database,
+        trail: AuditTrail,
+        embedder: EntryEmbedder,
+        jobs: JobQueue,
+        tenants: TenantDirectory,
     ) -> None:
         self._database = database
         self._tenants = tenants
-        self._trail = AuditTrail(database)
+        self._trail = trail
         self._embedder = embedder
         self._jobs = jobs
         self._writer = EntryWriter(jobs)

@@ -79,9 +79,11 @@ class JudgedQuery:
 class FeedbackService:
     """Takes feedback on searches of the last 24 hours, and says what came of it."""
 
-    def __init__(self, database: Database, tenants: TenantDirectory, journal: SearchJournal) -> None:
+    def __init__(
+        self, database: Database, trail: AuditTrail, tenants: TenantDirectory, journal: SearchJournal
+    ) -> None:
         self._database = database
-        self._trail = AuditTrail(database)
+        self._trail = trail
         self._tenants = tenants
         self._journal = journal
 

@@ -74,11 +74,17 @@ class AssetService:
     """Takes in, lists, retries and deletes the assets of any tenant; the worker does the reading."""
 
     def __init__(
-        self, database: Database, jobs: JobQueue, tenants: TenantDirectory, *, max_bytes: int = MAX_UPLOAD
+        self,
+        database: Database,
+        trail: AuditTrail,
+        jobs: JobQueue,
+        tenants: TenantDirectory,
+        *,
+        max_bytes: int = MAX_UPLOAD,
     ) -> None:
         self._database = database
         self._tenants = tenants
-        self._trail = AuditTrail(database)
+        self._trail = trail
         self._jobs = jobs
         self.max_bytes = max_bytes
 

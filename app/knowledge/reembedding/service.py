@@ -21,9 +21,11 @@ TRIES = 5
 class ReembeddingService:
     """Begins, shows, switches and ends the change of model of one tenant at a time, and notes what is refused."""
 
-    def __init__(self, database: Database, machine: ChangeMachine, embedder: EntryEmbedder) -> None:
+    def __init__(
+        self, database: Database, trail: AuditTrail, machine: ChangeMachine, embedder: EntryEmbedder
+    ) -> None:
         self._database = database
-        self._trail = AuditTrail(database)
+        self._trail = trail
         self._machine = machine
         self._embedder = embedder
 

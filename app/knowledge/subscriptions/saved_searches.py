@@ -46,10 +46,10 @@ class SavedSearch:
 class SavedSearchService:
     """Keeps searches; each belongs to its owner, for whom the others' do not exist."""
 
-    def __init__(self, database: Database, search: KnowledgeSearchService) -> None:
+    def __init__(self, database: Database, trail: AuditTrail, search: KnowledgeSearchService) -> None:
         self._database = database
+        self._trail = trail
         self._search = search
-        self._trail = AuditTrail(database)
 
     async def save(
         self, tenant_id: UUID, owner: str, name: str, request: Mapping[str, Any]

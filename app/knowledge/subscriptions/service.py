@@ -79,6 +79,7 @@ class SubscriptionService:
     def __init__(
         self,
         database: Database,
+        trail: AuditTrail,
         jobs: JobQueue,
         *,
         allow_private: bool = False,
@@ -87,7 +88,7 @@ class SubscriptionService:
     ) -> None:
         """`allow_private` lets webhooks go to private networks and this machine."""
         self._database = database
-        self._trail = AuditTrail(database)
+        self._trail = trail
         self._jobs = jobs
         self._allow_private = allow_private
         self._rights_last = rights_last

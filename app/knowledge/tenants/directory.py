@@ -77,6 +77,7 @@ class TenantDirectory:
     def __init__(
         self,
         database: Database,
+        trail: AuditTrail,
         *,
         default_model_id: int,
         limits: Limits | None = None,
@@ -84,7 +85,7 @@ class TenantDirectory:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._trail = AuditTrail(database)
+        self._trail = trail
         self._default_model_id = default_model_id
         self._limits = limits or Limits()
         self._ttl = ttl
@@ -138,6 +139,11 @@ class TenantDirectory:
     def forget(self, tenant_id: UUID) -> None:
         """Read the tenant afresh next time."""
         self._known.pop(tenant_id, None)
+
+    @property
+    def default_limits(self) -> Limits:
+        """What a tenant may use for which the platform has set nothing else."""
+        return self._limits
 
     def allow(self, given: Mapping[str, int]) -> Limits:
         """What the platform lets a tenant use, for which it has set these limits."""

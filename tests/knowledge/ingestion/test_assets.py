@@ -261,7 +261,7 @@ async def test_asset_that_cannot_be_processed_is_given_up_after_three_tries(
 
 async def test_refused_uploads_keep_nothing(services: Services, tenant: Tenant) -> None:
     good = Upload("a.md", b"text")
-    small = AssetService(services.database, services.jobs, services.tenants, max_bytes=10)
+    small = AssetService(services.database, services.trail, services.jobs, services.tenants, max_bytes=10)
     with pytest.raises(TooLarge, match="10 bytes"):
         await small.upload(tenant.id, Upload("a.md", b"x" * 11))
     for change, error in (

@@ -320,7 +320,7 @@ async def test_an_owner_who_stays_away_loses_the_subscription(desk: Desk) -> Non
 async def test_a_callers_rights_are_noted_once_an_hour(desk: Desk) -> None:
     now = 0.0
     service = subscriptions.SubscriptionService(
-        desk.services.database, desk.services.jobs, allow_private=True, clock=lambda: now
+        desk.services.database, desk.services.trail, desk.services.jobs, allow_private=True, clock=lambda: now
     )
     await desk.subscribe(query="harbour")
     for now, changed in ((0.0, True), (3_599.0, False), (3_600.0, True)):
@@ -345,7 +345,9 @@ async def test_a_subscription_needs_an_own_saved_search_and_a_public_address(des
     saved, _ = await desk.services.saved_searches.save(desk.tenant.id, OWNER, "n", {"query": "harbour"})
     with pytest.raises(SavedSearchNotFound):
         await service.subscribe(desk.tenant.id, "berta", saved.id, "https://example.com")
-    strict = subscriptions.SubscriptionService(desk.services.database, desk.services.jobs)
+    strict = subscriptions.SubscriptionService(
+        desk.services.database, desk.services.trail, desk.services.jobs
+    )
     with pytest.raises(InvalidInput, match="must lead to a public address"):
         await strict.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
     with pytest.raises(InvalidInput, match="secret"):

@@ -1,0 +1,44 @@
+"""What manages tenants, for commands that need no embedding model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from app.composition.database import check_database, open_database, small_pool
+from app.composition.providers import configured_models, find_models
+from app.knowledge.administration.platform import PlatformService
+from app.knowledge.audit import AuditTrail
+from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.limits import Limits
+from app.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The tenants, and what the platform's administrators see and set of them."""
+
+    tenants: TenantDirectory
+    service: PlatformService
+
+
+@contextlib.asynccontextmanager
+async def open_platform(settings: Settings, *, for_creation: bool = False) -> AsyncIterator[Platform]:
+    """The platform on the database of the settings; `for_creation` also finds the number of new tenants' model.
+
+    Raises ConfigurationError.
+    """
+    async with open_database(settings) as addresses:
+        await check_database(addresses.service)
+        async with small_pool(addresses.service, settings) as database:
+            model_id = (await find_models(database, configured_models(settings)))[0] if for_creation else 0
+            tenants = TenantDirectory(
+                database, AuditTrail(database), default_model_id=model_id, limits=default_limits(settings)
+            )
+            yield Platform(tenants, PlatformService(database, tenants))
+
+
+def default_limits(settings: Settings) -> Limits:
+    """What each tenant may use, unless the platform gives it other limits."""
+    return Limits(**settings.limits.model_dump(exclude={"crowd"}))
