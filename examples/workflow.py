@@ -19,9 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.composition.database import check_database
 from app.composition.services import Services, build_services, open_services
 from app.db.database import Database
+from app.db.queries.knowledge.entries import Entry
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import TenantNotFound
-from app.knowledge.entries.entry import Entry
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import Hit
 from app.settings import Settings, load_settings

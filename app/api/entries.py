@@ -9,8 +9,8 @@ from uuid import UUID
 from fastapi import Header, Query, Response
 
 from app.auth.principal import Role
+from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput, PreconditionFailed
-from app.knowledge.entries.entry import Entry
 from app.knowledge.entries.related import describe_related
 from app.knowledge.vocabulary import EntryType
 from app.web.access import CurrentCaller, CurrentServices, secured_router

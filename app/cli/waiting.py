@@ -15,7 +15,7 @@ from app.errors import AssetNotFound
 
 if TYPE_CHECKING:
     from app.composition.services import Services
-    from app.knowledge.ingestion.assets import Asset
+    from app.db.queries.knowledge.assets import Asset
 
 POLL_SECONDS = 0.25
 LOOK_AHEAD = 20

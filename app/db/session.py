@@ -14,9 +14,11 @@ from uuid import UUID
 import asyncpg
 
 from app.db.outage import Outage
+from app.db.rows import read_rows
 from app.db.statements import Statement
 
 Row = asyncpg.Record
+T = TypeVar("T")
 Result = TypeVar("Result")
 
 OPENED = object()
@@ -42,6 +44,15 @@ class _Session:
     async def fetch(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         """All rows. Raises asyncpg.PostgresError."""
         return await self._run(self._connection.fetch, statement, parameters)
+
+    async def fetch_as(self, row_type: type[T], statement: Statement, /, **parameters: Any) -> list[T]:
+        """All rows as objects of a dataclass that has the statement's columns as its fields."""
+        return read_rows(row_type, await self._run(self._connection.fetch, statement, parameters))
+
+    async def fetch_one_as(self, row_type: type[T], statement: Statement, /, **parameters: Any) -> T | None:
+        """The first row as `fetch_as` gives it, or None."""
+        row = await self._run(self._connection.fetchrow, statement, parameters)
+        return None if row is None else read_rows(row_type, (row,))[0]
 
     async def fetch_row(self, statement: Statement, **parameters: Any) -> Row | None:
         """The first row, or None."""

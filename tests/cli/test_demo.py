@@ -6,7 +6,7 @@ import pytest
 
 from app.cli.demo import STILL_SECONDS, curl_line, load_demo
 from app.composition.services import Services
-from app.knowledge.entries.entry import Entry
+from app.db.queries.knowledge.entries import Entry
 from app.knowledge.search.query import SearchQuery
 from app.samples import load_documents, load_entries
 from tests.fixtures.providers.failing import FailingProvider

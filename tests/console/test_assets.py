@@ -9,7 +9,8 @@ from app.api.http.middleware import MULTIPART_ROOM
 from app.composition.services import Services
 from app.console.pages.assets import PART
 from app.console.parts.text_marking import mark_chunks
-from app.knowledge.entries.inspection import ChunkSpan, TextPart
+from app.db.queries.knowledge.inspection import ChunkSpan
+from app.knowledge.entries.inspection import TextPart
 from tests.console.browser import OWN, Browser, Page
 from tests.console.conftest import SignIn
 from tests.fixtures.http.callers import Caller

@@ -37,15 +37,15 @@ async def check_server(connection: Connection, settings: Settings, seconds: floa
     from app.db.queries.tenants import diagnosis
 
     asked = time.time()
-    row = await diagnosis.read_server(connection)
+    server = await diagnosis.read_server(connection)
     answered = time.time()
     yield Finding(
         "database",
         "ok",
-        f"Postgres {row['version']}, {size(row['bytes'])}, reached in {round(1000 * seconds)} ms",
+        f"Postgres {server.version}, {size(server.bytes)}, reached in {round(1000 * seconds)} ms",
     )
     # The server read its clock somewhere between asking and answer.
-    there = row["now"].timestamp()
+    there = server.now.timestamp()
     skew = max(0.0, asked - there, there - answered)
     detail = f"the database's is {skew:.1f} s off this machine's ({datetime.now(UTC):%H:%M:%S} UTC)"
     if skew < NOTICED_SKEW:
@@ -55,9 +55,9 @@ async def check_server(connection: Connection, settings: Settings, seconds: floa
         yield Finding("clock", status, detail, "let both machines take their time from NTP")
     yield check_connections(
         settings.database.pool_size,
-        row["most_connections"],
-        row["connections"],
-        row["role_connections"],
+        server.most_connections,
+        server.connections,
+        server.role_connections,
     )
 
 
@@ -90,11 +90,10 @@ async def check_extension(connection: Connection) -> Finding:
         await catalog.check_server(connection)
     except ConfigurationError as error:
         return from_error("extension", error)
-    row = await diagnosis.read_extension(connection)
-    assert row is not None
-    newer = row["available"] not in (None, row["installed"])
-    hint = f" ({row['available']} is there: alter extension vector update)" if newer else ""
-    return Finding("extension", "ok", f"pgvector {row['installed']}{hint}")
+    vector = await diagnosis.read_extension(connection)
+    newer = vector.available not in (None, vector.installed)
+    hint = f" ({vector.available} is there: alter extension vector update)" if newer else ""
+    return Finding("extension", "ok", f"pgvector {vector.installed}{hint}")
 
 
 async def check_role(connection: Connection) -> Finding:

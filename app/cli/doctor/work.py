@@ -43,19 +43,19 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
     broken = await diagnosis.list_broken_indexes(connection)
     parts: list[str] = []
     whole = not broken
-    for row in await diagnosis.list_search_indexes(connection):
-        name = row["name"]
-        if not row["present"] or row["attached"] < row["partitions"]:
+    for index in await diagnosis.list_search_indexes(connection):
+        name = index.name
+        if not index.present or index.attached < index.partitions:
             whole = False
             remedy = "run: knowledge migrate" if name == WORD_INDEX else "run: knowledge model add"
-            missing = row["partitions"] - row["attached"]
+            missing = index.partitions - index.attached
             detail = (
-                f"{name} covers not all partitions: {missing} of {row['partitions']} have none"
-                if row["present"]
+                f"{name} covers not all partitions: {missing} of {index.partitions} have none"
+                if index.present
                 else f"{name} is missing, so every search of its leg reads whole tenants"
             )
             yield Finding("indexes", "wrong", detail, f"{remedy}, which builds what is missing")
-        parts.append(f"{name} {size(row['bytes'])}, read {row['scans']:,} times")
+        parts.append(f"{name} {size(index.bytes)}, read {index.scans:,} times")
     if broken:
         shown = ", ".join(broken[:MOST_NAMED]) + (
             f" and {len(broken) - MOST_NAMED} more" if len(broken) > MOST_NAMED else ""
@@ -88,15 +88,15 @@ async def _check_plan(settings: Settings, database: Database, backlog: Backlog) 
     from app.knowledge.search.legs.semantic import session_setup
 
     limit = settings.search.exact_limit
-    if backlog.largest is None or backlog.largest[2] <= limit:
+    if (largest := backlog.largest) is None or largest.passages <= limit:
         return Finding(
             "plans", "ok", f"no tenant has more than {limit:,} passages: each search compares all, exactly"
         )
-    tenant_id, model_id, passages = backlog.largest
-    async with database.tenant_session(tenant_id, setup=session_setup(None, passages)) as session:
-        model = next(m.model for m in await list_models(session) if m.id == model_id)
-        plan = await explain_indexed(session, VectorSpace(model_id, model.dimensions))
-    return describe_plan(plan, model_id, passages)
+    setup = session_setup(None, largest.passages)
+    async with database.tenant_session(largest.tenant_id, setup=setup) as session:
+        model = next(m.model for m in await list_models(session) if m.id == largest.model_id)
+        plan = await explain_indexed(session, VectorSpace(largest.model_id, model.dimensions))
+    return describe_plan(plan, largest.model_id, largest.passages)
 
 
 def describe_plan(plan: str, model_id: int, passages: int) -> Finding:

@@ -13,8 +13,9 @@ from app.auth.principal import Role
 from app.console.parts.entry_form import EntryForm, errors_at, read_texts
 from app.console.rendering import render
 from app.console.session import console_router
+from app.db.queries.knowledge.entries import Entry
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
-from app.knowledge.entries.entry import WRITABLE_TYPES, Entry, embedding_text
+from app.knowledge.entries.entry import WRITABLE_TYPES, embedding_text
 from app.knowledge.languages import LANGUAGES
 from app.knowledge.vocabulary import EntryType, Scope, Source
 from app.knowledge.vocabulary import Role as MeantFor

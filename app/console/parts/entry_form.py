@@ -14,8 +14,9 @@ from starlette.datastructures import FormData
 
 from app.console.parts.search_form import read_list, read_number, write_list
 from app.console.rendering import pretty_json
+from app.db.queries.knowledge.entries import Entry
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.entry import DEFAULTS, PLACE, Entry
+from app.knowledge.entries.entry import DEFAULTS, PLACE
 from app.knowledge.languages import detect
 from app.web.json_body import read_metadata
 from app.web.models.entries import EntryPatch, NewEntry

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.knowledge.entries.inspection import ChunkSpan, TextPart
+from app.db.queries.knowledge.inspection import ChunkSpan
+from app.knowledge.entries.inspection import TextPart
 
 
 @dataclass(frozen=True, slots=True)

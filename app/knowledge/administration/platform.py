@@ -11,9 +11,9 @@ from app.db.database import Database
 from app.db.queries.search import statistics
 from app.db.queries.tenants import tenants as db
 from app.db.queries.tenants import usage
-from app.db.session import Row
+from app.db.rows import Position
 from app.errors import InvalidInput
-from app.knowledge.paging import Page, page_of
+from app.knowledge.paging import Page, PageRequest
 from app.knowledge.tenants.directory import Tenant, TenantDirectory
 from app.knowledge.tenants.limits import NAMES, Limits
 
@@ -79,14 +79,13 @@ class PlatformService:
 
     async def list_tenants(self, *, limit: int = 50, cursor: str | None = None, reader: str) -> Page[Tenant]:
         """A page of tenants, oldest first, noted in the platform's trail. Raises InvalidInput for a bad cursor."""
+        wanted = PageRequest.read(limit, cursor)
         async with self._database.platform_session() as session:
-
-            async def read(after: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
-                return await db.page_of_tenants(session, after, count)
-
-            page = await page_of(read, limit, cursor, "created_at")
+            rows = await db.page_of_tenants(session, wanted.after, wanted.reach)
             await db.note_action(session, reader, "tenant.list", None)
-        return Page([Tenant(**dict(row)) for row in page.items], page.next_cursor)
+        return wanted.cut(
+            [Tenant(**dict(row)) for row in rows], lambda tenant: Position(tenant.created_at, tenant.id)
+        )
 
     async def tenants(self, page: int = 1, *, size: int = SHOWN, reader: str) -> TenantPage:
         """The health of a page of tenants, noted in the platform's trail. Raises InvalidInput for no such page."""

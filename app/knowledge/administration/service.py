@@ -11,9 +11,10 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries.search import records, statistics
 from app.db.queries.tenants import usage
-from app.db.session import Row, TenantSession
+from app.db.rows import Position
+from app.db.session import TenantSession
 from app.errors import SearchNotFound
-from app.knowledge.paging import Page, page_of
+from app.knowledge.paging import Page, PageRequest
 from app.knowledge.search.journal.journal import SearchJournal
 from app.knowledge.search.journal.receipts import show_receipt
 from app.knowledge.tenants.admission import Admission
@@ -106,15 +107,13 @@ class AdministrationService:
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
     ) -> Page[AuditRecord]:
         """The audit trail, newest first, as it was before this read. Raises InvalidInput for a bad cursor."""
+        wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-
-            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
-                return await records.list_audit(session, before, count)
-
-            page = await page_of(read, limit, cursor, "at")
+            rows = await records.list_audit(session, wanted.after, wanted.reach)
             await _note_read(session, reader, "audit.read")
-        items = [AuditRecord(**dict(row)) for row in page.items]
-        return Page(items, page.next_cursor)
+        return wanted.cut(
+            [AuditRecord(**dict(row)) for row in rows], lambda record: Position(record.at, record.id)
+        )
 
     async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
         """What a search did: its settings, model and ranks. Raises SearchNotFound."""

@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from app.db.queries.knowledge import entries as db
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.entry import DEFAULTS, content_hash
+from app.knowledge.entries.entry import content_hash
 from app.knowledge.languages import detect
 
 
@@ -40,11 +40,6 @@ class Draft:
             if reference == entry_id:
                 return FieldError(field, "must be another entry")
         return None
-
-
-def fields_of(row: Row) -> dict[str, Any]:
-    """What of a stored entry can be written."""
-    return {name: row[name] for name in ("content", *DEFAULTS)}
 
 
 def merge(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

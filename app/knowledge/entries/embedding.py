@@ -12,10 +12,9 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import embeddings as db
-from app.db.queries.knowledge.embeddings import PassageVector
+from app.db.queries.knowledge.embeddings import PassageVector, PendingText
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
-from app.db.session import Row
 from app.documents.chunking import split_text
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingProvider
@@ -81,10 +80,10 @@ class EntryEmbedder:
         """
         model_id = tenant.space.model_id
         async with self._database.tenant_session(tenant.tenant_id) as session:
-            waiting = list(await db.list_pending(session, model_id, ids, limit, without=failing or ()))
-            served = await db.copy_known(session, model_id, [row["entry_id"] for row in waiting])
+            waiting = await db.list_pending(session, model_id, ids, limit, without=failing or ())
+            served = await db.copy_known(session, model_id, [text.entry_id for text in waiting])
             taken = len(waiting)
-            waiting = [row for row in waiting if row["entry_id"] not in served]
+            waiting = [text for text in waiting if text.entry_id not in served]
             left = await tokens_left(session, tenant)
         if not waiting:
             return taken
@@ -103,33 +102,33 @@ class EntryEmbedder:
             await self._store_one_by_one(tenant, waiting, failing)
         return taken
 
-    async def _store(self, tenant: TenantContext, rows: Sequence[Row]) -> None:
-        vectors, tokens = await self._make_vectors(tenant, rows)
+    async def _store(self, tenant: TenantContext, texts: Sequence[PendingText]) -> None:
+        vectors, tokens = await self._make_vectors(tenant, texts)
         async with self._database.tenant_session(tenant.tenant_id) as session:
             await db.store_vectors(session, tenant.space.model_id, vectors)
             await usage.add_tokens(session, tokens)
 
     async def _store_one_by_one(
-        self, tenant: TenantContext, rows: Sequence[Row], failing: set[UUID] | None
+        self, tenant: TenantContext, texts: Sequence[PendingText], failing: set[UUID] | None
     ) -> None:
-        for row in rows:
+        for text in texts:
             try:
-                await self._store(tenant, [row])
+                await self._store(tenant, [text])
             except InputRefused as error:
                 log.warning(
                     "the provider refuses an entry's text",
                     extra={
                         "tenant_id": str(tenant.tenant_id),
-                        "entry_id": str(row["entry_id"]),
+                        "entry_id": str(text.entry_id),
                         "reason": error.reason,
                     },
                 )
                 async with self._database.tenant_session(tenant.tenant_id) as session:
-                    await db.note_failure(session, tenant.space.model_id, [row["entry_id"]])
+                    await db.note_failure(session, tenant.space.model_id, [text.entry_id])
             except EmbeddingUnavailable as error:
                 if failing is None or not await self._answers_others(tenant, error):
                     raise
-                failing.add(row["entry_id"])
+                failing.add(text.entry_id)
 
     async def _answers_others(self, tenant: TenantContext, error: EmbeddingUnavailable) -> bool:
         """Whether a provider that failed embeds a text that has nothing to do with those that it failed at."""
@@ -169,32 +168,34 @@ class EntryEmbedder:
             return await queue.is_provider_paused(session, timedelta(seconds=within))
 
     async def _make_vectors(
-        self, tenant: TenantContext, rows: Sequence[Row]
+        self, tenant: TenantContext, texts: Sequence[PendingText]
     ) -> tuple[list[PassageVector], int]:
         """The vectors, and the tokens that they cost."""
         provider = find_provider(self._providers, tenant)
-        texts: list[str] = []
-        places: list[tuple[UUID, int, bytes, int, int]] = []
-        for row in rows:
-            for passage, (text, start, end) in enumerate(
-                make_passages(provider, row["title"], row["content"])
-            ):
-                texts.append(text)
-                places.append((row["entry_id"], passage, row["text_hash"], start, end))
-        distinct = list(dict.fromkeys(texts))
+        passages = [
+            (entry.entry_id, number, entry.text_hash, start, end, passage)
+            for entry in texts
+            for number, (passage, start, end) in enumerate(
+                make_passages(provider, entry.title, entry.content)
+            )
+        ]
+        distinct = list(dict.fromkeys(passage for *_, passage in passages))
         made = dict(zip(distinct, await provider.embed_documents(distinct), strict=True))
-        vectors = [PassageVector(*place, made[text]) for place, text in zip(places, texts, strict=True)]
+        vectors = [
+            PassageVector(entry_id, number, text_hash, start, end, made[passage])
+            for entry_id, number, text_hash, start, end, passage in passages
+        ]
         return vectors, approximate_tokens(distinct)
 
 
-def _affordable(rows: Sequence[Row], left: int) -> list[Row]:
-    """The first rows, up to the one that uses up what is left: what is longer than a day's tokens has its turn too."""
-    affordable: list[Row] = []
-    for row in rows:
+def _affordable(texts: Sequence[PendingText], left: int) -> list[PendingText]:
+    """The first texts, up to the one that uses up what is left: what is longer than a day's tokens has its turn too."""
+    affordable: list[PendingText] = []
+    for text in texts:
         if left <= 0:
             break
-        affordable.append(row)
-        left -= approximate_tokens((embedding_text(row["title"], row["content"]),))
+        affordable.append(text)
+        left -= approximate_tokens((embedding_text(text.title, text.content),))
     return affordable
 
 

@@ -1,16 +1,14 @@
-"""An entry as callers write it and as they read it."""
+"""An entry as callers write it: its fields, their defaults, and what each may be."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, get_args
 from uuid import UUID
 
-from app.db.session import Row
 from app.errors import FieldError, InvalidInput
 from app.knowledge.languages import LANGUAGES, detect
 from app.knowledge.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
@@ -42,43 +40,6 @@ DEFAULTS: Mapping[str, Any] = {
     "is_verified": False,
     "external_id": None,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A stored, searchable item; `version` grows with each change and is its ETag."""
-
-    id: UUID
-    entry_type: str
-    title: str | None
-    content: str
-    tags: Sequence[str]
-    roles: Sequence[str]
-    confidence: float
-    scope: str
-    parent_id: UUID | None
-    source_ids: Sequence[UUID]
-    superseded_by_id: UUID | None
-    is_verified: bool
-    asset_id: UUID | None
-    asset_name: str | None
-    chunk_index: int | None
-    metadata: Mapping[str, Any]
-    language: str
-    expires_at: datetime | None
-    external_id: str | None
-    embedding_status: str
-    version: int
-    created_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def from_row(cls, row: Row) -> Entry:
-        """The entry of a row that `fetch_entries` read."""
-        derived: dict[str, Any] = {
-            "embedding_status": "pending" if row["pending"] else "ready",
-        }
-        return cls(**{f.name: derived[f.name] if f.name in derived else row[f.name] for f in fields(cls)})
 
 
 def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

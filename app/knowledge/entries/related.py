@@ -9,8 +9,8 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
+from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput
-from app.knowledge.entries.entry import Entry
 
 MAX_RELATED = 20
 
@@ -43,12 +43,12 @@ class RelatedService:
         if not 1 <= limit <= MAX_RELATED:
             raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
         async with self._database.tenant_session(tenant_id) as session:
-            rows = await db.related_entries(session, entry_id, limit)
-            found = await db.fetch_entries(session, [row["id"] for row in rows])
+            relations = await db.related_entries(session, entry_id, limit)
+            found = await db.fetch_entries(session, [relation.id for relation in relations])
         return [
-            RelatedEntry(Entry.from_row(found[row["id"]]), row["relationship"], row["overlap_count"])
-            for row in rows
-            if row["id"] in found
+            RelatedEntry(found[relation.id], relation.relationship, relation.overlap_count)
+            for relation in relations
+            if relation.id in found
         ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,22 +10,22 @@ import asyncpg
 
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
+from app.db.queries.knowledge.entries import Entry, LockedEntry
 from app.db.queries.search import records
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.drafts import (
     Draft,
     check_references,
-    fields_of,
     find_unresolved,
     growth,
     merge,
 )
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.entry import PLACE, Entry, check_draft, new_entry_values
+from app.knowledge.entries.entry import PLACE, check_draft, new_entry_values
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
-from app.knowledge.paging import Page, page_of
+from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
@@ -115,7 +114,7 @@ class EntryService:
             rows = await db.fetch_entries(session, [entry_id])
         if entry_id not in rows:
             raise EntryNotFound("there is no entry with this id")
-        return Entry.from_row(rows[entry_id])
+        return rows[entry_id]
 
     async def list_entries(
         self,
@@ -130,23 +129,21 @@ class EntryService:
         source: Source | None = None,
     ) -> Page[Entry]:
         """Entries, newest first. Raises InvalidInput for a bad cursor."""
+        wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-
-            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
-                return await db.list_entries(
-                    session,
-                    before=before,
-                    limit=count,
-                    entry_type=entry_type,
-                    tag=tag,
-                    asset_id=asset_id,
-                    external_id=external_id,
-                    source=source,
-                )
-
-            page = await page_of(read, limit, cursor, "created_at")
-            rows = await db.fetch_entries(session, [row["id"] for row in page.items])
-        return Page([Entry.from_row(rows[r["id"]]) for r in page.items], page.next_cursor)
+            places = await db.list_entries(
+                session,
+                before=wanted.after,
+                limit=wanted.reach,
+                entry_type=entry_type,
+                tag=tag,
+                asset_id=asset_id,
+                external_id=external_id,
+                source=source,
+            )
+            page = wanted.cut(places, lambda place: place)
+            found = await db.fetch_entries(session, [place.id for place in page.items])
+        return Page([found[place.id] for place in page.items], page.next_cursor)
 
     async def change(
         self,
@@ -195,11 +192,8 @@ class EntryService:
             self._trail.attempt(tenant_id, actor, "entry.delete", [entry_id]),
             self._database.tenant_session(tenant_id) as session,
         ):
-            row = await db.lock_entry(session, entry_id)
-            if row is None:
-                raise EntryNotFound("there is no entry with this id")
-            _require_version(row, if_version)
-            if row["asset_id"] is not None:
+            locked = await _lock_entry(session, entry_id, if_version)
+            if locked.asset_id is not None:
                 raise Conflict("the entry is a chunk of an asset: delete the asset instead")
             await db.delete_entry(session, entry_id)
             await records.write_audit(session, actor, "entry.delete", [entry_id], {})
@@ -213,16 +207,13 @@ class EntryService:
         room: Room | None,
     ) -> bool:
         """Change one entry, if anything differs. Raises as `change` does."""
-        row = await db.lock_entry(session, entry_id)
-        if row is None:
-            raise EntryNotFound("there is no entry with this id")
-        _require_version(row, if_version)
+        locked = await _lock_entry(session, entry_id, if_version)
+        stored = locked.fields
         await check_references(session, Draft(0, given), entry_id)
-        if row["asset_id"] is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
+        if locked.asset_id is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
             raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
-        if row["asset_id"] is not None and "metadata" in given:
-            given = {**given, "metadata": _keep_place(row["metadata"], given["metadata"])}
-        stored = fields_of(row)
+        if locked.asset_id is not None and "metadata" in given:
+            given = {**given, "metadata": _keep_place(stored["metadata"], given["metadata"])}
         if room is not None and (over := room.take_bytes(growth(stored, given))) is not None:
             raise over
         wanted = merge(stored, given)
@@ -230,11 +221,18 @@ class EntryService:
         return wanted != stored
 
 
-def _require_version(row: Row, wanted: int | Collection[int] | None) -> None:
-    """Raise PreconditionFailed where the entry is at none of the versions, if any are asked for."""
-    versions = (wanted,) if isinstance(wanted, int) else wanted
-    if versions is not None and row["version"] not in versions:
+async def _lock_entry(
+    session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None
+) -> LockedEntry:
+    """The entry, kept from other writers. Raises EntryNotFound, and PreconditionFailed where it is at none of the
+    versions, if any are asked for."""
+    locked = (await db.lock_entries(session, [entry_id])).get(entry_id)
+    if locked is None:
+        raise EntryNotFound("there is no entry with this id")
+    versions = (if_version,) if isinstance(if_version, int) else if_version
+    if versions is not None and locked.version not in versions:
         raise PreconditionFailed("the entry has changed since it was read")
+    return locked
 
 
 def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
 from app.db.session import TenantSession
 from app.errors import Conflict, FieldError, InvalidInput
-from app.knowledge.entries.drafts import Draft, differs, fields_of, growth, merge, size
+from app.knowledge.entries.drafts import Draft, differs, growth, merge, size
 from app.knowledge.entries.entry import new_entry_values
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
@@ -82,7 +82,7 @@ class EntryWriter:
                 await vectors.mark_pending(session, sorted(added))
             results += [BulkResult(new[i].index, i, "created") for i in added]
             locked = await db.lock_entries(session, sorted(set(same.values())))
-            stored = {i: fields_of(row) for i, row in locked.items()}
+            stored = {i: entry.fields for i, entry in locked.items()}
             current = dict(stored)
             for place, draft in enumerate(remaining):
                 entry_id = same.get(place)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
-from app.db.queries.knowledge.assets import NewAsset
+from app.db.queries.knowledge.assets import Asset, NewAsset
 from app.db.queries.search import records
 from app.db.queries.work import jobs as queue
-from app.db.session import Row
 from app.documents.formats import detect_format
 from app.errors import AssetNotFound, Conflict, FieldError, InvalidInput, TooLarge
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.entry import check_draft
-from app.knowledge.paging import Page, page_of
+from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
@@ -40,34 +38,6 @@ class Upload:
     tags: Sequence[str] = ()
     roles: Sequence[str] = ("all",)
     metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """An ingested file; `progress` runs from 0 to 1, `error` says why it failed, `chunks` counts its entries."""
-
-    id: UUID
-    external_id: str | None
-    name: str
-    media_type: str
-    byte_size: int
-    title: str | None
-    total_pages: int | None
-    tags: Sequence[str]
-    roles: Sequence[str]
-    metadata: Mapping[str, Any]
-    status: str
-    error: str | None
-    progress: float
-    generation: int
-    chunks: int
-    created_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def from_row(cls, row: Row) -> Asset:
-        """The asset of a row that `fetch_assets` read."""
-        return cls(**{f.name: row[f.name] for f in fields(cls)})
 
 
 class AssetService:
@@ -100,11 +70,11 @@ class AssetService:
             room = await find_room(session, tenant)
             for _ in range(5):
                 same = await db.find_same_asset(session, new.external_id, new.sha256)
-                if same is not None and same["sha256"] == new.sha256:
-                    asset_id, work = same["id"], False
+                if same is not None and same.sha256 == new.sha256:
+                    asset_id, work = same.id, False
                 elif same is not None:
-                    asset_id, work = same["id"], True
-                    _require_room(room, len(upload.data) - same["byte_size"])
+                    asset_id, work = same.id, True
+                    _require_room(room, len(upload.data) - same.byte_size)
                     await db.replace_asset(session, asset_id, new)
                 else:
                     asset_id, work = new_id(), True
@@ -126,29 +96,27 @@ class AssetService:
     async def get(self, tenant_id: UUID, asset_id: UUID) -> Asset:
         """One asset. Raises AssetNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
-            rows = await db.fetch_assets(session, [asset_id])
-        if asset_id not in rows:
+            found = await db.fetch_assets(session, [asset_id])
+        if asset_id not in found:
             raise AssetNotFound("there is no asset with this id")
-        return Asset.from_row(rows[asset_id])
+        return found[asset_id]
 
     async def find(self, tenant_id: UUID, asset_ids: Sequence[UUID]) -> list[Asset]:
         """Those of these assets that exist, in this order."""
         async with self._database.tenant_session(tenant_id) as session:
-            rows = await db.fetch_assets(session, asset_ids)
-        return [Asset.from_row(rows[i]) for i in dict.fromkeys(asset_ids) if i in rows]
+            found = await db.fetch_assets(session, asset_ids)
+        return [found[i] for i in dict.fromkeys(asset_ids) if i in found]
 
     async def list_assets(
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, status: str | None = None
     ) -> Page[Asset]:
         """Assets, newest first. Raises InvalidInput for a bad cursor."""
+        wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-
-            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
-                return await db.list_assets(session, before=before, limit=count, status=status)
-
-            page = await page_of(read, limit, cursor, "created_at")
-            rows = await db.fetch_assets(session, [row["id"] for row in page.items])
-        return Page([Asset.from_row(rows[row["id"]]) for row in page.items], page.next_cursor)
+            places = await db.list_assets(session, before=wanted.after, limit=wanted.reach, status=status)
+            page = wanted.cut(places, lambda place: place)
+            found = await db.fetch_assets(session, [place.id for place in page.items])
+        return Page([found[place.id] for place in page.items], page.next_cursor)
 
     async def text(self, tenant_id: UUID, asset_id: UUID) -> str:
         """The extracted text that chunks' `char_start` and `char_end` index into.
@@ -156,13 +124,12 @@ class AssetService:
         Raises AssetNotFound, and Conflict while there is no text yet.
         """
         async with self._database.tenant_session(tenant_id) as session:
-            row = await db.fetch_text(session, asset_id)
-        if row is None:
+            extracted = await db.fetch_text(session, asset_id)
+        if extracted is None:
             raise AssetNotFound("there is no asset with this id")
-        if row["extracted_text"] is None:
+        if extracted.text is None:
             raise Conflict("the asset has no text yet: see its status")
-        text: str = row["extracted_text"]
-        return text
+        return extracted.text
 
     async def retry(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> Asset:
         """Read a failed asset once more. Raises AssetNotFound, and Conflict when it has not failed."""

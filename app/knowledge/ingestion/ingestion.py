@@ -16,12 +16,11 @@ from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge.assets import ChunkRow
+from app.db.queries.knowledge.assets import ChunkRow, Original
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import Job
-from app.db.session import Row
 from app.documents.chunking import Chunk, split
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.parsing import parse_document
@@ -94,17 +93,17 @@ class Ingestion:
         provider = find_provider(self._providers, tenant)
         async with self._database.tenant_session(job.tenant_id) as session:
             asset = await db.fetch_original(session, asset_id)
-            if asset is None or not await db.set_progress(session, job, asset_id, asset["generation"], BEGUN):
+            if asset is None or not await db.set_progress(session, job, asset_id, asset.generation, BEGUN):
                 raise ClaimLost
-        lease.follow(asset_id, asset["generation"])
+        lease.follow(asset_id, asset.generation)
 
-        with span("parse", bytes=len(asset["original"])) as seen:
+        with span("parse", bytes=len(asset.data)) as seen:
             document = await self._parse(asset, lease)
             seen.set(characters=len(document.text), pages=document.total_pages)
 
         def cut() -> tuple[list[ChunkRow], str]:
             chunks = split(document, provider.count_tokens, *chunk_tokens(self._chunk_size, provider.model))
-            rows = [make_chunk_row(chunk, document, asset["metadata"]) for chunk in chunks]
+            rows = [make_chunk_row(chunk, document, asset.metadata) for chunk in chunks]
             return rows, detect(None, document.text)
 
         with span("chunk") as seen:
@@ -123,7 +122,7 @@ class Ingestion:
                 done = await db.finish_asset(
                     session,
                     asset_id,
-                    asset["generation"],
+                    asset.generation,
                     title=document.title,
                     text=document.text,
                     total_pages=document.total_pages,
@@ -136,8 +135,8 @@ class Ingestion:
                         session,
                         asset_id,
                         rows[start : start + STORED_AT_ONCE],
-                        tags=asset["tags"],
-                        roles=asset["roles"],
+                        tags=asset.tags,
+                        roles=asset.roles,
                         language=language,
                     )
                 for start in range(0, len(passages), STORED_AT_ONCE):
@@ -168,16 +167,16 @@ class Ingestion:
                 return
             asset = (await db.fetch_assets(session, [asset_id])).get(asset_id)
             if asset is not None:
-                await db.fail_asset(session, asset_id, generation or asset["generation"], reason)
+                await db.fail_asset(session, asset_id, generation or asset.generation, reason)
 
-    async def _parse(self, asset: Row, lease: Lease) -> ParsedDocument:
+    async def _parse(self, asset: Original, lease: Lease) -> ParsedDocument:
         started = time.monotonic()
 
         def share() -> float:
             return min(1.0, (time.monotonic() - started) / self._limits.seconds)
 
         lease.progress = lambda: BEGUN + (PARSED - BEGUN) * share()
-        document = await parse_document(asset["original"], asset["name"], self._limits, asset["media_type"])
+        document = await parse_document(asset.data, asset.name, self._limits, asset.media_type)
         lease.progress = lambda: PARSED
         return document
 
@@ -192,9 +191,7 @@ class Ingestion:
         known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
         async with self._database.tenant_session(tenant.tenant_id) as session:
             for k in await db.known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
-                known.setdefault(k["text_hash"], []).append(
-                    (k["passage"], k["char_start"], k["char_end"], k["embedding"])
-                )
+                known.setdefault(k.text_hash, []).append((k.passage, k.char_start, k.char_end, k.vector))
             left = await tokens_left(session, tenant)
             away = await queue.is_provider_paused(session)
         passages = [

@@ -15,10 +15,10 @@ import orjson
 
 from app.db.database import Database
 from app.db.queries.knowledge import entries
+from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work import deliveries as db
 from app.db.queries.work.deliveries import Delivery
 from app.errors import DatabaseUnavailable
-from app.knowledge.entries.entry import Entry
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.subscriptions.matching import fingerprint
 from app.knowledge.subscriptions.webhooks import Answer, WebhookSender
@@ -64,11 +64,11 @@ class DeliveryService:
         while True:
             async with self._database.tenant_session(tenant_id) as session:
                 claimed = await db.claim_deliveries(session, each=EACH, limit=AT_ONCE, lease=self._lease)
-                rows = await entries.fetch_entries(session, [d.entry_id for d in claimed])
+                found = await entries.fetch_entries(session, [d.entry_id for d in claimed])
                 due = await db.next_due(session)
             if not claimed:
                 return None if due is None else max(LEAST_PAUSE_SECONDS, due)
-            shown = {entry_id: (Entry.from_row(row), fingerprint(row)) for entry_id, row in rows.items()}
+            shown = {entry.id: (entry, fingerprint(entry)) for entry in found.values()}
             # When one fails the others go on, and end within their lease.
             outcomes = await asyncio.gather(
                 *(self._deliver(tenant_id, delivery, shown.get(delivery.entry_id)) for delivery in claimed),

@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 import orjson
 
 from app.db.database import Database
+from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work import deliveries as outbox
 from app.db.queries.work import subscriptions as db
 from app.db.queries.work.deliveries import NewDelivery
@@ -170,7 +171,7 @@ class ChangeMatcher:
         search: Standing,
         ids: Sequence[UUID],
         vector: Vector | None,
-    ) -> Sequence[Row]:
+    ) -> Sequence[db.MatchedEntry]:
         query = search.plan.query
         return await db.match_entries(
             session,
@@ -186,29 +187,29 @@ class ChangeMatcher:
         )
 
 
-def describe_find(saved_search_id: UUID, row: Row) -> NewDelivery:
+def describe_find(saved_search_id: UUID, entry: db.MatchedEntry) -> NewDelivery:
     """The delivery of an entry that a saved search found; its id depends on what the entry says, and on nothing else.
 
     A chunk counts as its asset's text: the next version of a document does not send again what stayed the same.
     """
-    made = fingerprint(row)
+    made = fingerprint(entry)
     legs = [
         leg
-        for leg, found in (("semantic", row["similarity"] is not None), ("keyword", row["shared"]))
+        for leg, found in (("semantic", entry.similarity is not None), ("keyword", entry.shares_words))
         if found
     ]
     return NewDelivery(
-        id=uuid5(saved_search_id, f"{row['asset_id'] or row['id']} {made.hex()}"),
+        id=uuid5(saved_search_id, f"{entry.asset_id or entry.id} {made.hex()}"),
         saved_search_id=saved_search_id,
-        entry_id=row["id"],
+        entry_id=entry.id,
         fingerprint=made,
-        finding={"sources": legs, "similarity": row["similarity"]},
+        finding={"sources": legs, "similarity": entry.similarity},
     )
 
 
-def fingerprint(entry: Mapping[str, Any] | Row) -> bytes:
+def fingerprint(entry: Entry | db.MatchedEntry) -> bytes:
     """A hash of what an entry says; a chunk's place in its document is no part of that."""
-    parts = [entry[name] for name in SHOWN]
-    if entry["asset_id"] is None:
-        parts.append(entry["metadata"])
+    parts = [getattr(entry, name) for name in SHOWN]
+    if entry.asset_id is None:
+        parts.append(entry.metadata)
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).digest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,10 +12,11 @@ from app.db.database import Database
 from app.db.queries.search import records
 from app.db.queries.search import saved_searches as db
 from app.db.queries.work import deliveries
+from app.db.rows import Position
 from app.db.session import Row
 from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.paging import Page, page_of
+from app.knowledge.paging import Page, PageRequest
 from app.knowledge.search.query import MAX_LIMIT, SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
@@ -101,14 +102,11 @@ class SavedSearchService:
         self, tenant_id: UUID, owner: str, *, limit: int = 50, cursor: str | None = None
     ) -> Page[SavedSearch]:
         """The owner's, newest first. Raises InvalidInput for a bad cursor."""
+        wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-
-            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
-                return await db.list_saved_searches(session, owner, before, count)
-
-            page = await page_of(read, limit, cursor, "created_at")
-        items = [SavedSearch.from_row(row) for row in page.items]
-        return Page(items, page.next_cursor)
+            rows = await db.list_saved_searches(session, owner, wanted.after, wanted.reach)
+        found = [SavedSearch.from_row(row) for row in rows]
+        return wanted.cut(found, lambda saved: Position(saved.created_at, saved.id))
 
     async def delete(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> None:
         """Forget one of the owner's, and its subscription. Raises SavedSearchNotFound."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -22,7 +22,7 @@ from app.db.queries.work import subscriptions as db
 from app.db.session import Row
 from app.errors import Conflict, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.paging import Page, page_of
+from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.subscriptions.addresses import check_url
 from app.knowledge.subscriptions.webhooks import make_secret, read_secret
@@ -140,16 +140,14 @@ class SubscriptionService:
 
         Raises InvalidInput for a bad cursor.
         """
+        wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-
-            async def read(before: tuple[datetime, UUID] | None, count: int) -> Sequence[Row]:
-                return await db.list_subscriptions(session, before, count)
-
-            page = await page_of(read, limit, cursor, "created_at")
-            rows = await db.fetch_subscriptions(session, [row["id"] for row in page.items])
+            places = await db.list_subscriptions(session, wanted.after, wanted.reach)
+            page = wanted.cut(places, lambda place: place)
+            rows = await db.fetch_subscriptions(session, [place.id for place in page.items])
             if reader is not None:
                 await records.write_audit(session, reader, "subscription.list", [], {})
-        found = [Subscription.from_row(rows[row["id"]]) for row in page.items]
+        found = [Subscription.from_row(rows[place.id]) for place in page.items]
         return Page([replace(s, url=httpx.URL(s.url).host) for s in found], page.next_cursor)
 
     async def delete(

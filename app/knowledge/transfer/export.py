@@ -16,7 +16,6 @@ from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
 from app.db.queries.search import records
 from app.db.queries.tenants.tenants import own_tenant
-from app.db.session import Row
 from app.errors import TenantNotFound
 
 FORMAT = 1
@@ -61,21 +60,21 @@ class TenantExport:
             yield "tenant", orjson.dumps(header) + b"\n"
             # Opened first: what is read after it has the assets of all that it has.
             entries = db.stream_entries(session, tenant["model_id"], PAGE, with_vectors=with_vectors)
-            page: Sequence[Row] | None = await anext(entries, None)
-            async for (asset,) in db.stream_assets(session):
-                yield "asset", _line("asset", asset["line"])
-                for start in range(0, asset["byte_size"], PART_BYTES):
-                    part = await db.fetch_original_part(session, asset["id"], start, PART_BYTES)
-                    line = {"kind": "original", "asset_id": asset["id"], "start": start, "data": part}
+            page: Sequence[str] | None = await anext(entries, None)
+            async for asset in db.stream_assets(session):
+                yield "asset", _line("asset", asset.line)
+                for start in range(0, asset.byte_size, PART_BYTES):
+                    part = await db.fetch_original_part(session, asset.id, start, PART_BYTES)
+                    line = {"kind": "original", "asset_id": asset.id, "start": start, "data": part}
                     yield "original", orjson.dumps(line) + b"\n"
             while page is not None:
-                for row in page:
-                    yield "entry", _line("entry", row["line"])
+                for text in page:
+                    yield "entry", _line("entry", text)
                 page = await anext(entries, None)
             for kind, table in RECORDS:
-                async for rows in db.stream_records(session, table, PAGE):
-                    for row in rows:
-                        yield kind, _line(kind, row["line"])
+                async for texts in db.stream_records(session, table, PAGE):
+                    for text in texts:
+                        yield kind, _line(kind, text)
             yield "end", orjson.dumps({"kind": "end"}) + b"\n"
 
 

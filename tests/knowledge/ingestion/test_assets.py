@@ -8,9 +8,10 @@ import dataclasses
 import pytest
 
 from app.composition.services import Services
+from app.db.queries.knowledge.assets import Asset
+from app.db.queries.knowledge.entries import Entry
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
-from app.knowledge.entries.entry import Entry
-from app.knowledge.ingestion.assets import Asset, AssetService, Upload
+from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.ingestion.ingestion import chunk_title
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant

@@ -8,9 +8,10 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.db.queries.knowledge.entries import Entry
 from app.db.statements import parse_statement
 from app.embeddings.models import resolve_model
-from app.knowledge.entries.entry import Entry, embedding_text
+from app.knowledge.entries.entry import embedding_text
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.ingestion import (
     STORED_AT_ONCE,

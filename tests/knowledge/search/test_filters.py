@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services, build_services
-from app.knowledge.entries.entry import Entry
+from app.db.queries.knowledge.entries import Entry
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery

@@ -12,10 +12,74 @@ import orjson
 
 from app.db.queries.knowledge.embeddings import PassageVector, as_columns
 from app.db.queries.work.jobs import Job
-from app.db.session import Row, TenantSession
+from app.db.rows import Position
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """An ingested file; `progress` runs from 0 to 1, `error` says why it failed, `chunks` counts its entries."""
+
+    id: UUID
+    external_id: str | None
+    name: str
+    media_type: str
+    byte_size: int
+    title: str | None
+    total_pages: int | None
+    tags: Sequence[str]
+    roles: Sequence[str]
+    metadata: Mapping[str, Any]
+    status: str
+    error: str | None
+    progress: float
+    generation: int
+    chunks: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SameAsset:
+    """The asset that a file repeats or is a new version of."""
+
+    id: UUID
+    sha256: bytes
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The bytes of an asset's version, and what its chunks inherit."""
+
+    name: str
+    media_type: str
+    data: bytes
+    generation: int
+    tags: Sequence[str]
+    roles: Sequence[str]
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedText:
+    """The text of an asset; None until it is indexed."""
+
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVector:
+    """A passage's vector that the tenant already has, of an entry's text with this hash."""
+
+    text_hash: bytes
+    passage: int
+    char_start: int
+    char_end: int
+    vector: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +121,9 @@ class ChunkRow:
     text_hash: bytes
 
 
-async def find_same_asset(session: TenantSession, external_id: str | None, sha256: bytes) -> Row | None:
+async def find_same_asset(session: TenantSession, external_id: str | None, sha256: bytes) -> SameAsset | None:
     """The asset with the external_id, else (without one) with the same bytes; locked."""
-    return await session.fetch_row(SQL["find_same"], external_id=external_id, sha256=sha256)
+    return await session.fetch_one_as(SameAsset, SQL["find_same"], external_id=external_id, sha256=sha256)
 
 
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
@@ -78,28 +142,29 @@ async def replace_asset(session: TenantSession, asset_id: UUID, asset: NewAsset)
     await session.execute(SQL["replace"], id=asset_id, **asset.as_parameters())
 
 
-async def fetch_assets(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Row]:
+async def fetch_assets(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Asset]:
     """Assets by id, without bytes and text."""
-    rows = await session.fetch(SQL["fetch"], ids=list(ids))
-    return {row["id"]: row for row in rows}
+    return {asset.id: asset for asset in await session.fetch_as(Asset, SQL["fetch"], ids=list(ids))}
 
 
 async def list_assets(
-    session: TenantSession, *, before: tuple[datetime, UUID] | None, limit: int, status: str | None
-) -> Sequence[Row]:
-    """Ids and creation times, newest first."""
+    session: TenantSession, *, before: Position | None, limit: int, status: str | None
+) -> list[Position]:
+    """Where assets are in the list of all, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch(SQL["list"], before_at=at, before_id=last_id, limit=limit, status=status)
+    return await session.fetch_as(
+        Position, SQL["list"], before_at=at, before_id=last_id, limit=limit, status=status
+    )
 
 
-async def fetch_original(session: TenantSession, asset_id: UUID) -> Row | None:
+async def fetch_original(session: TenantSession, asset_id: UUID) -> Original | None:
     """The bytes of an asset, and what its chunks inherit."""
-    return await session.fetch_row(SQL["original"], id=asset_id)
+    return await session.fetch_one_as(Original, SQL["original"], id=asset_id)
 
 
-async def fetch_text(session: TenantSession, asset_id: UUID) -> Row | None:
-    """The extracted text of an asset; null until it is indexed."""
-    return await session.fetch_row(SQL["extracted_text"], id=asset_id)
+async def fetch_text(session: TenantSession, asset_id: UUID) -> ExtractedText | None:
+    """The extracted text of an asset; None where there is no such asset."""
+    return await session.fetch_one_as(ExtractedText, SQL["extracted_text"], id=asset_id)
 
 
 async def set_progress(
@@ -188,10 +253,10 @@ async def insert_vectors(session: TenantSession, model_id: int, vectors: Sequenc
     await session.execute(SQL["insert_vectors"], model_id=model_id, **as_columns(vectors))
 
 
-async def known_vectors(session: TenantSession, model_id: int, text_hashes: Sequence[bytes]) -> Sequence[Row]:
+async def known_vectors(
+    session: TenantSession, model_id: int, text_hashes: Sequence[bytes]
+) -> list[KnownVector]:
     """Vectors that the tenant already has for these texts, by passage."""
-    return await session.fetch(
-        SQL["known_vectors"],
-        model_id=model_id,
-        text_hashes=list(text_hashes),
+    return await session.fetch_as(
+        KnownVector, SQL["known_vectors"], model_id=model_id, text_hashes=list(text_hashes)
     )

@@ -1,5 +1,5 @@
 -- name: find_same
-select id, sha256, generation, byte_size from assets
+select id, sha256, byte_size from assets
  where tenant_id = :tenant_id
    and case when :external_id::text is null then sha256 = :sha256 else external_id = :external_id end
  order by (external_id is null) desc, created_at limit 1 for update;
@@ -18,23 +18,24 @@ update assets
 
 -- name: fetch
 select id, external_id, name, media_type, byte_size, title, total_pages, tags, roles, metadata, status,
-       error, round(progress::numeric, 3)::double precision as progress, generation, created_at, updated_at,
-       (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks
+       error, round(progress::numeric, 3)::double precision as progress, generation,
+       (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks,
+       created_at, updated_at
   from assets a where tenant_id = :tenant_id and id = any (:ids::uuid[]);
 
 -- name: list
-select id, created_at from assets
+select created_at as at, id from assets
  where tenant_id = :tenant_id
    and (:before_id::uuid is null or (created_at, id) < (:before_at::timestamptz, :before_id::uuid))
    and (:status::text is null or status = :status)
  order by created_at desc, id desc limit :limit;
 
 -- name: original
-select name, media_type, original, generation, tags, roles, metadata from assets
+select name, media_type, original as data, generation, tags, roles, metadata from assets
  where tenant_id = :tenant_id and id = :id;
 
 -- name: extracted_text
-select extracted_text from assets where tenant_id = :tenant_id and id = :id;
+select extracted_text as text from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: set_progress
 -- Only by whoever holds the job: a worker given up for dead must not call a finished asset unfinished.
@@ -87,7 +88,7 @@ delete from pending_embeddings p
  where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = any (:entry_ids::uuid[]);
 
 -- name: known_vectors
-select distinct on (k.text_hash, k.passage) k.text_hash, k.passage, k.char_start, k.char_end, k.embedding
+select distinct on (k.text_hash, k.passage) k.text_hash, k.passage, k.char_start, k.char_end, k.embedding as vector
   from embeddings k
  where k.tenant_id = :tenant_id and k.model_id = :model_id and k.text_hash = any (:text_hashes::bytea[])
  order by k.text_hash, k.passage;

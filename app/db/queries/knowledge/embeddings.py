@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -25,6 +25,16 @@ class PassageVector:
     char_start: int
     char_end: int
     vector: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PendingText:
+    """The text of an entry that waits for its vectors."""
+
+    entry_id: UUID
+    title: str | None
+    content: str
+    text_hash: bytes
 
 
 async def mark_pending(session: TenantSession, ids: Sequence[UUID]) -> None:
@@ -50,9 +60,10 @@ async def list_pending(
     limit: int,
     *,
     without: Collection[UUID] = (),
-) -> Sequence[Row]:
-    """Waiting entries with their text, longest waiting first; those in `without` are left out."""
-    return await session.fetch(
+) -> list[PendingText]:
+    """Texts of waiting entries, longest waiting first; those in `without` are left out."""
+    return await session.fetch_as(
+        PendingText,
         SQL["pending"],
         model_id=model_id,
         ids=None if ids is None else list(ids),

@@ -3,49 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
 
-from app.db.session import Row, TenantSession
+from app.db.rows import Position
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
 
 
-async def fetch_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Row]:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored, searchable item; `version` grows with each change and is its ETag."""
+
+    id: UUID
+    entry_type: str
+    title: str | None
+    content: str
+    tags: Sequence[str]
+    roles: Sequence[str]
+    confidence: float
+    scope: str
+    parent_id: UUID | None
+    source_ids: Sequence[UUID]
+    superseded_by_id: UUID | None
+    is_verified: bool
+    asset_id: UUID | None
+    asset_name: str | None
+    chunk_index: int | None
+    metadata: Mapping[str, Any]
+    language: str
+    expires_at: datetime | None
+    external_id: str | None
+    embedding_status: str
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LockedEntry:
+    """An entry that no other transaction can change; `fields` are those that callers write."""
+
+    version: int
+    asset_id: UUID | None
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How an entry is related to another; `overlap_count` is the number of shared tags, for `tag_overlap`."""
+
+    id: UUID
+    relationship: str
+    overlap_count: int | None
+
+
+async def fetch_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Entry]:
     """Entries by id; those that do not exist are left out."""
-    rows = await session.fetch(SQL["fetch"], ids=list(ids))
-    return {row["id"]: row for row in rows}
+    return {entry.id: entry for entry in await session.fetch_as(Entry, SQL["fetch"], ids=list(ids))}
 
 
-async def lock_entry(session: TenantSession, entry_id: UUID) -> Row | None:
-    """The entry, kept from other writers until the transaction ends."""
-    return await session.fetch_row(SQL["lock"], id=entry_id)
-
-
-async def lock_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Row]:
-    """Several entries, locked in one order so that two writers cannot block each other."""
-    rows = await session.fetch(SQL["lock_many"], ids=list(ids))
-    return {row["id"]: row for row in rows}
+async def lock_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, LockedEntry]:
+    """Entries by id, locked until the transaction ends, in one order so that two writers cannot block each other."""
+    locked: dict[UUID, LockedEntry] = {}
+    for row in await session.fetch(SQL["lock"], ids=list(ids)):
+        fields = dict(row)
+        entry_id, version, asset_id = fields.pop("id"), fields.pop("version"), fields.pop("asset_id")
+        locked[entry_id] = LockedEntry(version, asset_id, fields)
+    return locked
 
 
 async def list_entries(
     session: TenantSession,
     *,
-    before: tuple[datetime, UUID] | None,
+    before: Position | None,
     limit: int,
     entry_type: str | None,
     tag: str | None,
     asset_id: UUID | None,
     external_id: str | None,
     source: str | None = None,
-) -> Sequence[Row]:
-    """Ids and creation times of entries, newest first; `source` is entry (written) or asset (cut from one)."""
+) -> list[Position]:
+    """Where entries are in the list of all, newest first; `source` is entry (written) or asset (cut from one)."""
     at, last_id = before or (None, None)
-    return await session.fetch(
+    return await session.fetch_as(
+        Position,
         SQL["list"],
         before_at=at,
         before_id=last_id,
@@ -96,6 +144,6 @@ async def purge_expired(session: TenantSession, limit: int) -> Sequence[UUID]:
     return [row["id"] for row in rows]
 
 
-async def related_entries(session: TenantSession, entry_id: UUID, limit: int) -> Sequence[Row]:
-    """Rows of id, relationship and overlap_count, nearest relation first."""
-    return await session.fetch(SQL["related"], id=entry_id, limit=limit)
+async def related_entries(session: TenantSession, entry_id: UUID, limit: int) -> list[Relation]:
+    """Related entries, the nearest relation first."""
+    return await session.fetch_as(Relation, SQL["related"], id=entry_id, limit=limit)

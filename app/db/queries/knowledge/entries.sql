@@ -1,15 +1,23 @@
 -- name: fetch
-select e.*, a.name as asset_name,
-       exists (select from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
-                where p.tenant_id = :tenant_id and p.entry_id = e.id) as pending
+select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
+       e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.metadata, e.language,
+       e.expires_at, e.external_id,
+       case when exists (select from pending_embeddings p
+                           join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
+                          where p.tenant_id = :tenant_id and p.entry_id = e.id)
+            then 'pending' else 'ready' end as embedding_status,
+       e.version, e.created_at, e.updated_at
   from entries e left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: lock
-select * from entries where tenant_id = :tenant_id and id = :id for update;
+-- What tells an entry apart, and all of it that callers write.
+select e.id, e.version, e.asset_id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.scope,
+       e.parent_id, e.source_ids, e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id
+  from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: list
-select e.id, e.created_at from entries e
+select e.created_at as at, e.id from entries e
  where e.tenant_id = :tenant_id
    and (:before_id::uuid is null or (e.created_at, e.id) < (:before_at::timestamptz, :before_id::uuid))
    and (:entry_type::text is null or e.entry_type = :entry_type)
@@ -36,9 +44,6 @@ select d.place, same.id
        and e.external_id is not null
      order by e.created_at, e.id)
    limit 1) same;
-
--- name: lock_many
-select e.* from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: missing
 select distinct i.id from unnest(:ids::uuid[]) i (id)

@@ -3,22 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
 
 
-async def fetch_vectors(session: TenantSession, entry_id: UUID) -> Sequence[Row]:
+@dataclass(frozen=True, slots=True)
+class EntryVectors:
+    """An entry's vectors of one model.
+
+    Attributes:
+        is_current: whether searches use the model.
+        state: `ready`, `pending` (still to be made), `refused` (the provider was asked often enough), or `none`.
+        passages: each passage's first character and the one after its last, in the text that is embedded: title, an
+            empty line, content.
+    """
+
+    provider: str
+    name: str
+    dimensions: int
+    is_current: bool
+    state: str
+    attempts: int
+    passages: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An entry that another names or is named by: `parent`, `superseded_by`, `source`, `child` or `supersedes`."""
+
+    relation: str
+    id: UUID
+    entry_type: str
+    title: str | None
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """A part of an asset's text and the length of the whole, both None until there is one."""
+
+    text: str | None
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSpan:
+    """A chunk's place in its asset's text, in characters; `number` counts the chunks from 1."""
+
+    id: UUID
+    number: int
+    title: str | None
+    start: int
+    end: int
+    page: str | None
+
+
+async def fetch_vectors(session: TenantSession, entry_id: UUID) -> list[EntryVectors]:
     """Models of which the entry has vectors or waits for them, the tenant's own first; no vector itself."""
-    return await session.fetch(SQL["vectors"], id=entry_id)
+    return await session.fetch_as(EntryVectors, SQL["vectors"], id=entry_id)
 
 
-async def fetch_connections(session: TenantSession, entry_id: UUID, limit: int) -> Sequence[Row]:
-    """Entries that the entry names or is named by, each with `relation` and an excerpt."""
-    return await session.fetch(SQL["connections"], id=entry_id, limit=limit)
+async def fetch_connections(session: TenantSession, entry_id: UUID, limit: int) -> list[Connection]:
+    """Entries that the entry names or is named by, each with an excerpt."""
+    return await session.fetch_as(Connection, SQL["connections"], id=entry_id, limit=limit)
 
 
 async def count_accesses(session: TenantSession, entry_id: UUID) -> int:
@@ -26,9 +78,9 @@ async def count_accesses(session: TenantSession, entry_id: UUID) -> int:
     return int(await session.fetch_value(SQL["accesses"], id=entry_id) or 0)
 
 
-async def fetch_text_part(session: TenantSession, asset_id: UUID, start: int, size: int) -> Row | None:
-    """`part` of an asset's text and the length of the whole, both null until there is one; None without the asset."""
-    return await session.fetch_row(SQL["text_part"], id=asset_id, start=start, size=size)
+async def fetch_text_part(session: TenantSession, asset_id: UUID, start: int, size: int) -> StoredPart | None:
+    """`size` characters of an asset's text from `start`; None where there is no such asset."""
+    return await session.fetch_one_as(StoredPart, SQL["text_part"], id=asset_id, start=start, size=size)
 
 
 async def find_chunk(session: TenantSession, asset_id: UUID, index: int) -> int:
@@ -39,6 +91,11 @@ async def find_chunk(session: TenantSession, asset_id: UUID, index: int) -> int:
     return int(start or 0)
 
 
-async def list_chunks(session: TenantSession, asset_id: UUID, start: int, end: int) -> Sequence[Row]:
+async def list_chunks(session: TenantSession, asset_id: UUID, start: int, end: int) -> list[ChunkSpan]:
     """Chunks of an asset that reach into this part of its text, in their order."""
-    return await session.fetch(SQL["chunks"], id=asset_id, start=start, end=end)
+    return [
+        ChunkSpan(
+            c["id"], c["chunk_index"] + 1, c["title"], int(c["char_start"]), int(c["char_end"]), c["page"]
+        )
+        for c in await session.fetch(SQL["chunks"], id=asset_id, start=start, end=end)
+    ]

@@ -1,14 +1,16 @@
 -- name: vectors
 -- An entry's passages by model, and whether vectors are still to come.
-select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current, p.attempts,
-       coalesce(k.starts, '{}') as starts, coalesce(k.ends, '{}') as ends
+select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current,
+       case when p.attempts < 5 then 'pending' when p.attempts >= 5 then 'refused'
+            when k.passages is not null then 'ready' else 'none' end as state,
+       coalesce(p.attempts, 0) as attempts, coalesce(k.passages, '{}') as passages
   from tenants t
  cross join embedding_models m
   left join pending_embeddings p on p.tenant_id = :tenant_id and p.model_id = m.id and p.entry_id = :id
   left join lateral (
-    select array_agg(char_start order by passage) as starts, array_agg(char_end order by passage) as ends
+    select array_agg(array[char_start, char_end] order by passage) as passages
       from embeddings where tenant_id = :tenant_id and entry_id = :id and model_id = m.id) k on true
- where t.id = :tenant_id and (m.id = t.model_id or p.entry_id is not null or k.starts is not null)
+ where t.id = :tenant_id and (m.id = t.model_id or p.entry_id is not null or k.passages is not null)
  order by is_current desc, m.id;
 
 -- name: connections
@@ -36,7 +38,7 @@ select f.relation, e.id, e.entry_type, e.title, left(e.content, 160) as excerpt
 select accesses from access_counts where tenant_id = :tenant_id and entry_id = :id;
 
 -- name: text_part
-select length(extracted_text) as total, substring(extracted_text from :start::integer + 1 for :size) as part
+select substring(extracted_text from :start::integer + 1 for :size) as text, length(extracted_text) as total
   from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: chunks

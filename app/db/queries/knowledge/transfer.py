@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.session import Row, TenantSession
+from app.db.rows import read_rows
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -14,21 +16,33 @@ EXPORTING = "set local timezone='UTC';set local enable_sort=off;"
 """One form of times; and rows in the order of their index, since a sort would hold all of them."""
 
 
-def stream_assets(session: TenantSession) -> AsyncIterator[Sequence[Row]]:
-    """Rows of id, byte_size and line."""
-    return session.stream(SQL["assets"], 1)
+@dataclass(frozen=True, slots=True)
+class AssetLine:
+    """An asset without its bytes; `line` is a JSON object."""
+
+    id: UUID
+    byte_size: int
+    line: str
 
 
-def stream_entries(
+async def stream_assets(session: TenantSession) -> AsyncIterator[AssetLine]:
+    """The assets, each when it is asked for."""
+    async for rows in session.stream(SQL["assets"], 1):
+        yield read_rows(AssetLine, rows)[0]
+
+
+async def stream_entries(
     session: TenantSession, model_id: int, batch: int, *, with_vectors: bool
-) -> AsyncIterator[Sequence[Row]]:
-    """Rows with a line each."""
-    return session.stream(SQL["entries"], batch, model_id=model_id, with_vectors=with_vectors)
+) -> AsyncIterator[Sequence[str]]:
+    """The lines of entries, `batch` at a time."""
+    async for rows in session.stream(SQL["entries"], batch, model_id=model_id, with_vectors=with_vectors):
+        yield [row["line"] for row in rows]
 
 
-def stream_records(session: TenantSession, table: str, batch: int) -> AsyncIterator[Sequence[Row]]:
-    """Rows with a line each, of `saved_searches` or `feedback`."""
-    return session.stream(SQL[table], batch)
+async def stream_records(session: TenantSession, table: str, batch: int) -> AsyncIterator[Sequence[str]]:
+    """The lines of `saved_searches` or `feedback`, `batch` at a time."""
+    async for rows in session.stream(SQL[table], batch):
+        yield [row["line"] for row in rows]
 
 
 async def fetch_original_part(session: TenantSession, asset_id: UUID, start: int, length: int) -> str:

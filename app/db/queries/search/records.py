@@ -12,6 +12,7 @@ import orjson
 
 from app.db.identifiers import new_id
 from app.db.queries.search.search import EntryFilter
+from app.db.rows import Position
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -154,9 +155,7 @@ async def write_audit(
     )
 
 
-async def list_audit(
-    session: TenantSession, before: tuple[datetime, UUID] | None, limit: int
-) -> Sequence[Row]:
+async def list_audit(session: TenantSession, before: Position | None, limit: int) -> Sequence[Row]:
     """The audit trail, newest first."""
     at, last_id = before or (None, None)
     return await session.fetch(SQL["list_audit"], before_at=at, before_id=last_id, limit=limit)

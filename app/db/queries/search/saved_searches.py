@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
 
 from app.db.identifiers import new_id
+from app.db.rows import Position
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -44,7 +44,7 @@ async def fetch_saved_search(session: TenantSession, owner: str, saved_search_id
 
 
 async def list_saved_searches(
-    session: TenantSession, owner: str, before: tuple[datetime, UUID] | None, limit: int
+    session: TenantSession, owner: str, before: Position | None, limit: int
 ) -> Sequence[Row]:
     """The owner's, newest first."""
     at, last_id = before or (None, None)

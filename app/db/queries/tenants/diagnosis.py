@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
 
@@ -14,11 +14,53 @@ from app.db.database import Database
 from app.db.queries.search import search
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.queries.tenants.tenants import list_tenants
+from app.db.rows import read_rows
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A database server; `bytes` is the size of the database, `role_connections` -1 where the role has no limit."""
+
+    version: str
+    now: datetime
+    bytes: int
+    most_connections: int
+    connections: int
+    role_connections: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The installed version of pgvector, and the one that the server would install."""
+
+    installed: str
+    available: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchIndex:
+    """An index of a leg: the partitions that have theirs (`attached`), how often it was read, and its size."""
+
+    name: str
+    present: bool
+    partitions: int
+    attached: int
+    scans: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedTenant:
+    """A tenant whose vectors are indexed."""
+
+    tenant_id: UUID
+    model_id: int
+    passages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +84,17 @@ class Backlog:
     failed: dict[str, int]
     refused: dict[str, int]
     pending: int
-    largest: tuple[UUID, int, int] | None
+    largest: IndexedTenant | None
 
 
-async def read_server(connection: Connection) -> Row:
+async def read_server(connection: Connection) -> Server:
     """Version, clock, size of the database and connections."""
-    row = await connection.fetchrow(SQL["server"].sql)
-    assert row is not None
-    return row
+    return read_rows(Server, await connection.fetch(SQL["server"].sql))[0]
 
 
-async def read_extension(connection: Connection) -> Row | None:
-    """The installed version of pgvector and the one that the server would install."""
-    return await connection.fetchrow(SQL["extension"].sql)
+async def read_extension(connection: Connection) -> Extension:
+    """What the server has of pgvector. Raises IndexError where it is not installed."""
+    return read_rows(Extension, await connection.fetch(SQL["extension"].sql))[0]
 
 
 async def list_broken_indexes(connection: Connection) -> list[str]:
@@ -62,9 +102,9 @@ async def list_broken_indexes(connection: Connection) -> list[str]:
     return [row["name"] for row in await connection.fetch(SQL["broken_indexes"].sql)]
 
 
-async def list_search_indexes(connection: Connection) -> Sequence[Row]:
-    """The word index and each model's vector index: presence, partitions, uses and size."""
-    return await connection.fetch(SQL["search_indexes"].sql)
+async def list_search_indexes(connection: Connection) -> list[SearchIndex]:
+    """The word index and each model's vector index."""
+    return read_rows(SearchIndex, await connection.fetch(SQL["search_indexes"].sql))
 
 
 async def measure_backlog(database: Database, seconds: float) -> Backlog:
@@ -80,7 +120,9 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
             row = await own.fetch_row(SQL["backlog"])
         if row is not None:
             rows.append((tenant, row))
-    indexed = [(t["id"], r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"]
+    indexed = [
+        IndexedTenant(t["id"], r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"
+    ]
     return Backlog(
         tenants=len(tenants),
         counted=len(rows),
@@ -91,7 +133,7 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
         failed={t["slug"]: r["failed_assets"] for t, r in rows if r["failed_assets"]},
         refused={t["slug"]: r["refused"] for t, r in rows if r["refused"]},
         pending=sum(r["pending"] for _, r in rows),
-        largest=max(indexed, key=lambda found: found[2], default=None),
+        largest=max(indexed, key=lambda found: found.passages, default=None),
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
 from app.db.queries.search.records import Outcome
+from app.db.rows import Position
 from app.db.session import PlatformSession, Row, TenantSession
 from app.db.statements import load_statements
 from app.embeddings.provider import EmbeddingModel
@@ -34,9 +34,7 @@ async def list_tenants(session: PlatformSession) -> Sequence[Row]:
     return await session.fetch(SQL["list_tenants"])
 
 
-async def page_of_tenants(
-    session: PlatformSession, after: tuple[datetime, UUID] | None, count: int
-) -> Sequence[Row]:
+async def page_of_tenants(session: PlatformSession, after: Position | None, count: int) -> Sequence[Row]:
     """Tenants after the one with this time and id, oldest first."""
     time, tenant_id = after or (None, None)
     return await session.fetch(SQL["page_of_tenants"], time=time, id=tenant_id, count=count)

@@ -81,8 +81,7 @@ async def enqueue_job(session: TenantSession, kind: str, subject: str, delay: ti
 
 async def claim_job(session: PlatformSession, kinds: Sequence[str], lease: timedelta) -> Job | None:
     """Take a job whose worker let its lease run out, else the next due one of a tenant chosen by lot."""
-    row = await session.fetch_row(SQL["claim"], kinds=list(kinds), lease=lease)
-    return None if row is None else Job(**dict(row))
+    return await session.fetch_one_as(Job, SQL["claim"], kinds=list(kinds), lease=lease)
 
 
 async def extend_lease(session: TenantSession, job: Job, lease: timedelta) -> bool:
@@ -153,8 +152,7 @@ def is_statements_fault(error: DatabaseUnavailable) -> bool:
 async def count_jobs(database: Database) -> list[QueueFigures]:
     """How much work there is, by kind; kinds without any are left out. Counts stop at COUNTED_JOBS."""
     async with database.platform_session(background=timedelta(seconds=2)) as session:
-        rows = await session.fetch(SQL["figures"], most=COUNTED_JOBS)
-    return [QueueFigures(**dict(row)) for row in rows]
+        return await session.fetch_as(QueueFigures, SQL["figures"], most=COUNTED_JOBS)
 
 
 async def cancel_jobs(session: TenantSession, kind: str, subject: str) -> None:

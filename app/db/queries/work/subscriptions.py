@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
 from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.db.rows import Position
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
@@ -23,6 +24,25 @@ class Change:
 
     entry_id: UUID
     changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedEntry:
+    """An entry that a saved search finds; `similarity` is None where its vectors are not near the query's."""
+
+    id: UUID
+    asset_id: UUID | None
+    entry_type: str
+    title: str | None
+    content: str
+    tags: Sequence[str]
+    roles: Sequence[str]
+    confidence: float
+    scope: str
+    is_verified: bool
+    metadata: Mapping[str, Any]
+    shares_words: bool
+    similarity: float | None
 
 
 async def count_others(session: TenantSession, saved_search_id: UUID) -> int:
@@ -46,12 +66,10 @@ async def fetch_subscriptions(
     return {row["saved_search_id"]: row for row in rows}
 
 
-async def list_subscriptions(
-    session: TenantSession, before: tuple[datetime, UUID] | None, limit: int
-) -> Sequence[Row]:
-    """Ids (of the saved searches) and creation times, newest first."""
+async def list_subscriptions(session: TenantSession, before: Position | None, limit: int) -> list[Position]:
+    """Where subscriptions are in the list of all, by the ids of their saved searches, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch(SQL["list"], before_at=at, before_id=last_id, limit=limit)
+    return await session.fetch_as(Position, SQL["list"], before_at=at, before_id=last_id, limit=limit)
 
 
 async def delete_subscription(
@@ -102,12 +120,13 @@ async def match_entries(
     vector: Any | None,
     threshold: float,
     entry_filter: EntryFilter,
-) -> Sequence[Row]:
+) -> list[MatchedEntry]:
     """Those of the entries that pass the filter and share a word, or have a cosine of `threshold` with the vector.
 
     `words` is the text whose every word counts, `query` the one whose identifiers do.
     """
-    return await session.fetch(
+    return await session.fetch_as(
+        MatchedEntry,
         SQL["match"].literal(model_id=space.model_id, dimensions=space.dimensions),
         ids=list(ids),
         query=query,

@@ -25,7 +25,7 @@ select u.saved_search_id, u.url, u.secret, u.rights_until, u.failures, u.failing
    and (:owner::text is null or s.owner = :owner);
 
 -- name: list
-select u.saved_search_id as id, u.created_at from subscriptions u
+select u.created_at as at, u.saved_search_id as id from subscriptions u
  where u.tenant_id = :tenant_id
    and (:before_id::uuid is null or (u.created_at, u.saved_search_id) < (:before_at::timestamptz, :before_id::uuid))
  order by u.created_at desc, u.saved_search_id desc limit :limit;
@@ -68,7 +68,7 @@ select count(*) from entry_changes where tenant_id = :tenant_id;
 -- name: match
 -- Which of these entries the saved search finds: they pass its filter, and share a word with it or come near it.
 select e.id, e.asset_id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.is_verified,
-       e.metadata, w.shared, case when n.similarity >= :threshold then n.similarity end as similarity
+       e.metadata, w.shared as shares_words, case when n.similarity >= :threshold then n.similarity end as similarity
   from entries e
  cross join lateral (
    select :by_words::boolean and exists (

@@ -1,0 +1,30 @@
+"""Rows as typed values: objects of a dataclass whose fields are the statement's columns, in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+from uuid import UUID
+
+import asyncpg
+
+T = TypeVar("T")
+
+
+class Position(NamedTuple):
+    """A place in a list that is ordered by time, then id."""
+
+    at: datetime
+    id: UUID
+
+
+def read_rows(row_type: type[T], rows: Sequence[asyncpg.Record]) -> list[T]:
+    """One object of a dataclass or named tuple for each row.
+
+    Raises TypeError when the columns are not its fields, in their order.
+    """
+    # Checked once for all rows, which are then read by position: that takes half the time of reading them by name.
+    if rows and tuple(rows[0].keys()) != vars(row_type)["__match_args__"]:
+        raise TypeError(f"the columns {', '.join(rows[0].keys())} are not the fields of {row_type.__name__}")
+    return [row_type(*row) for row in rows]
