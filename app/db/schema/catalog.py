@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from app.db.schema.migration import latest_revision
+from app.db.schema.migration import check_revision, latest_revision
 from app.errors import ConfigurationError
 
 OLDEST_SERVER = 160000
@@ -103,10 +103,14 @@ async def check_schema(connection: asyncpg.Connection[asyncpg.Record]) -> None:
             f"the role {name} lacks the application's rights",
             f"run: knowledge migrate --service-role {name}",
         )
-    # A full downgrade leaves the table behind and takes the right to read it.
     if not await connection.fetchval("select has_table_privilege('alembic_version', 'select')"):
-        raise ConfigurationError("DATABASE_URL", "the database is empty", "run: knowledge migrate")
+        raise ConfigurationError(
+            "DATABASE_URL",
+            "the role may not read the revision",
+            "run: grant select on alembic_version to kb_app",
+        )
     revision = await connection.fetchval("select version_num from alembic_version")
+    check_revision(revision, "DATABASE_URL")
     if revision != head:
         raise ConfigurationError(
             "DATABASE_URL",

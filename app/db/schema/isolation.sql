@@ -18,7 +18,7 @@ select format('table %s has row-level security %s', c.oid::regclass,
 
 -- name: missing_policies
 select format('table %s has no policy for kb_app', c.oid::regclass) as fault,
-       'make the policy tenant_isolation again as isolate_tables() in app/db/schema/migration.py does' as remedy
+       'create the policy again: as the owner of the tables, run alembic/sql/tenant_isolation.sql (tenants.sql for tenants)' as remedy
   from pg_class c
   join pg_class entries on entries.oid = to_regclass('public.entries')
  where c.relkind in ('r', 'p') and not c.relispartition and c.relowner = entries.relowner
@@ -229,7 +229,7 @@ select format('function %s may be executed by everybody', signature),
 -- name: tenant_function
 -- An immutable one would be folded into cached plans, which then show another tenant's rows.
 select 'function current_tenant() does not read app.current_tenant as the migrations made it' as fault,
-       'create the function again as revision 0001 does' as remedy
+       'create the function again as alembic/sql/tenants.sql does' as remedy
  where not exists (
    select from pg_proc p
     where p.oid = to_regprocedure('public.current_tenant()') and p.provolatile = 's' and not p.prosecdef

@@ -1,7 +1,8 @@
-"""Applying the schema, and the pieces of DDL that every tenant table shares."""
+"""Applying the schema: the migrations, and the SQL files that they load."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from alembic import command, op
 from app.db.engine import make_engine
+from app.errors import ConfigurationError
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 SCRIPTS = next(
@@ -30,30 +32,33 @@ def execute_script(script: str) -> None:
     connection.run_async(lambda driver: driver.execute(script))
 
 
-def isolate_tables(*tables: str) -> str:
-    """DDL that puts tables, and all their partitions, under forced row-level security by `tenant_id`.
+def run_file(name: str) -> None:
+    """Run a file of `alembic/sql`."""
+    execute_script(_read_file(name))
 
-    The policy names two roles: the application's, and the owner, whose triggers and backfills see the rows
-    of the tenant that is set and no others.
+
+def load_function(file: str, function: str) -> None:
+    """Create or replace one function, e.g. `keyword.search`, with its text in a file of `alembic/sql`.
+
+    Its paragraph is run, i.e. the lines up to the next empty one: its rights with it, its triggers not. What follows
+    `set local role` in the file is run as that role.
     """
-    names = ", ".join(f"'{table}'" for table in tables)
-    return f"""
-do $$
-declare name text; part regclass;
-begin
-  foreach name in array array[{names}] loop
-    for part in select relid from pg_partition_tree(name::regclass) loop
-      execute format('alter table %s enable row level security, force row level security', part);
-    end loop;
-    if not exists (select from pg_partition_tree(name::regclass)) then
-      execute format('alter table %I enable row level security, force row level security', name);
-    end if;
-    execute format('create policy tenant_isolation on %I to kb_app, current_user
-        using (tenant_id = (select current_tenant())) with check (tenant_id = (select current_tenant()))', name);
-    execute format('grant select, insert, update, delete on %I to kb_app', name);
-  end loop;
-end $$;
-"""
+    before, found, after = re.split(
+        rf"^(create or replace function {re.escape(function)}\()", _read_file(file), flags=re.M
+    )
+    script = found + after.partition("\n\n")[0]
+    role = re.findall(r"^(?:set local role (\w+)|reset role);", before, re.M)[-1:]
+    if role and role[0]:
+        schema = function.partition(".")[0]
+        script = (
+            f"grant create on schema {schema} to {role[0]}; set local role {role[0]};\n{script}\n"
+            f"reset role; revoke create on schema {schema} from {role[0]};"
+        )
+    execute_script(script)
+
+
+def _read_file(name: str) -> str:
+    return (SCRIPTS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def configuration() -> Config:
@@ -75,15 +80,29 @@ def known_revisions() -> frozenset[str]:
     return frozenset(s.revision for s in ScriptDirectory.from_config(configuration()).walk_revisions())
 
 
+def check_revision(revision: str | None, setting: str) -> None:
+    """Raise ConfigurationError, which names the setting, for a revision that this version does not have."""
+    if revision is not None and revision not in known_revisions():
+        raise ConfigurationError(
+            setting,
+            f"the database is at revision {revision}, which this version does not have",
+            "use a newer version, or, if the database was made before the first release, create it again (embedded:"
+            " delete the folder KB_DATA_DIR)",
+        )
+
+
 async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False) -> None:
     """Bring the database at `admin_dsn` to `revision`, as the role that owns the tables.
 
-    Raises asyncpg.PostgresError, e.g. InsufficientPrivilegeError.
+    Raises ConfigurationError for a database at a revision that is not known here, and asyncpg.PostgresError, e.g.
+    InsufficientPrivilegeError.
     """
     config = configuration()
     engine = make_engine(admin_dsn, poolclass=NullPool)
 
     def apply(connection: Connection) -> None:
+        check_revision(MigrationContext.configure(connection).get_current_revision(), "DATABASE_ADMIN_URL")
+        connection.rollback()  # alembic begins a transaction for each revision only where there is none
         config.attributes["connection"] = connection
         (command.downgrade if down else command.upgrade)(config, revision)
 

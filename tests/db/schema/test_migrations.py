@@ -1,64 +1,52 @@
-"""Migrations up and down, run the way a managed Postgres makes one run them: nobody is superuser."""
+"""Making and migrating databases, the way a managed Postgres makes one do it: nobody is superuser."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from alembic.script import ScriptDirectory
 
 from app.composition.database import SERVICE, check_database, prepare
-from app.db.schema.migration import configuration, current_revision, latest_revision, migrate
+from app.db.schema import migration
+from app.db.schema.migration import SCRIPTS, current_revision, latest_revision, migrate
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
+from app.errors import ConfigurationError
+from app.knowledge.languages import LANGUAGES
+from tests.db.schema.fingerprint import RECORDED, digests, fingerprint, read_recorded, render
 from tests.fixtures.database.cluster import FAST, MODEL, PASSWORDS, TestDatabase, connected
 
 ROLES = Path(__file__).resolve().parents[3] / "deploy" / "roles.sql"
 ADMINISTRATOR = "administrator"
-REVISIONS = [
-    r.revision for r in reversed(list(ScriptDirectory.from_config(configuration()).walk_revisions()))
+FUNCTIONS = [
+    (file.stem, name)
+    for file in sorted((SCRIPTS / "sql").glob("*.sql"))
+    for name in re.findall(r"^create (?:or replace )?function ([\w.]+)\(", file.read_text("utf-8"), re.M)
 ]
+"""Each function of `alembic/sql`, after the name of its file."""
 
-# Everything that a migration makes, and every right that it gives; what belongs to extensions is left out.
-FINGERPRINT = """
-with ours as (
-  select oid, nspname, nspowner, nspacl from pg_namespace
-   where nspname !~ '^pg_' and nspname <> 'information_schema'
-), rights as (
-  select 'schema ' || nspname as thing, nspowner as owner, coalesce(nspacl, acldefault('n', nspowner)) as acl from ours
-  union all
-  select 'relation ' || n.nspname || '.' || c.relname
-         || ' ' || c.relkind::text || c.relrowsecurity || c.relforcerowsecurity,
-         c.relowner, coalesce(c.relacl, acldefault('r', c.relowner))
-    from pg_class c join ours n on n.oid = c.relnamespace
-   where not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
-  union all
-  select 'function ' || p.oid::regprocedure, p.proowner, coalesce(p.proacl, acldefault('f', p.proowner))
-    from pg_proc p join ours n on n.oid = p.pronamespace
-   where not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
-)
-select thing || ' ' || coalesce(a.grantee::regrole::text, '') || ' ' || coalesce(a.privilege_type, '')
-  from rights r left join lateral aclexplode(r.acl) a on a.grantee <> r.owner
-union all
-select 'policy ' || polrelid::regclass || ' ' || polname from pg_policy
-union all
-select 'constraint ' || conrelid::regclass || ' ' || pg_get_constraintdef(oid)
-  from pg_constraint where connamespace in (select oid from ours) and contype in ('c', 'f', 'u', 'p')
-union all
-select 'body of ' || p.oid::regprocedure || ' ' || md5(pg_get_functiondef(p.oid))
-  from pg_proc p join ours n on n.oid = p.pronamespace
- where p.prokind = 'f' and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
-union all
-select 'index ' || pg_get_indexdef(i.indexrelid) from pg_index i join pg_class c on c.oid = i.indrelid
- where c.relnamespace in (select oid from ours) and not c.relispartition
-union all
-select 'extension ' || extname from pg_extension
-order by 1"""
+# What an older version left behind: functions that cost more, which a revision brings up to date.
+LATER = f"""
+from app.db.schema.migration import execute_script, load_function
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    execute_script("alter table feedback add column if not exists remark text")
+    for file, function in {FUNCTIONS}:
+        load_function(file, function)
+
+
+def downgrade() -> None:
+    execute_script("alter table feedback drop column remark")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -103,48 +91,91 @@ async def managed_database(address: EmbeddedAddress, name: str) -> AsyncIterator
             await superuser.execute(f"drop database {name} with (force)")
 
 
-async def fingerprint(database: TestDatabase) -> list[str]:
-    async with connected(database.superuser_dsn) as superuser:
-        return [row[0] for row in await superuser.fetch(FINGERPRINT)]
-
-
-async def test_each_migration_goes_up_down_and_up_again(bare_cluster: EmbeddedAddress) -> None:
-    assert REVISIONS[-1] == latest_revision()
-    async with managed_database(bare_cluster, "stepwise") as database:
-        states = [await fingerprint(database)]
-        for revision in REVISIONS:
-            await migrate(database.admin_dsn, revision)
-            states.append(await fingerprint(database))
-            assert states[-1] != states[-2], revision
-        for place in range(len(REVISIONS) - 1, 0, -1):
-            await migrate(database.admin_dsn, REVISIONS[place - 1], down=True)
-            assert await fingerprint(database) == states[place], REVISIONS[place]
-        await migrate(database.admin_dsn, "base", down=True)
-        left = set(await fingerprint(database)) - set(states[0])
-        assert {thing for thing in left if "alembic_version" not in thing} == set()
-        for place, revision in enumerate(REVISIONS, start=1):
-            await migrate(database.admin_dsn, revision)
-            assert await fingerprint(database) == states[place], revision
-
-
-@pytest.mark.slow
-async def test_nothing_but_the_version_table_is_left_after_a_full_downgrade(
-    bare_cluster: EmbeddedAddress,
-) -> None:
-    async with managed_database(bare_cluster, "emptied") as database:
+async def test_the_schema_is_the_recorded_one(bare_cluster: EmbeddedAddress, tmp_path: Path) -> None:
+    """Fails at every change of the schema. For one that is meant, the message says how to record it."""
+    async with managed_database(bare_cluster, "recorded") as database:
         await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
-        await migrate(database.admin_dsn, "base", down=True)
+        parts = await fingerprint(database)
+    made = digests(parts)
+    changed = {thing for thing, _ in made.items() ^ read_recorded().items()}
+    (tmp_path / RECORDED.name).write_text(render(made), encoding="utf-8")
+    found = "\n".join(f"{thing}: {detail}" for thing, detail in parts if thing in changed)
+    assert not changed, f"to record the schema: cp {tmp_path / RECORDED.name} {RECORDED}\n{found}"
+
+
+async def test_each_function_has_its_text_in_one_file(fresh_database: TestDatabase) -> None:
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        rows = await superuser.fetch("""
+            select case when n.nspname = 'public' then '' else n.nspname || '.' end || p.proname as name
+              from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+             where n.nspname in ('public', 'tenancy', 'keyword', 'queue')
+               and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')""")
+    assert sorted(name for _, name in FUNCTIONS) == sorted(row["name"] for row in rows)
+
+
+async def test_languages_of_the_schema_are_those_of_the_service(fresh_database: TestDatabase) -> None:
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        texts = [
+            await superuser.fetchval(f"select {source}")
+            for source in (
+                "pg_get_constraintdef(oid) from pg_constraint"
+                " where conrelid = 'entries'::regclass and conname = 'entries_language_check'",
+                "pg_get_functiondef('text_lexemes'::regproc)",
+                "pg_get_functiondef('text_phrase'::regproc)",
+            )
+        ]
+    for text in texts:
+        assert tuple(re.findall(r"'(\w+)'::text", text)) == LANGUAGES
+
+
+@pytest.fixture
+def later_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The migrations with one after the baseline, which loads every function again."""
+    shutil.copytree(SCRIPTS, tmp_path / "alembic", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "alembic" / "versions" / "0002_later.py").write_text(LATER, encoding="utf-8")
+    monkeypatch.setattr(migration, "SCRIPTS", tmp_path / "alembic")
+
+
+@pytest.mark.usefixtures("later_revision")
+async def test_a_later_migration_loads_functions_from_their_files(bare_cluster: EmbeddedAddress) -> None:
+    async with managed_database(bare_cluster, "later") as database:
+        await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
+        newest = await fingerprint(database)
+        await migrate(database.admin_dsn, "0001", down=True)
+        assert {thing for thing, _ in set(newest) ^ set(await fingerprint(database))} == {"relation feedback"}
+        with pytest.raises(
+            ConfigurationError, match=r"at revision 0001, .* needs 0002; run: knowledge migrate$"
+        ):
+            await check_database(database.service_dsn)
         async with connected(database.superuser_dsn) as superuser:
-            left = await superuser.fetch("""
-                select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind <> 'i'
-                   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
-                union all
-                select p.proname from pg_proc p where p.pronamespace = 'public'::regnamespace
-                   and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
-                union all
-                select nspname from pg_namespace where nspname in ('keyword', 'queue', 'tenancy')""")
-        assert [row["relname"] for row in left] == ["alembic_version"]
-        assert await current_revision(database.admin_dsn) is None
+            for _, function in FUNCTIONS:
+                await superuser.execute(f"alter function {function} cost 7")
+        assert len(digests(newest).items() - digests(await fingerprint(database)).items()) > len(FUNCTIONS)
+        await migrate(database.admin_dsn)
+        assert await fingerprint(database) == newest
+        await check_database(database.service_dsn)
+
+
+async def test_the_baseline_is_not_undone(fresh_database: TestDatabase) -> None:
+    with pytest.raises(ConfigurationError, match="to remove the schema, drop the database"):
+        await migrate(fresh_database.admin_dsn, "base", down=True)
+    assert await current_revision(fresh_database.admin_dsn) == latest_revision()
+
+
+@pytest.mark.parametrize("revision", ["0018", "9999"])
+async def test_a_database_at_a_revision_that_is_not_known_is_refused(
+    fresh_database: TestDatabase, revision: str
+) -> None:
+    """Those from before the first release had other revisions, up to 0018."""
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        await superuser.execute("update alembic_version set version_num = $1", revision)
+    wanted = (
+        rf"^DATABASE(_ADMIN)?_URL: the database is at revision {revision}, .* create it again \(embedded: .*$"
+    )
+    with pytest.raises(ConfigurationError, match=wanted):
+        await prepare(fresh_database.admin_dsn, service_role=SERVICE, model=MODEL)
+    with pytest.raises(ConfigurationError, match=wanted):
+        await check_database(fresh_database.service_dsn)
 
 
 @pytest.mark.slow
@@ -158,8 +189,6 @@ async def test_two_databases_of_one_server_are_migrated_and_served(bare_cluster:
             await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
             await check_database(database.service_dsn)
             assert await current_revision(database.service_dsn) == latest_revision()
-        await migrate(one.admin_dsn, "base", down=True)
-        await check_database(two.service_dsn)
 
 
 async def test_preparing_again_changes_nothing(bare_cluster: EmbeddedAddress) -> None:
@@ -191,40 +220,3 @@ async def test_model_registration_that_was_interrupted_is_completed(bare_cluster
             assert await owner.fetchval(
                 "select indisvalid from pg_index where indexrelid = 'embeddings_hnsw_1'::regclass"
             )
-
-
-async def test_entries_from_before_lose_the_signs_in_their_words(bare_cluster: EmbeddedAddress) -> None:
-    words = "select tsvector_to_array(lexemes) as words from entries order by tenant_id, content"
-    stamps = "select updated_at, version, xmin::text as written from entries order by id"
-    texts = ((None, "harbour"), ("On “quotas”", "plain"), (None, "„words“ – here"))
-    async with (
-        managed_database(bare_cluster, "signs") as database,
-        connected(database.superuser_dsn) as superuser,
-    ):
-        await migrate(database.admin_dsn, "0006")
-        await register_model(database.admin_dsn, MODEL)
-        for slug in ("first", "second"):
-            tenant = uuid4()
-            await superuser.execute(
-                "insert into tenants (id, slug, name, model_id) values ($1, $2, $2, 1)", tenant, slug
-            )
-            for title, content in texts:
-                await superuser.execute(
-                    "insert into entries (tenant_id, id, entry_type, title, content, language, content_hash, text_hash)"
-                    " values ($1, gen_random_uuid(), 'fact', $2, $3, 'english', $4, $4)",
-                    *(tenant, title, content, sha256(content.encode()).digest()),
-                )
-        before, old = await superuser.fetch(words), await superuser.fetch(stamps)
-        assert any("„words“" in row["words"] for row in before)
-        await migrate(database.admin_dsn, "0007")
-        new = await superuser.fetch(stamps)
-        assert [set(row["words"]) for row in await superuser.fetch(words)] == 2 * [
-            {"harbour"}, {"plain", "quota"}, {"word"},
-        ]  # fmt: skip
-        # Only the entries that need it are written again, and none counts as changed by its author.
-        assert sum(a["written"] != b["written"] for a, b in zip(old, new, strict=True)) == 4
-        assert [row[:2] for row in old] == [row[:2] for row in new]
-        counted = await superuser.fetch("select entries, characters from corpus_statistics")
-        assert [tuple(row) for row in counted] == 2 * [(3, 48)]
-        await migrate(database.admin_dsn, "0006", down=True)
-        assert await superuser.fetch(words) == before

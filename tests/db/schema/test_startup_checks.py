@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import asyncpg
 import pytest
 
 from app.composition.database import check_database, prepare
 from app.composition.providers import find_models
 from app.composition.services import Services, build_services
 from app.db.database import Database
-from app.db.schema.migration import migrate
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress
 from app.embeddings.models import resolve_model
@@ -93,16 +93,22 @@ async def test_empty_database_is_refused(cluster: EmbeddedAddress, template: str
         assert "empty; run: knowledge migrate" in await refusal(empty.service_dsn)
 
 
-async def test_fully_downgraded_database_is_refused(fresh_database: TestDatabase) -> None:
-    await migrate(fresh_database.admin_dsn, "base", down=True)
-    assert "run: knowledge migrate" in await refusal(fresh_database.service_dsn)
+async def test_database_whose_first_migration_failed_is_refused(
+    cluster: EmbeddedAddress, template: str
+) -> None:
+    async with new_database(cluster) as empty:
+        async with connected(empty.superuser_dsn) as superuser:
+            await superuser.execute("create extension vector")
+            await superuser.execute("create schema queue")
+        with pytest.raises(asyncpg.DuplicateSchemaError):
+            await prepare(empty.admin_dsn, service_role=None, model=None)
+        assert "empty; run: knowledge migrate" in await refusal(empty.service_dsn)
 
 
-async def test_old_revision_is_refused(fresh_database: TestDatabase) -> None:
-    await migrate(fresh_database.admin_dsn, "0004", down=True)
-    line = await refusal(fresh_database.service_dsn)
-    assert "at revision 0004" in line
-    assert "run: knowledge migrate" in line
+async def test_role_that_may_not_read_the_revision_is_refused(fresh_database: TestDatabase) -> None:
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        await superuser.execute("revoke select on alembic_version from kb_app")
+    assert "run: grant select on alembic_version to kb_app" in await refusal(fresh_database.service_dsn)
 
 
 async def test_wrong_addresses_are_refused_without_quoting_them(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 from app.composition.services import Services
-from app.db.schema.migration import migrate
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
@@ -88,20 +87,6 @@ async def test_counters_stay_exact_through_random_writes(
     assert await differences(superuser_dsn) == []
     stats = await services.administration.stats(tenant.id)
     assert stats["entries"] == sum(stats["entries_by_type"].values())
-
-
-async def test_tags_of_entries_from_before_are_counted_by_the_migration(
-    services: Services, tenant: Tenant, other_tenant: Tenant, admin_dsn: str, superuser_dsn: str
-) -> None:
-    for owner, count in ((tenant, 2), (other_tenant, 3)):
-        for n in range(count):
-            await services.entries.create(owner.id, {"content": f"{n}", "tags": ["x", f"t{n}"]})
-    await migrate(admin_dsn, "0007", down=True)
-    await migrate(admin_dsn)
-    async with connected(superuser_dsn) as superuser:
-        rows = await superuser.fetch("select tenant_id, entries from tag_statistics where tag = 'x'")
-    assert {row["tenant_id"]: row["entries"] for row in rows} == {tenant.id: 2, other_tenant.id: 3}
-    assert await differences(superuser_dsn) == []
 
 
 async def test_frequencies_of_words_are_counted_anew_after_growth(

@@ -1,13 +1,5 @@
-"""Subscriptions on saved searches: what changed, what is to be delivered; feedback's query; entries made from one."""
+-- Subscriptions on saved searches: which entries changed, and what is to be delivered.
 
-from __future__ import annotations
-
-from app.db.schema.migration import execute_script, isolate_tables
-
-revision = "0012"
-down_revision = "0011"
-
-TABLES = f"""
 create table subscriptions (
   tenant_id uuid not null references tenants on delete cascade,
   saved_search_id uuid not null,
@@ -61,22 +53,11 @@ comment on column deliveries.fingerprint is 'sha256 of what the entry said when 
 comment on column deliveries.finding is 'How the saved search found the entry: its legs, and the similarity';
 create index deliveries_due on deliveries (tenant_id, saved_search_id, run_at) where state = 'waiting';
 create index deliveries_by_subscription on deliveries (tenant_id, saved_search_id, state);
-{isolate_tables("subscriptions", "entry_changes", "deliveries")}
 
-alter table jobs drop constraint jobs_kind_check;
-alter table jobs add constraint jobs_kind_check
-  check (kind in ('ingest_asset', 'embed_entries', 'refresh_statistics', 'index_vectors', 'reembed', 'match_changes',
-                  'deliver_webhooks'));
-
-alter table feedback add column query text;
-comment on column feedback.query is 'What was asked, only where the tenant keeps it: searches are forgotten after a day';
-"""
-
-# In the transaction that writes entries, whoever writes them: a change that is there is delivered. A job that is queued
-# already is locked until then, so that no worker takes it, finds nothing yet and removes it. By its name the trigger
-# runs after those that count: writers of a tenant lock counters, tags and the job in one order.
-TRIGGER = """
-create function note_changes() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+-- In the transaction that writes entries, whoever writes them: a change that is there is delivered. A job that is queued
+-- already is locked until then, so that no worker takes it, finds nothing yet and removes it. By its name the trigger
+-- runs after those that count: writers of a tenant lock counters, tags and the job in one order.
+create or replace function note_changes() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
   insert into entry_changes (tenant_id, entry_id)
   select a.tenant_id, a.id from added a
@@ -92,66 +73,9 @@ begin
   end if;
   return null;
 end $$;
+revoke all on function note_changes() from public;
+
 create trigger watch_inserted after insert on entries
   referencing new table as added for each statement execute function note_changes();
 create trigger watch_updated after update on entries
   referencing new table as added for each statement execute function note_changes();
-revoke all on function note_changes() from public;
-"""
-
-# Arrays are compared here for the same reason as tags: under row-level security no index would serve.
-DERIVED = """
-grant create on schema keyword to kb_keyword;
-set local role kb_keyword;
-create function keyword.derived_entries(p_source uuid, p_limit integer) returns table (entry_id uuid)
-language plpgsql stable security definer
-set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
-as $$
-#variable_conflict use_column
-declare tenant constant uuid := keyword.required_tenant();
-begin
-  return query
-    select e.id from entries e
-     where e.tenant_id = tenant and e.source_ids @> array[p_source] and e.id <> p_source
-       and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
-     order by e.created_at desc, e.id
-     limit p_limit;
-end $$;
-revoke all on function keyword.derived_entries(uuid, integer) from public;
-grant execute on function keyword.derived_entries(uuid, integer) to kb_app;
-reset role;
-revoke create on schema keyword from kb_keyword;
-"""
-
-DOWN = """
-grant create on schema keyword to kb_keyword;
-set local role kb_keyword;
-drop function keyword.derived_entries(uuid, integer);
-reset role;
-revoke create on schema keyword from kb_keyword;
-drop trigger watch_updated on entries;
-drop trigger watch_inserted on entries;
-drop function note_changes();
-alter table feedback drop column query;
-drop table deliveries, entry_changes, subscriptions;
-do $$
-declare tenant uuid;
-begin
-  for tenant in select id from tenants order by id loop
-    perform set_config('app.current_tenant', tenant::text, true);
-    delete from jobs where tenant_id = tenant and kind in ('match_changes', 'deliver_webhooks');
-  end loop;
-  perform set_config('app.current_tenant', '', true);
-end $$;
-alter table jobs drop constraint jobs_kind_check;
-alter table jobs add constraint jobs_kind_check
-  check (kind in ('ingest_asset', 'embed_entries', 'refresh_statistics', 'index_vectors', 'reembed'));
-"""
-
-
-def upgrade() -> None:
-    execute_script(TABLES + TRIGGER + DERIVED)
-
-
-def downgrade() -> None:
-    execute_script(DOWN)

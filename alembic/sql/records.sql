@@ -1,13 +1,5 @@
-"""Searches made, feedback on them, saved searches, access counts, and the audit trail."""
+-- Searches made, feedback on them, saved searches, counts of accesses, and the trail of a tenant.
 
-from __future__ import annotations
-
-from app.db.schema.migration import execute_script, isolate_tables
-
-revision = "0005"
-down_revision = "0004"
-
-UP = f"""
 create table searches (
   tenant_id uuid not null references tenants on delete cascade,
   id uuid not null,
@@ -21,7 +13,7 @@ create table searches (
 );
 comment on column searches.receipt is
   'Settings, model and per-leg ranks of the hits; the query text only where the tenant keeps it';
-create index searches_by_time on searches (tenant_id, at);
+create index searches_by_time on searches (tenant_id, at) include (fallback, result_count, query_time_ms);
 
 create table feedback (
   tenant_id uuid not null references tenants on delete cascade,
@@ -30,9 +22,11 @@ create table feedback (
   subject text not null,
   relevant boolean not null,
   at timestamptz not null default clock_timestamp(),
+  query text,
   primary key (tenant_id, search_id, entry_id, subject),
   foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
 );
+comment on column feedback.query is 'What was asked, only where the tenant keeps it: searches are forgotten after a day';
 
 create table saved_searches (
   tenant_id uuid not null references tenants on delete cascade,
@@ -60,23 +54,9 @@ create table audit (
   at timestamptz not null default clock_timestamp(),
   actor text not null,
   action text not null,
-  subject_ids uuid[] not null default '{{}}',
-  detail jsonb not null default '{{}}',
+  subject_ids uuid[] not null default '{}',
+  detail jsonb not null default '{}',
+  outcome text not null default 'done' check (outcome in ('done', 'refused')),
   primary key (tenant_id, id)
 );
 create index audit_by_time on audit (tenant_id, at desc, id desc);
-{isolate_tables("searches", "feedback", "saved_searches", "access_counts", "audit")}
-revoke update, delete on audit from kb_app;
-"""
-
-DOWN = """
-drop table audit, access_counts, saved_searches, feedback, searches;
-"""
-
-
-def upgrade() -> None:
-    execute_script(UP)
-
-
-def downgrade() -> None:
-    execute_script(DOWN)

@@ -1,0 +1,107 @@
+-- How text becomes lexemes, for entries and queries alike.
+
+-- Where LC_CTYPE is C, as in the embedded database, Postgres takes every sign beyond ASCII for a letter: the words of
+-- „word“, it’s or a no-break space were one word with it, and not found by those without. Signs of Latin-1, general
+-- punctuation (but for the joiners inside words), currencies, arrows to geometric shapes, supplemental punctuation, and
+-- the punctuation of East Asian scripts become spaces. Letters, digits, fractions and pictures stay. Punctuation inside
+-- words is opened up too, so that the parts of "vercel.json" or "KNOW-004" are found.
+create or replace function spaced_text(content text) returns text
+language sql immutable parallel safe
+return pg_catalog.regexp_replace(content, '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd/_.:@#-]', ' ', 'g');
+revoke all on function spaced_text(text) from public;
+grant execute on function spaced_text(text) to kb_app;
+comment on function spaced_text(text) is 'A text with spaces for the signs that part words';
+
+-- Constant configurations, since a regconfig column or a cast would not be immutable. The languages are those of
+-- app/knowledge/languages.py and of the check on `entries`; a test compares them.
+create or replace function text_lexemes(language text, content text) returns tsvector
+language sql immutable parallel safe
+return case language
+  when 'simple' then pg_catalog.to_tsvector('pg_catalog.simple'::regconfig, spaced_text(content))
+  when 'arabic' then pg_catalog.to_tsvector('pg_catalog.arabic'::regconfig, spaced_text(content))
+  when 'armenian' then pg_catalog.to_tsvector('pg_catalog.armenian'::regconfig, spaced_text(content))
+  when 'basque' then pg_catalog.to_tsvector('pg_catalog.basque'::regconfig, spaced_text(content))
+  when 'catalan' then pg_catalog.to_tsvector('pg_catalog.catalan'::regconfig, spaced_text(content))
+  when 'danish' then pg_catalog.to_tsvector('pg_catalog.danish'::regconfig, spaced_text(content))
+  when 'dutch' then pg_catalog.to_tsvector('pg_catalog.dutch'::regconfig, spaced_text(content))
+  when 'english' then pg_catalog.to_tsvector('pg_catalog.english'::regconfig, spaced_text(content))
+  when 'finnish' then pg_catalog.to_tsvector('pg_catalog.finnish'::regconfig, spaced_text(content))
+  when 'french' then pg_catalog.to_tsvector('pg_catalog.french'::regconfig, spaced_text(content))
+  when 'german' then pg_catalog.to_tsvector('pg_catalog.german'::regconfig, spaced_text(content))
+  when 'greek' then pg_catalog.to_tsvector('pg_catalog.greek'::regconfig, spaced_text(content))
+  when 'hindi' then pg_catalog.to_tsvector('pg_catalog.hindi'::regconfig, spaced_text(content))
+  when 'hungarian' then pg_catalog.to_tsvector('pg_catalog.hungarian'::regconfig, spaced_text(content))
+  when 'indonesian' then pg_catalog.to_tsvector('pg_catalog.indonesian'::regconfig, spaced_text(content))
+  when 'irish' then pg_catalog.to_tsvector('pg_catalog.irish'::regconfig, spaced_text(content))
+  when 'italian' then pg_catalog.to_tsvector('pg_catalog.italian'::regconfig, spaced_text(content))
+  when 'lithuanian' then pg_catalog.to_tsvector('pg_catalog.lithuanian'::regconfig, spaced_text(content))
+  when 'nepali' then pg_catalog.to_tsvector('pg_catalog.nepali'::regconfig, spaced_text(content))
+  when 'norwegian' then pg_catalog.to_tsvector('pg_catalog.norwegian'::regconfig, spaced_text(content))
+  when 'portuguese' then pg_catalog.to_tsvector('pg_catalog.portuguese'::regconfig, spaced_text(content))
+  when 'romanian' then pg_catalog.to_tsvector('pg_catalog.romanian'::regconfig, spaced_text(content))
+  when 'russian' then pg_catalog.to_tsvector('pg_catalog.russian'::regconfig, spaced_text(content))
+  when 'serbian' then pg_catalog.to_tsvector('pg_catalog.serbian'::regconfig, spaced_text(content))
+  when 'spanish' then pg_catalog.to_tsvector('pg_catalog.spanish'::regconfig, spaced_text(content))
+  when 'swedish' then pg_catalog.to_tsvector('pg_catalog.swedish'::regconfig, spaced_text(content))
+  when 'tamil' then pg_catalog.to_tsvector('pg_catalog.tamil'::regconfig, spaced_text(content))
+  when 'turkish' then pg_catalog.to_tsvector('pg_catalog.turkish'::regconfig, spaced_text(content))
+  when 'yiddish' then pg_catalog.to_tsvector('pg_catalog.yiddish'::regconfig, spaced_text(content))
+end;
+revoke all on function text_lexemes(text, text) from public;
+grant execute on function text_lexemes(text, text) to kb_app;
+
+create or replace function text_phrase(language text, content text) returns tsquery
+language sql immutable parallel safe
+return case language
+  when 'simple' then pg_catalog.phraseto_tsquery('pg_catalog.simple'::regconfig, spaced_text(content))
+  when 'arabic' then pg_catalog.phraseto_tsquery('pg_catalog.arabic'::regconfig, spaced_text(content))
+  when 'armenian' then pg_catalog.phraseto_tsquery('pg_catalog.armenian'::regconfig, spaced_text(content))
+  when 'basque' then pg_catalog.phraseto_tsquery('pg_catalog.basque'::regconfig, spaced_text(content))
+  when 'catalan' then pg_catalog.phraseto_tsquery('pg_catalog.catalan'::regconfig, spaced_text(content))
+  when 'danish' then pg_catalog.phraseto_tsquery('pg_catalog.danish'::regconfig, spaced_text(content))
+  when 'dutch' then pg_catalog.phraseto_tsquery('pg_catalog.dutch'::regconfig, spaced_text(content))
+  when 'english' then pg_catalog.phraseto_tsquery('pg_catalog.english'::regconfig, spaced_text(content))
+  when 'finnish' then pg_catalog.phraseto_tsquery('pg_catalog.finnish'::regconfig, spaced_text(content))
+  when 'french' then pg_catalog.phraseto_tsquery('pg_catalog.french'::regconfig, spaced_text(content))
+  when 'german' then pg_catalog.phraseto_tsquery('pg_catalog.german'::regconfig, spaced_text(content))
+  when 'greek' then pg_catalog.phraseto_tsquery('pg_catalog.greek'::regconfig, spaced_text(content))
+  when 'hindi' then pg_catalog.phraseto_tsquery('pg_catalog.hindi'::regconfig, spaced_text(content))
+  when 'hungarian' then pg_catalog.phraseto_tsquery('pg_catalog.hungarian'::regconfig, spaced_text(content))
+  when 'indonesian' then pg_catalog.phraseto_tsquery('pg_catalog.indonesian'::regconfig, spaced_text(content))
+  when 'irish' then pg_catalog.phraseto_tsquery('pg_catalog.irish'::regconfig, spaced_text(content))
+  when 'italian' then pg_catalog.phraseto_tsquery('pg_catalog.italian'::regconfig, spaced_text(content))
+  when 'lithuanian' then pg_catalog.phraseto_tsquery('pg_catalog.lithuanian'::regconfig, spaced_text(content))
+  when 'nepali' then pg_catalog.phraseto_tsquery('pg_catalog.nepali'::regconfig, spaced_text(content))
+  when 'norwegian' then pg_catalog.phraseto_tsquery('pg_catalog.norwegian'::regconfig, spaced_text(content))
+  when 'portuguese' then pg_catalog.phraseto_tsquery('pg_catalog.portuguese'::regconfig, spaced_text(content))
+  when 'romanian' then pg_catalog.phraseto_tsquery('pg_catalog.romanian'::regconfig, spaced_text(content))
+  when 'russian' then pg_catalog.phraseto_tsquery('pg_catalog.russian'::regconfig, spaced_text(content))
+  when 'serbian' then pg_catalog.phraseto_tsquery('pg_catalog.serbian'::regconfig, spaced_text(content))
+  when 'spanish' then pg_catalog.phraseto_tsquery('pg_catalog.spanish'::regconfig, spaced_text(content))
+  when 'swedish' then pg_catalog.phraseto_tsquery('pg_catalog.swedish'::regconfig, spaced_text(content))
+  when 'tamil' then pg_catalog.phraseto_tsquery('pg_catalog.tamil'::regconfig, spaced_text(content))
+  when 'turkish' then pg_catalog.phraseto_tsquery('pg_catalog.turkish'::regconfig, spaced_text(content))
+  when 'yiddish' then pg_catalog.phraseto_tsquery('pg_catalog.yiddish'::regconfig, spaced_text(content))
+end;
+revoke all on function text_phrase(text, text) from public;
+grant execute on function text_phrase(text, text) to kb_app;
+
+-- Identifiers are kept whole as well as in parts.
+create or replace function identifier_lexemes(content text) returns tsvector
+language sql immutable parallel safe
+begin atomic
+  select pg_catalog.array_to_tsvector(coalesce(array_agg(distinct lower(found[1])), '{}'))
+  from pg_catalog.regexp_matches(content, '([[:alnum:]]+(?:[-._/:][[:alnum:]]+)+)', 'g') found
+  where found[1] ~ '[0-9_.]' and length(found[1]) <= 200;
+end;
+revoke all on function identifier_lexemes(text) from public;
+grant execute on function identifier_lexemes(text) to kb_app;
+
+-- The title counts twice and carries weight A.
+create or replace function entry_lexemes(language text, title text, content text) returns tsvector
+language sql immutable parallel safe
+return case when title is null then text_lexemes(language, content) || identifier_lexemes(content)
+       else setweight(text_lexemes(language, title), 'A') || setweight(text_lexemes(language, title), 'A')
+            || text_lexemes(language, content) || identifier_lexemes(title || ' ' || content) end;
+revoke all on function entry_lexemes(text, text, text) from public;
+grant execute on function entry_lexemes(text, text, text) to kb_app;

@@ -1,0 +1,82 @@
+-- A tenant's change to another embedding model: its state, and the triggers that give entries vectors of both.
+
+create table model_changes (
+  tenant_id uuid primary key references tenants on delete cascade,
+  from_model integer not null references embedding_models,
+  to_model integer not null references embedding_models check (to_model <> from_model),
+  state text not null default 'filling' check (state in ('filling', 'ready', 'dropping')),
+  rate integer check (rate > 0),
+  switch_at double precision check (switch_at between 0 and 1),
+  place uuid not null default '00000000-0000-0000-0000-000000000000',
+  visited bigint not null default 0,
+  visited_all boolean not null default false,
+  comparison jsonb,
+  started_at timestamptz not null default clock_timestamp(),
+  ready_at timestamptz,
+  switched_at timestamptz
+);
+comment on table model_changes is 'While a row is here and not being dropped, every entry gets vectors of both models';
+comment on column model_changes.rate is 'Texts to embed a minute; null: as many as the provider takes';
+comment on column model_changes.switch_at is 'Least overlap at which the tenant is switched by itself; null: by hand';
+comment on column model_changes.place is 'Entries up to this id wait for their vectors, or have them';
+
+-- Whoever writes an entry, and whichever model it knows of: the entry waits for vectors of both. A change begins with
+-- a lock on the tenant that waits for those who write: each sees the change here, or is seen by it.
+create or replace function await_both_models() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into pending_embeddings (tenant_id, model_id, entry_id)
+    select a.tenant_id, m.id, a.id
+      from model_changes c join added a on a.tenant_id = c.tenant_id
+     cross join unnest(array[c.from_model, c.to_model]) m (id)
+     where c.state <> 'dropping' order by 1, 2, 3
+    on conflict do nothing;
+  else
+    insert into pending_embeddings (tenant_id, model_id, entry_id)
+    select a.tenant_id, m.id, a.id
+      from model_changes c join added a on a.tenant_id = c.tenant_id
+      join removed r on r.tenant_id = a.tenant_id and r.id = a.id and r.text_hash <> a.text_hash
+     cross join unnest(array[c.from_model, c.to_model]) m (id)
+     where c.state <> 'dropping' order by 1, 2, 3
+    on conflict do nothing;
+  end if;
+  return null;
+end $$;
+revoke all on function await_both_models() from public;
+
+create trigger embed_inserted after insert on entries
+  referencing new table as added for each statement execute function await_both_models();
+create trigger embed_updated after update on entries
+  referencing old table as removed new table as added for each statement execute function await_both_models();
+
+-- Vectors that come late, of a model that the tenant has left for good, are not kept: their entries wait for those of
+-- the model that it has now. By its name it runs after the trigger that counts, which then counts the removal too.
+create or replace function keep_models_in_use() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare
+  late record;
+begin
+  for late in
+    select distinct a.tenant_id, a.model_id, t.model_id as current_model
+      from added a join tenants t on t.id = a.tenant_id
+     where a.model_id <> t.model_id
+       and not exists (select from model_changes c where c.tenant_id = a.tenant_id and c.state <> 'dropping'
+                          and a.model_id in (c.from_model, c.to_model))
+  loop
+    insert into pending_embeddings (tenant_id, model_id, entry_id)
+    select distinct late.tenant_id, late.current_model, a.entry_id
+      from added a
+     where a.tenant_id = late.tenant_id and a.model_id = late.model_id
+       and not exists (select from embeddings k where k.tenant_id = late.tenant_id and k.entry_id = a.entry_id
+                          and k.model_id = late.current_model)
+     order by 3
+    on conflict do nothing;
+    delete from embeddings k using added a
+     where a.tenant_id = late.tenant_id and a.model_id = late.model_id
+       and k.tenant_id = a.tenant_id and k.entry_id = a.entry_id and k.model_id = a.model_id and k.passage = a.passage;
+  end loop;
+  return null;
+end $$;
+revoke all on function keep_models_in_use() from public;
+
+create trigger keep_models_in_use after insert on embeddings
+  referencing new table as added for each statement execute function keep_models_in_use();

@@ -1,0 +1,127 @@
+-- What ranking, planning and suggestions need to know of a tenant's entries, kept by triggers or by jobs.
+
+-- Kept exact by the triggers below: the corpus size and mean length of BM25.
+create table corpus_statistics (
+  tenant_id uuid not null references tenants on delete cascade,
+  language text not null,
+  entries bigint not null,
+  characters bigint not null,
+  changes bigint not null default 0,
+  primary key (tenant_id, language)
+);
+comment on column corpus_statistics.changes is 'entries written or removed since lexeme_statistics was made';
+
+create table lexeme_statistics (
+  tenant_id uuid not null references tenants on delete cascade,
+  lexeme text collate "C" not null,
+  entries integer not null,
+  primary key (tenant_id, lexeme)
+);
+comment on table lexeme_statistics is
+  'Document frequency of the frequent lexemes, refreshed in the background; rarer ones are counted by the search';
+
+create table vector_statistics (
+  tenant_id uuid not null references tenants on delete cascade,
+  model_id integer not null references embedding_models,
+  passages bigint not null,
+  index_state text not null default 'none' check (index_state in ('none', 'building', 'ready')),
+  primary key (tenant_id, model_id)
+);
+comment on column vector_statistics.index_state is
+  'ready: every passage of the tenant is in the HNSW index, and new ones go there at once';
+
+create or replace function count_entries() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+begin
+  if tg_op in ('UPDATE', 'DELETE') then
+    update corpus_statistics s
+       set entries = s.entries - d.entries, characters = s.characters - d.characters, changes = s.changes + d.entries
+      from (select tenant_id, language, count(*) as entries, sum(text_length) as characters
+              from removed group by tenant_id, language) d
+     where s.tenant_id = d.tenant_id and s.language = d.language;
+  end if;
+  if tg_op in ('UPDATE', 'INSERT') then
+    insert into corpus_statistics as s (tenant_id, language, entries, characters, changes)
+    select tenant_id, language, count(*), sum(text_length), count(*)
+      from added group by tenant_id, language order by tenant_id, language
+    on conflict (tenant_id, language) do update
+       set entries = s.entries + excluded.entries, characters = s.characters + excluded.characters,
+           changes = s.changes + excluded.changes;
+  end if;
+  return null;
+end $$;
+revoke all on function count_entries() from public;
+
+create trigger count_inserted after insert on entries
+  referencing new table as added for each statement execute function count_entries();
+create trigger count_updated after update on entries
+  referencing old table as removed new table as added for each statement execute function count_entries();
+create trigger count_deleted after delete on entries
+  referencing old table as removed for each statement execute function count_entries();
+
+create or replace function count_passages() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into vector_statistics as s (tenant_id, model_id, passages)
+    select tenant_id, model_id, count(*) from added group by tenant_id, model_id order by tenant_id, model_id
+    on conflict (tenant_id, model_id) do update set passages = s.passages + excluded.passages;
+  else
+    update vector_statistics s set passages = s.passages - d.passages
+      from (select tenant_id, model_id, count(*) as passages from removed group by tenant_id, model_id) d
+     where s.tenant_id = d.tenant_id and s.model_id = d.model_id;
+  end if;
+  return null;
+end $$;
+revoke all on function count_passages() from public;
+
+create trigger count_inserted after insert on embeddings
+  referencing new table as added for each statement execute function count_passages();
+create trigger count_deleted after delete on embeddings
+  referencing old table as removed for each statement execute function count_passages();
+
+create table tag_statistics (
+  tenant_id uuid not null references tenants on delete cascade,
+  tag text collate "C" not null,
+  entries bigint not null,
+  primary key (tenant_id, tag)
+) with (fillfactor = 80);
+comment on table tag_statistics is 'How many entries have a tag, hidden ones included; 0 where the last one went';
+create index tag_statistics_by_use on tag_statistics (tenant_id, entries desc, tag) where entries > 0;
+
+-- Every tag is counted in one order, so that two writers of a tenant never wait for each other in a circle. A removed
+-- tag is only ever lowered, not inserted: when a tenant is deleted, its rows here may be gone before its entries.
+create or replace function count_tags() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare
+  changed record;
+begin
+  if tg_op = 'INSERT' then
+    insert into tag_statistics as s (tenant_id, tag, entries)
+    select e.tenant_id, t.tag collate "C", count(*) from added e cross join lateral unnest(e.tags) t (tag)
+     group by 1, 2 order by 1, 2
+    on conflict (tenant_id, tag) do update set entries = s.entries + excluded.entries;
+  elsif tg_op = 'UPDATE' then
+    insert into tag_statistics as s (tenant_id, tag, entries)
+    select u.tenant_id, u.tag collate "C", sum(u.n)
+      from (select a.tenant_id, t.tag, 1 as n from added a cross join lateral unnest(a.tags) t (tag)
+            union all
+            select r.tenant_id, t.tag, -1 from removed r cross join lateral unnest(r.tags) t (tag)) u
+     group by 1, 2 having sum(u.n) <> 0 order by 1, 2
+    on conflict (tenant_id, tag) do update set entries = s.entries + excluded.entries;
+  else
+    for changed in
+      select e.tenant_id, t.tag collate "C" as tag, count(*) as n
+        from removed e cross join lateral unnest(e.tags) t (tag) group by 1, 2 order by 1, 2
+    loop
+      update tag_statistics s set entries = s.entries - changed.n
+       where s.tenant_id = changed.tenant_id and s.tag = changed.tag;
+    end loop;
+  end if;
+  return null;
+end $$;
+revoke all on function count_tags() from public;
+
+create trigger tags_inserted after insert on entries
+  referencing new table as added for each statement execute function count_tags();
+create trigger tags_updated after update on entries
+  referencing old table as removed new table as added for each statement execute function count_tags();
+create trigger tags_deleted after delete on entries
+  referencing old table as removed for each statement execute function count_tags();

@@ -1,0 +1,26 @@
+-- Every table with a tenant_id, and all its partitions: forced row-level security, one policy, and the service's rights.
+--
+-- The policy names two roles: the application's, and the owner, whose triggers and backfills see the rows of the tenant
+-- that is set and no others. Tables that have the policy are passed over: a migration that makes a table runs this file.
+
+do $$
+declare place regclass; part regclass;
+begin
+  for place in
+    select c.oid from pg_class c
+      join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
+     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+       and c.relowner = current_user::regrole
+       and not exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant_isolation')
+  loop
+    for part in select place union select relid from pg_partition_tree(place) loop
+      execute format('alter table %s enable row level security, force row level security', part);
+    end loop;
+    execute format('create policy tenant_isolation on %s to kb_app, current_user
+        using (tenant_id = (select current_tenant())) with check (tenant_id = (select current_tenant()))', place);
+    execute format('grant select, insert, update, delete on %s to kb_app', place);
+  end loop;
+end $$;
+
+-- The service adds to a tenant's trail and cannot change it.
+revoke update, delete on audit from kb_app;

@@ -1,0 +1,25 @@
+"""The schema, as the files of `alembic/sql` have it."""
+
+from __future__ import annotations
+
+from app.db.schema.migration import run_file
+from app.errors import ConfigurationError
+
+revision = "0001"
+down_revision = None
+
+FILES = (
+    "roles", "tenants", "lexemes", "entries", "embeddings", "statistics", "keyword_search", "queue", "records",
+    "subscriptions", "model_changes", "limits", "tenant_isolation",
+)  # fmt: skip
+
+
+def upgrade() -> None:
+    for file in FILES:
+        run_file(file)
+
+
+def downgrade() -> None:
+    raise ConfigurationError(
+        None, "nothing comes before revision 0001", "to remove the schema, drop the database"
+    )

@@ -1,0 +1,40 @@
+"""A fingerprint of a database's schema: what its catalog says, and a digest of each thing in it."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+from tests.fixtures.database.cluster import TestDatabase, connected
+
+FOLDER = Path(__file__).resolve().parent
+STATEMENT = (FOLDER / "fingerprint.sql").read_text(encoding="utf-8")
+RECORDED = FOLDER / "fingerprint.txt"
+"""The digests of a database that the baseline has made, one a line after the name of the thing."""
+
+
+async def fingerprint(database: TestDatabase) -> list[tuple[str, str]]:
+    """The things of the database, each with the parts of its definition, in order."""
+    async with connected(database.superuser_dsn) as superuser:
+        return [(row["thing"], row["detail"]) for row in await superuser.fetch(STATEMENT)]
+
+
+def digests(parts: list[tuple[str, str]]) -> dict[str, str]:
+    """A short digest of each thing; the partitions of a table, and what is on them, are one."""
+    made: dict[str, str] = {}
+    for thing, detail in parts:
+        name = re.sub(r"_p\d\d\b", "_pNN", thing)
+        made[name] = sha256(f"{made.get(name, '')}\n{thing}\n{detail}".encode()).hexdigest()[:16]
+    return made
+
+
+def render(digests_of_things: dict[str, str]) -> str:
+    """The text of the file `fingerprint.txt`."""
+    return "".join(f"{digest} {thing}\n" for thing, digest in sorted(digests_of_things.items()))
+
+
+def read_recorded() -> dict[str, str]:
+    """What `fingerprint.txt` holds."""
+    lines = RECORDED.read_text(encoding="utf-8").splitlines()
+    return {thing: digest for digest, _, thing in (line.partition(" ") for line in lines)}
