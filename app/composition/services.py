@@ -138,9 +138,7 @@ async def build_services(
         ingestion,
         embedder,
         upkeep,
-        ReembeddingJob(
-            database, tenants, machine, embedder, upkeep, ModelComparer(database, ranker, defaults)
-        ),
+        ReembeddingJob(tenants, machine, embedder, upkeep, ModelComparer(database, ranker, defaults)),
         ChangeMatcher(database, providers, tenants, jobs, defaults),
         deliveries,
     )

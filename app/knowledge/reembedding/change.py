@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 
 from app.db.queries.work.reembedding import ChangeRow, Comparison, State
@@ -48,20 +49,27 @@ class ModelChange:
         return self.state == "ready" and not switches_by_itself(self)
 
 
-def show_change(change: ChangeRow, *, served: bool) -> ModelChange:
-    """The change without what only the work needs to know."""
-    shown = {
-        f.name: getattr(change, f.name) for f in fields(ModelChange) if f.name not in ("progress", "served")
-    }
-    return ModelChange(**shown, progress=_measure_progress(change), served=served)
-
-
-def _measure_progress(change: ChangeRow) -> float:
-    if not change.entries:
-        return 1.0
-    visited = change.entries if change.visited_all else min(change.visited, change.entries)
-    share = (visited - change.waiting - change.refused) / change.entries
-    return round(max(0.0, min(1.0, share)), 4)
+def show_change(change: ChangeRow, served: Collection[int]) -> ModelChange:
+    """The change without what only the work needs to know; `served` are the models with a provider here."""
+    entries = change.entries
+    visited = entries if change.visited_all else min(change.visited, entries)
+    share = (visited - change.waiting - change.refused) / entries if entries else 1.0
+    return ModelChange(
+        state=change.state,
+        old=change.old,
+        new=change.new,
+        rate=change.rate,
+        switch_at_overlap=change.switch_at_overlap,
+        entries=entries,
+        waiting=change.waiting,
+        refused=change.refused,
+        progress=round(max(0.0, min(1.0, share)), 4),
+        served=change.other in served,
+        comparison=change.comparison,
+        started_at=change.started_at,
+        ready_at=change.ready_at,
+        switched_at=change.switched_at,
+    )
 
 
 def switches_by_itself(change: ChangeRow | ModelChange) -> bool:

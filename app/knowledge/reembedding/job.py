@@ -9,8 +9,6 @@ import logging
 import time
 from uuid import UUID
 
-from app.db.database import Database
-from app.db.queries.work import reembedding as db
 from app.db.queries.work.reembedding import ChangeRow
 from app.errors import Conflict, EmbeddingUnavailable
 from app.knowledge.entries.embedding import BATCH, EntryEmbedder
@@ -36,14 +34,12 @@ class ReembeddingJob:
 
     def __init__(
         self,
-        database: Database,
         tenants: TenantDirectory,
         machine: ChangeMachine,
         embedder: EntryEmbedder,
         upkeep: Upkeep,
         comparer: ModelComparer,
     ) -> None:
-        self._database = database
         self._tenants = tenants
         self._machine = machine
         self._embedder = embedder
@@ -56,12 +52,11 @@ class ReembeddingJob:
         The pause is the rate limit: no worker waits for it. Raises DatabaseUnavailable.
         """
         end = time.monotonic() + seconds
-        async with self._database.tenant_session(tenant_id) as session:
-            change = await db.fetch_change(session)
-            if change is not None and await db.count_workers(session) > 1:
-                return ELSEWHERE_SECONDS
+        change = await self._machine.read(tenant_id)
         if change is None:
             return None
+        if change.workers > 1:
+            return ELSEWHERE_SECONDS
         if change.state == "dropping":
             return await self._drop(tenant_id, change, end)
         try:
@@ -70,8 +65,8 @@ class ReembeddingJob:
                 if pause is not None:
                     return pause
                 change = await self._machine.read(tenant_id)
-                if change is None or change.state == "dropping":
-                    return 0.0  # ended in the meantime
+                if change is None or change.state == "dropping":  # ended in the meantime
+                    return 0.0
         except EmbeddingUnavailable as error:
             # Not left to the worker: it would take the provider of the model in use to be away.
             pause = min(error.retry_after or PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)

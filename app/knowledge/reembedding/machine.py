@@ -10,7 +10,7 @@
     none → filling    begin     POST /admin/reembed, `knowledge reembed`, MCP's `kb_rebuild_embeddings`
     filling           visit     the job: entry after entry, 500 at a time, waits for a vector of the new model
     filling → ready   complete  the job, once all vectors are made and indexed and the models are compared
-    ready → switched  switch    POST /admin/reembed/switch, `knowledge reembed switch`; the job, if it may
+    ready → switched  switch    POST /admin/reembed/switch, `knowledge reembed switch`; the job: `switches_by_itself`
     switched → ready  switch    POST /admin/reembed/switch-back, `knowledge reembed back`
     any → dropping    end       DELETE /admin/reembed, `knowledge reembed end`
     dropping → none   drop      the job, once no vector of the model that is not in use is left
@@ -33,7 +33,6 @@ Two definer functions take part: `queue.claim_job` (queue.sql) hands out the job
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from dataclasses import replace
 from uuid import UUID
@@ -50,8 +49,6 @@ from app.errors import Conflict, ModelChangeNotFound, TenantNotFound
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.reembedding.target import WantedModel, choose_model
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
-
-log = logging.getLogger("app.knowledge.reembedding")
 
 VISIT = 500
 """Entries that are given the work of getting their vectors in one statement."""
@@ -75,7 +72,7 @@ class ChangeMachine:
         self._database = database
         self._tenants = tenants
         self._jobs = jobs
-        self._served = served
+        self.served = served
         self._exact_limit = exact_limit
 
     async def read(self, tenant_id: UUID) -> ChangeRow | None:
@@ -91,7 +88,7 @@ class ChangeMachine:
         rate: int | None,
         switch_at_overlap: float | None,
         actor: str,
-    ) -> None:
+    ) -> ChangeRow:
         """none → filling. A change to the same model that is under way gets the pace, and stays in its state.
 
         Raises InvalidInput for a model that is not registered or not served here, and Conflict for one in use and
@@ -102,7 +99,7 @@ class ChangeMachine:
             in_use = await db.lock_tenant(session)
             if in_use is None:
                 raise TenantNotFound("the tenant does not exist")
-            target = choose_model(models, wanted, self._served, in_use)
+            target = choose_model(models, wanted, self.served, in_use)
             change = await db.fetch_change(session)
             if change is None:
                 if target.id == in_use:
@@ -117,7 +114,9 @@ class ChangeMachine:
                 await db.adjust_change(session, rate, switch_at_overlap)
                 await _note(session, actor, "model.pace", target.model)
             await self._jobs.enqueue(session, "reembed", "model")
+            change = require_change(await db.fetch_change(session))
         self._jobs.wake()
+        return change
 
     async def visit(self, tenant_id: UUID, change: ChangeRow) -> ChangeRow:
         """filling: let the next entries wait for vectors of the new model; returns how far the change is then."""
@@ -130,36 +129,37 @@ class ChangeMachine:
         async with self._database.tenant_session(tenant_id) as session:
             await db.declare_ready(session, change.to_model, comparison)
 
-    async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str) -> bool:
-        """ready → switched, or `back`; False while entries lack vectors of that model which can be made.
+    async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str) -> ChangeRow | None:
+        """ready → switched, or `back`; None while entries lack vectors of that model which can be made.
 
         No entry is written between the look at what lacks and the switch, so that none is lost from sight by it.
         Raises ModelChangeNotFound, and Conflict while the model cannot take over.
         """
         async with self._database.tenant_session(tenant_id) as session:
-            in_use = await db.lock_tenant(session)
+            await db.lock_tenant(session)
             change = require_change(await db.fetch_change(session))
             target = change.from_model if back else change.to_model
             if change.state == "dropping":
                 raise Conflict(ENDING)
             if change.state == "filling":
                 raise Conflict("the new model's vectors are not complete yet")
-            if target == in_use:
-                return True
-            if target not in self._served:
+            if target == change.current:
+                return change
+            if target not in self.served:
                 raise Conflict("this service has no provider of that model; set EMBEDDING_NEXT_PROVIDER")
             searchable = not self.lacks_index(change)
             if searchable:
                 if await db.count_lagging(session, target):
-                    return False
+                    return None
                 await db.use_model(session, target)
                 await _note(session, actor, "model.switch", change.model(target))
+                change = require_change(await db.fetch_change(session))
             else:
                 await self._jobs.enqueue(session, "reembed", "model")
         if not searchable:
             raise Conflict("the index of that model's vectors is not complete yet; it is being made")
         self._tenants.forget(tenant_id)
-        return True
+        return change
 
     async def end(self, tenant_id: UUID, *, actor: str) -> None:
         """filling, ready or switched → dropping: entries get vectors of the model in use alone from now on.
@@ -182,10 +182,6 @@ class ChangeMachine:
                 return False
             await db.finish_change(session, change.other)
         return True
-
-    def serves(self, change: ChangeRow) -> bool:
-        """Whether this process can make vectors of the model that is not in use."""
-        return change.other in self._served
 
     def lacks_index(self, change: ChangeRow) -> bool:
         """Whether the vectors of the model that is not in use are too many for a search without their index."""

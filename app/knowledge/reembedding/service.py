@@ -51,10 +51,10 @@ class ReembeddingService:
             raise InvalidInput.of("switch_at_overlap", "must be a number between 0 and 1, or null")
         wanted = WantedModel(provider, name or None, dimensions)
         async with self._trail.attempt(tenant_id, actor, "model.reembed"):
-            await self._machine.begin(
+            change = await self._machine.begin(
                 tenant_id, wanted, rate=rate, switch_at_overlap=switch_at_overlap, actor=actor
             )
-        return await self.status(tenant_id)
+        return show_change(change, self._machine.served)
 
     async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:
         """How far the tenant's change has come; noted when `reader` says who wants to know.
@@ -68,7 +68,7 @@ class ReembeddingService:
             change = require_change(await db.fetch_change(session))
             if reader is not None:
                 await records.write_audit(session, reader, "model.read", [], {})
-        return show_change(change, served=self._machine.serves(change))
+        return show_change(change, self._machine.served)
 
     async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str = "service") -> ModelChange:
         """Let the tenant search with the new model from now on, or with the old one again.
@@ -77,8 +77,9 @@ class ReembeddingService:
         """
         async with self._trail.attempt(tenant_id, actor, "model.switch"):
             for _ in range(TRIES):
-                if await self._machine.switch(tenant_id, back=back, actor=actor):
-                    return await self.status(tenant_id)
+                switched = await self._machine.switch(tenant_id, back=back, actor=actor)
+                if switched is not None:
+                    return show_change(switched, self._machine.served)
                 # Entries written a moment ago.
                 change = require_change(await self._machine.read(tenant_id))
                 await self._embedder.embed_for(await self._machine.other_context(tenant_id, change))

@@ -9,13 +9,17 @@ from typing import Any
 from app.composition.services import Services
 from app.embeddings.models import resolve_model
 from app.knowledge.reembedding.change import ModelChange
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
+from app.knowledge.vocabulary import Mode
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider
 
 WIDER = resolve_model("mock", dimensions=24)
 OLD, NEW = 1, 2
 """Numbers of the two models."""
+EXACT_LIMIT = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,10 @@ class Move:
 
     async def status(self) -> ModelChange:
         return await self.services.reembedding.status(self.tenant.id)
+
+    async def search(self, query: str, mode: Mode = "semantic") -> SearchResult:
+        wanted = SearchQuery(query=query, mode=mode, similarity_threshold=0)
+        return await self.services.search.search(self.tenant.id, wanted)
 
     async def run_job(self) -> bool:
         """Make what is queued due, and do one job."""

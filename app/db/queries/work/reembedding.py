@@ -58,6 +58,7 @@ class ChangeRow:
         entries: how many the tenant has.
         waiting, refused: entries without a vector of `other`: still to be made, and refused by its provider.
         passages, index_state: of `other`.
+        workers: how many have the tenant's job now.
     """
 
     from_model: int
@@ -80,6 +81,7 @@ class ChangeRow:
     refused: int
     passages: int
     index_state: str
+    workers: int
 
     def model(self, model_id: int) -> EmbeddingModel:
         """The one of the two models that has this number."""
@@ -170,11 +172,6 @@ async def finish_change(session: TenantSession, model_id: int) -> None:
     await session.execute(SQL["drop_pending"], model_id=model_id)
     await session.execute(SQL["drop_statistics"], model_id=model_id)
     await session.execute(SQL["finish"])
-
-
-async def count_workers(session: TenantSession) -> int:
-    """How many workers are at the tenant's change now."""
-    return int(await session.fetch_value(SQL["others_at_work"]))
 
 
 async def sample_queries(session: TenantSession, limit: int) -> SampledQueries:

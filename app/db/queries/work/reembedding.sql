@@ -24,7 +24,9 @@ select c.from_model, c.to_model, c.rate, c.switch_at as switch_at_overlap, c.vis
          where p.tenant_id = :tenant_id and p.model_id = o.id and p.attempts < 5) as waiting,
        (select count(*) from pending_embeddings p
          where p.tenant_id = :tenant_id and p.model_id = o.id and p.attempts >= 5) as refused,
-       coalesce(v.passages, 0) as passages, coalesce(v.index_state, 'none') as index_state
+       coalesce(v.passages, 0) as passages, coalesce(v.index_state, 'none') as index_state,
+       (select count(*) from jobs j where j.tenant_id = :tenant_id and j.kind = 'reembed' and j.state = 'running'
+                                      and j.lease_until > clock_timestamp()) as workers
   from model_changes c
   join tenants t on t.id = c.tenant_id
   join embedding_models old on old.id = c.from_model
@@ -87,10 +89,6 @@ delete from vector_statistics where tenant_id = :tenant_id and model_id = :model
 
 -- name: finish
 delete from model_changes where tenant_id = :tenant_id and state = 'dropping';
-
--- name: others_at_work
-select count(*) from jobs
- where tenant_id = :tenant_id and kind = 'reembed' and state = 'running' and lease_until > clock_timestamp();
 
 -- name: recent_queries
 -- Saved ones first, then those asked last, each once; receipts hold a query only where the tenant keeps them.

@@ -1,0 +1,43 @@
+"""What both models are compared on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.knowledge.reembedding.moving import Move
+
+
+@pytest.mark.slow
+async def test_models_are_compared_on_the_tenants_own_queries_where_it_keeps_them(move: Move) -> None:
+    await move.services.tenants.change_settings(move.tenant.id, {"keep_query_text": True})
+    await move.add(5)
+    for query in ("a first question", "a second question", "a second question"):
+        await move.search(query, "hybrid")
+    await move.services.journal.flush()
+    move.new.queries.clear()
+    await move.start(switch_at_overlap=None)
+    await move.run_jobs()
+    change = await move.status()
+    assert change.comparison is not None
+    assert (change.comparison.source, change.comparison.queries) == ("queries", 2)
+    assert set(move.new.queries) == {"a first question", "a second question"}
+    assert await move.sql("select comparison::text ~ 'question' from model_changes") is False
+    await move.services.journal.flush()
+    assert await move.sql("select count(*) from searches") == 3, "comparing leaves no receipts"
+
+
+@pytest.mark.slow
+async def test_models_are_compared_on_titles_where_no_query_is_kept(move: Move) -> None:
+    await move.services.entries.create_many(
+        move.tenant.id, [{"content": f"text {n}", "title": f"Title {n}"} for n in range(5)]
+    )
+    await move.services.embedder.embed_all(move.tenant.id)
+    await move.search("not kept")
+    await move.services.journal.flush()
+    move.new.vectors = {f"Title {n}": move.new.direction(1.0) for n in range(5)}
+    await move.start(switch_at_overlap=None)
+    await move.run_jobs()
+    change = await move.status()
+    assert change.comparison is not None
+    assert (change.comparison.source, change.comparison.queries) == ("titles", 5)
+    assert {f"Title {n}" for n in range(5)} == set(move.new.queries)

@@ -1,0 +1,52 @@
+"""Which model a tenant can be moved to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.composition.services import Services
+from app.db.schema.registration import register_model
+from app.errors import Conflict, InvalidInput, ModelChangeNotFound
+from tests.fixtures.database.cluster import MODEL
+from tests.knowledge.reembedding.moving import WIDER, Move
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"name": "unheard-of"}, "model: is not registered; the operator runs: knowledge model add"),
+        ({"provider": "openai"}, "model: is not registered"),
+        ({"dimensions": 25}, "model: is not registered"),
+        ({"provider": "local"}, "model: is registered, but this service has no provider"),
+        ({"provider": "mock"}, "model: several models fit"),
+        ({"dimensions": 24, "rate": 0}, "rate: must be"),
+        ({"dimensions": 24, "switch_at_overlap": 1.5}, "switch_at_overlap: must be"),
+    ],
+)
+async def test_model_that_cannot_be_moved_to_is_refused(
+    move: Move, given: dict[str, object], reason: str
+) -> None:
+    await register_model(move.made.admin_dsn, replace(MODEL, provider="local", name="a model", dimensions=7))
+    with pytest.raises(InvalidInput, match=f"^{reason}"):
+        await move.services.reembedding.start(move.tenant.id, **given)  # type: ignore[arg-type]
+    with pytest.raises(ModelChangeNotFound):
+        await move.status()
+
+
+async def test_the_only_other_model_needs_no_name(move: Move) -> None:
+    change = await move.services.reembedding.start(move.tenant.id)
+    assert change.new == WIDER
+
+
+async def test_change_to_the_model_in_use_or_beside_another_is_refused(
+    move: Move, services: Services
+) -> None:
+    with pytest.raises(Conflict, match="on this model already"):
+        await move.services.reembedding.start(move.tenant.id, dimensions=16)
+    await move.start()
+    with pytest.raises(Conflict, match="moved to another model"):
+        await move.services.reembedding.start(move.tenant.id, dimensions=16)
+    with pytest.raises(InvalidInput, match="serves no other model"):
+        await services.reembedding.start(move.tenant.id)
