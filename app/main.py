@@ -15,6 +15,7 @@ from app.api.http.head import HeadRequests
 from app.api.http.middleware import RequestGuard, allow_origins
 from app.api.http.request_log import RequestLog
 from app.api.openapi.description import describe
+from app.api.openapi.page import install_docs
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import open_verifier
 from app.composition.services import Services, open_services
@@ -91,7 +92,7 @@ def create_app(
     ):
         app.include_router(router)
     install_endpoint(app)
-    operations.install_docs(app)
+    install_docs(app)
     install_handlers(app)
     install_console(app)
     describe(app)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from fastapi import Query, Response
+from fastapi import Response
 
 from app.auth.principal import Role
 from app.knowledge.reembedding.change import ModelChange
@@ -32,8 +32,9 @@ from app.web.models.administration import (
     TenantModel,
     TenantPatch,
 )
+from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import describe_change, json_response, page_response
+from app.web.rendering import describe_change, json_response
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
@@ -42,15 +43,13 @@ platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants
 @tenant_admins.get("/stats", operation_id="get_stats", response_model=Stats)
 async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Entries, assets, backlog, model, and the last day's searches."""
-    return json_response(await services.administration.stats(caller.tenant.tenant_id, reader=caller.subject))
+    return json_response(await services.administration.stats(caller.tenant_id, reader=caller.subject))
 
 
 @tenant_admins.get("/settings", operation_id="get_settings", response_model=SettingsModel)
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
     """The tenant's settings."""
-    return _show_settings(
-        await services.administration.settings(caller.tenant.tenant_id, reader=caller.subject)
-    )
+    return _show_settings(await services.administration.settings(caller.tenant_id, reader=caller.subject))
 
 
 @tenant_admins.patch(
@@ -63,7 +62,7 @@ async def change_settings(
     changes = patch.given()
     check_page_limits(changes, settings.search.max_limit)
     return _show_settings(
-        await services.administration.change_settings(caller.tenant.tenant_id, changes, actor=caller.subject)
+        await services.administration.change_settings(caller.tenant_id, changes, actor=caller.subject)
     )
 
 
@@ -76,13 +75,13 @@ def _show_settings(settings: TenantSettings) -> Response:
 async def list_audit(
     caller: CurrentCaller,
     services: CurrentServices,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
 ) -> Response:
     """Who changed what, newest first; metadata only."""
     return page_response(
         await services.administration.audit(
-            caller.tenant.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+            caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
         )
     )
 
@@ -96,7 +95,7 @@ async def list_audit(
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """What a search of the last 24 hours did: its settings, model, and every candidate's ranks."""
     return json_response(
-        await services.administration.receipt(caller.tenant.tenant_id, search_id, reader=caller.subject)
+        await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
     )
 
 
@@ -115,7 +114,7 @@ async def start_model_change(
     Again for the same model, it sets the pace anew.
     """
     change = await services.reembedding.start(
-        caller.tenant.tenant_id,
+        caller.tenant_id,
         provider=wanted.provider,
         name=wanted.model,
         dimensions=wanted.dimensions,
@@ -131,7 +130,7 @@ async def start_model_change(
 )
 async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
     """How far the change of model has come; 404 when there is none."""
-    return _show_change(await services.reembedding.status(caller.tenant.tenant_id, reader=caller.subject))
+    return _show_change(await services.reembedding.status(caller.tenant_id, reader=caller.subject))
 
 
 @tenant_admins.post(
@@ -142,7 +141,7 @@ async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> 
 )
 async def switch_model(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Search with the new model from now on."""
-    return _show_change(await services.reembedding.switch(caller.tenant.tenant_id, actor=caller.subject))
+    return _show_change(await services.reembedding.switch(caller.tenant_id, actor=caller.subject))
 
 
 @tenant_admins.post(
@@ -153,15 +152,13 @@ async def switch_model(caller: CurrentCaller, services: CurrentServices) -> Resp
 )
 async def switch_model_back(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Search with the old model again, which is possible until the change is ended."""
-    return _show_change(
-        await services.reembedding.switch(caller.tenant.tenant_id, back=True, actor=caller.subject)
-    )
+    return _show_change(await services.reembedding.switch(caller.tenant_id, back=True, actor=caller.subject))
 
 
 @tenant_admins.delete("/reembed", operation_id="end_model_change", status_code=204, responses=problems(404))
 async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
     """End the change: stay with the model in use, and remove the vectors of the other in the background."""
-    await services.reembedding.end(caller.tenant.tenant_id, actor=caller.subject)
+    await services.reembedding.end(caller.tenant_id, actor=caller.subject)
     return Response(status_code=204)
 
 
@@ -173,8 +170,8 @@ def _show_change(change: ModelChange, status: int = 200) -> Response:
 async def list_tenants(
     principal: CurrentPrincipal,
     services: CurrentServices,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
 ) -> Response:
     """Tenants, oldest first."""
     return page_response(

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import File, Form, Query, Request, Response, UploadFile
+from fastapi import File, Form, Request, Response, UploadFile
 from fastapi.responses import PlainTextResponse
 
 from app.auth.principal import Role
-from app.errors import FieldError, InvalidInput, TooLarge
+from app.errors import FieldError, InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.json_body import read_metadata
 from app.web.models.assets import AssetList, AssetModel
+from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import json_response, page_response
+from app.web.rendering import json_response
 
 FIELDS = frozenset({"file", "external_id", "tags", "roles", "metadata"})
 """Of the form; what else is sent is refused, since it would be lost."""
@@ -56,9 +57,7 @@ async def upload_asset(
         raise InvalidInput.of("file", "send one file a request")
     if unknown := sorted(form.keys() - FIELDS):
         raise InvalidInput([FieldError(name, "unknown field") for name in unknown])
-    limit = services.assets.max_bytes
-    if (file.size or 0) > limit:
-        raise TooLarge(f"the file is larger than the limit of {limit} bytes")
+    services.assets.check_size(file.size or 0)
     upload = Upload(
         name=file.filename or "",
         data=await file.read(),
@@ -68,7 +67,7 @@ async def upload_asset(
         roles=_listed("roles", roles) or ("all",),
         metadata=read_metadata(metadata),
     )
-    asset, work = await services.assets.upload(caller.tenant.tenant_id, upload, actor=caller.subject)
+    asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
     return json_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
 
 
@@ -76,20 +75,20 @@ async def upload_asset(
 async def list_assets(
     caller: CurrentCaller,
     services: CurrentServices,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
     status: Literal["pending", "processing", "indexed", "failed"] | None = None,
 ) -> Response:
     """Assets, newest first."""
     return page_response(
-        await services.assets.list_assets(caller.tenant.tenant_id, limit=limit, cursor=cursor, status=status)
+        await services.assets.list_assets(caller.tenant_id, limit=limit, cursor=cursor, status=status)
     )
 
 
 @readers.get("/{asset_id}", operation_id="get_asset", response_model=AssetModel, responses=problems(404))
 async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """One asset and how far its indexing has come."""
-    return json_response(await services.assets.get(caller.tenant.tenant_id, asset_id))
+    return json_response(await services.assets.get(caller.tenant_id, asset_id))
 
 
 @readers.get(
@@ -100,7 +99,7 @@ async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServ
 )
 async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """The extracted text; a chunk's char_start and char_end count its characters (Unicode code points)."""
-    return PlainTextResponse(await services.assets.text(caller.tenant.tenant_id, asset_id))
+    return PlainTextResponse(await services.assets.text(caller.tenant_id, asset_id))
 
 
 @writers.post(
@@ -112,14 +111,14 @@ async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: Curren
 )
 async def retry_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Read a failed asset once more."""
-    asset = await services.assets.retry(caller.tenant.tenant_id, asset_id, actor=caller.subject)
+    asset = await services.assets.retry(caller.tenant_id, asset_id, actor=caller.subject)
     return json_response(asset, 202)
 
 
 @writers.delete("/{asset_id}", operation_id="delete_asset", status_code=204, responses=problems(404))
 async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Remove an asset with its chunks."""
-    await services.assets.delete(caller.tenant.tenant_id, asset_id, actor=caller.subject)
+    await services.assets.delete(caller.tenant_id, asset_id, actor=caller.subject)
     return Response(status_code=204)
 
 

@@ -11,7 +11,7 @@ from fastapi import Header, Query, Response
 from app.auth.principal import Role
 from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput, PreconditionFailed
-from app.knowledge.entries.related import describe_related
+from app.knowledge.entries.related import MAX_RELATED, describe_related
 from app.knowledge.vocabulary import EntryType
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bulk import write_entries
@@ -24,8 +24,9 @@ from app.web.models.entries import (
     NewEntry,
     RelatedResponse,
 )
+from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import json_response, page_response
+from app.web.rendering import json_response
 
 readers = secured_router(Role.READER, "/knowledge/entries", "entries")
 writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")
@@ -59,7 +60,7 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
 
     Once answered it is found by its words; its vector follows at once, or later when the provider is down.
     """
-    stored, new = await services.entries.create(caller.tenant.tenant_id, entry.given(), actor=caller.subject)
+    stored, new = await services.entries.create(caller.tenant_id, entry.given(), actor=caller.subject)
     return _entry_response(stored, 201 if new else 200)
 
 
@@ -75,8 +76,8 @@ async def create_entries(body: BulkRequest, caller: CurrentCaller, services: Cur
 async def list_entries(
     caller: CurrentCaller,
     services: CurrentServices,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
     entry_type: EntryType | None = None,
     tag: Annotated[str | None, Query(max_length=100)] = None,
     asset_id: UUID | None = None,
@@ -87,7 +88,7 @@ async def list_entries(
         if value is not None and "\x00" in value:
             raise InvalidInput.of(name, "must not contain NUL characters")
     page = await services.entries.list_entries(
-        caller.tenant.tenant_id,
+        caller.tenant_id,
         limit=limit,
         cursor=cursor,
         entry_type=entry_type,
@@ -101,7 +102,7 @@ async def list_entries(
 @readers.get("/{entry_id}", operation_id="get_entry", response_model=EntryModel, responses=problems(404))
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """One entry, with its ETag."""
-    return _entry_response(await services.entries.get(caller.tenant.tenant_id, entry_id))
+    return _entry_response(await services.entries.get(caller.tenant_id, entry_id))
 
 
 @writers.patch(
@@ -119,7 +120,7 @@ async def change_entry(
 ) -> Response:
     """Change the given fields; a changed text is embedded anew."""
     changed = await services.entries.change(
-        caller.tenant.tenant_id,
+        caller.tenant_id,
         entry_id,
         patch.given(),
         if_version=_versions(if_match),
@@ -136,7 +137,7 @@ async def delete_entry(
 ) -> Response:
     """Remove an entry."""
     await services.entries.delete(
-        caller.tenant.tenant_id, entry_id, if_version=_versions(if_match), actor=caller.subject
+        caller.tenant_id, entry_id, if_version=_versions(if_match), actor=caller.subject
     )
     return Response(status_code=204)
 
@@ -146,13 +147,11 @@ async def related_entries(
     entry_id: UUID,
     caller: CurrentCaller,
     services: CurrentServices,
-    limit: Annotated[int, Query(ge=1, le=20)] = 5,
+    limit: Annotated[int, Query(ge=1, le=MAX_RELATED)] = 5,
 ) -> Response:
     """The parent, then siblings (for a chunk its neighbours), then the entries that it was made from, those made from
     it, and entries sharing two or more tags; each once, under the first that fits."""
-    return json_response(
-        describe_related(await services.related.related(caller.tenant.tenant_id, entry_id, limit))
-    )
+    return json_response(describe_related(await services.related.related(caller.tenant_id, entry_id, limit)))
 
 
 def _entry_response(entry: Entry, status: int = 200) -> Response:

@@ -23,7 +23,7 @@ async def give_feedback(body: NewFeedback, caller: CurrentCaller, services: Curr
     404 for a search that the caller did not make, 422 for an entry that it did not find.
     """
     given = await services.feedback.give(
-        caller.tenant.tenant_id, caller.subject, body.search_id, body.entry_id, body.relevant
+        caller.tenant_id, caller.subject, body.search_id, body.entry_id, body.relevant
     )
     return json_response(given)
 
@@ -31,4 +31,4 @@ async def give_feedback(body: NewFeedback, caller: CurrentCaller, services: Curr
 @admin_router.get("", operation_id="report_feedback", response_model=FeedbackReportModel)
 async def report_feedback(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Searches without results and hits that were not wanted, of the last 30 days."""
-    return json_response(await services.feedback.report(caller.tenant.tenant_id, reader=caller.subject))
+    return json_response(await services.feedback.report(caller.tenant_id, reader=caller.subject))

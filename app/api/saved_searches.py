@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
 from uuid import UUID
 
-from fastapi import Query, Response
+from fastapi import Response
 
 from app.auth.principal import Role
 from app.knowledge.subscriptions.service import Subscription
@@ -20,8 +19,9 @@ from app.web.models.saved_searches import (
     SubscriptionModel,
 )
 from app.web.models.search import SearchResponse
+from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import json_response, page_response
+from app.web.rendering import json_response
 
 router = secured_router(Role.READER, "/knowledge/saved-searches", "saved searches")
 admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "administration")
@@ -42,9 +42,7 @@ admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "admini
 async def save_search(body: NewSavedSearch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Keep a search under a name. It belongs to the caller, for whom the name is unique: the same name again replaces
     the request, with 200, and keeps the id and the subscription. 422 for what could not be run."""
-    saved, new = await services.saved_searches.save(
-        caller.tenant.tenant_id, caller.subject, body.name, body.given()
-    )
+    saved, new = await services.saved_searches.save(caller.tenant_id, caller.subject, body.name, body.given())
     headers = {"Location": f"/knowledge/saved-searches/{saved.id}"} if new else {}
     return json_response(saved, 201 if new else 200, headers)
 
@@ -53,14 +51,12 @@ async def save_search(body: NewSavedSearch, caller: CurrentCaller, services: Cur
 async def list_saved_searches(
     caller: CurrentCaller,
     services: CurrentServices,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
 ) -> Response:
     """The caller's saved searches, newest first."""
     return page_response(
-        await services.saved_searches.list_saved(
-            caller.tenant.tenant_id, caller.subject, limit=limit, cursor=cursor
-        )
+        await services.saved_searches.list_saved(caller.tenant_id, caller.subject, limit=limit, cursor=cursor)
     )
 
 
@@ -74,9 +70,7 @@ async def get_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """One of the caller's saved searches."""
-    return json_response(
-        await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
-    )
+    return json_response(await services.saved_searches.get(caller.tenant_id, caller.subject, saved_search_id))
 
 
 @router.delete(
@@ -86,7 +80,7 @@ async def delete_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Forget a saved search, and its subscription."""
-    await services.saved_searches.delete(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    await services.saved_searches.delete(caller.tenant_id, caller.subject, saved_search_id)
     return Response(status_code=204)
 
 
@@ -101,9 +95,7 @@ async def run_saved_search(
 ) -> Response:
     """Search as POST /knowledge/search does; `next_cursor` continues there. 422 when the request, valid once, is now
     outside the tenant's limits."""
-    return json_response(
-        await services.saved_searches.run(caller.tenant.tenant_id, caller.subject, saved_search_id)
-    )
+    return json_response(await services.saved_searches.run(caller.tenant_id, caller.subject, saved_search_id))
 
 
 @router.post(
@@ -130,7 +122,7 @@ async def subscribe(
     tried again for two days. Only this answer shows the secret.
     """
     made, new = await services.subscriptions.subscribe(
-        caller.tenant.tenant_id, caller.subject, saved_search_id, body.url, body.secret
+        caller.tenant_id, caller.subject, saved_search_id, body.url, body.secret
     )
     return json_response({**_show(made), "secret": made.secret}, 201 if new else 200)
 
@@ -145,7 +137,7 @@ async def get_subscription(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """The subscription on one of the caller's saved searches, and how its deliveries go."""
-    found = await services.subscriptions.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    found = await services.subscriptions.get(caller.tenant_id, caller.subject, saved_search_id)
     return json_response(_show(found))
 
 
@@ -158,7 +150,7 @@ async def get_subscription(
 async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """End the subscription; what waits to be delivered is not."""
     await services.subscriptions.delete(
-        caller.tenant.tenant_id, saved_search_id, actor=caller.subject, owner=caller.subject
+        caller.tenant_id, saved_search_id, actor=caller.subject, owner=caller.subject
     )
     return Response(status_code=204)
 
@@ -167,12 +159,12 @@ async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: Cu
 async def list_subscriptions(
     caller: CurrentCaller,
     services: CurrentServices,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
 ) -> Response:
     """Everybody's subscriptions in the tenant, newest first; of each address the host alone."""
     page = await services.subscriptions.list_subscriptions(
-        caller.tenant.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+        caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
     )
     items = [{**_show(s), "owner": s.owner, "name": s.name} for s in page.items]
     return json_response({"items": items, "next_cursor": page.next_cursor})
@@ -185,7 +177,7 @@ async def delete_subscription(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """End anybody's subscription."""
-    await services.subscriptions.delete(caller.tenant.tenant_id, saved_search_id, actor=caller.subject)
+    await services.subscriptions.delete(caller.tenant_id, saved_search_id, actor=caller.subject)
     return Response(status_code=204)
 
 

@@ -40,7 +40,7 @@ async def search(request: SearchRequest, caller: CurrentCaller, services: Curren
     empty list, with tags to try in `suggestions`.
     """
     query = request.to_query(services.search.defaults)
-    return json_response(await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject))
+    return json_response(await services.search.search(caller.tenant_id, query, subject=caller.subject))
 
 
 @router.post(
@@ -69,7 +69,7 @@ async def search_batch(
             outcomes[index] = error
     async with services.admission.reading(caller.tenant):
         found = await services.search.search_many(
-            caller.tenant.tenant_id, list(queries.values()), subject=caller.subject
+            caller.tenant_id, list(queries.values()), subject=caller.subject
         )
         outcomes |= dict(zip(queries, found, strict=True))
         return json_response({"results": [_show(index, outcomes[index]) for index in range(len(outcomes))]})
@@ -85,7 +85,7 @@ async def search_batch(
 async def why_not(body: WhyNotRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Say which filter, leg, threshold or cut lost an entry."""
     query = body.request.to_query(services.search.defaults)
-    return json_response(await services.search.why_not(caller.tenant.tenant_id, body.entry_id, query))
+    return json_response(await services.search.why_not(caller.tenant_id, body.entry_id, query))
 
 
 def _show(index: int, outcome: SearchResult | KnowledgeError) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def import_entries(
         counts = outcome.counts()
         typer.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
         for failure in outcome.failures:
-            remark(f"failed: line {failure['line']}: {failure['error']}")
+            remark(f"failed: line {failure.line}: {failure.error}")
         if outcome.failed > len(outcome.failures):
             remark(f"failed: and {outcome.failed - len(outcome.failures)} more")
         if unembedded:

@@ -18,7 +18,7 @@ from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, work
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
-from app.errors import DatabaseUnavailable, InvalidInput, KnowledgeError, TooLarge, UnsupportedMediaType
+from app.errors import DatabaseUnavailable, InvalidInput, KnowledgeError, UnsupportedMediaType
 
 if TYPE_CHECKING:
     from app.composition.services import Services
@@ -201,8 +201,7 @@ async def _upload(
     from app.knowledge.ingestion.assets import Upload
 
     try:
-        if file.path.stat().st_size > services.assets.max_bytes:
-            raise TooLarge(f"the file is larger than the limit of {services.assets.max_bytes} bytes")
+        services.assets.check_size(file.path.stat().st_size)
         data = await asyncio.to_thread(file.path.read_bytes)
         if not file.named and (not data or data.isspace()):
             outcome.skipped.append((file.external_id, "the file is empty"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
-from app.cli.options import examples, json_option
+from app.cli.options import command_group, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError, InvalidInput
@@ -22,12 +22,7 @@ ProviderName = Literal["local", "openai", "gemini", "mock"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands `model add` and `model list`."""
-    group = typer.Typer(
-        help="Register and list embedding models.",
-        epilog=examples("knowledge model list"),
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
+    group = command_group("Register and list embedding models.", "knowledge model list")
     group.command(
         "add",
         short_help="Register a model with an index for its vectors.",

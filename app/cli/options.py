@@ -27,6 +27,11 @@ TenantOption = Annotated[
 ]
 
 
+def command_group(summary: str, *lines: str) -> typer.Typer:
+    """Several commands under one name; `lines` are examples."""
+    return typer.Typer(help=summary, epilog=examples(*lines), no_args_is_help=True, rich_markup_mode=None)
+
+
 def json_option(shape: str) -> Any:
     """The option `--json` of a command that prints JSON of this shape."""
     return typer.Option("--json", help=f"Print JSON: {shape}.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
-from app.cli.options import TenantOption, examples, json_option
+from app.cli.options import TenantOption, command_group, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
 from app.errors import InvalidInput
@@ -25,12 +25,7 @@ WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
 
 def register(app: typer.Typer) -> None:
     """Add the commands `settings show` and `settings set`."""
-    group = typer.Typer(
-        help="Show and change a tenant's settings.",
-        epilog=examples("knowledge settings show --tenant acme"),
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
+    group = command_group("Show and change a tenant's settings.", "knowledge settings show --tenant acme")
     group.command(
         "show",
         short_help="Show a tenant's settings.",

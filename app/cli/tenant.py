@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
-from app.cli.options import complete_tenant, examples, json_option
+from app.cli.options import command_group, complete_tenant, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput
@@ -28,11 +28,8 @@ Slug = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands `tenant create`, `tenant list`, `tenant limits` and `tenant delete`."""
-    group = typer.Typer(
-        help="Create, list, limit and delete tenants.",
-        epilog=examples("knowledge tenant create acme", "knowledge tenant list"),
-        no_args_is_help=True,
-        rich_markup_mode=None,
+    group = command_group(
+        "Create, list, limit and delete tenants.", "knowledge tenant create acme", "knowledge tenant list"
     )
     group.command("create", epilog=examples('knowledge tenant create acme --name "Acme Ltd."'))(create_tenant)
     group.command("list", epilog=examples("knowledge tenant list", "knowledge tenant list --json"))(

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.knowledge.entries.related import MAX_RELATED
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import MAX_LIMIT, SearchQuery
 from app.knowledge.vocabulary import EntryType, Role
@@ -76,7 +77,7 @@ class RelatedArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     entry_id: UUID = Field(description="The id of an entry or chunk, as a search gave it.")
-    limit: Annotated[int, Field(strict=True, ge=1, le=20)] = Field(
+    limit: Annotated[int, Field(strict=True, ge=1, le=MAX_RELATED)] = Field(
         5, description="How many related entries at most, 1 to 20."
     )
 

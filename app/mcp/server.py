@@ -89,7 +89,7 @@ async def _run(tool: Tool, arguments: dict[str, Any], call: Call) -> ToolAnswer:
     try:
         caller.principal.require(tool.role)
     except Forbidden as error:
-        await call.services.trail.deny(caller.tenant.tenant_id, caller.subject, tool.name, error)
+        await call.services.trail.deny(caller.tenant_id, caller.subject, tool.name, error)
         raise
     try:
         checked = tool.arguments.model_validate(arguments)

@@ -41,9 +41,7 @@ class Call:
 
     async def search(self, query: SearchQuery) -> SearchResult:
         """Search in the caller's tenant. Raises as KnowledgeSearchService.search does."""
-        return await self.services.search.search(
-            self.caller.tenant.tenant_id, query, subject=self.caller.subject
-        )
+        return await self.services.search.search(self.caller.tenant_id, query, subject=self.caller.subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +70,14 @@ async def _hybrid_search(arguments: HybridSearchArguments, call: Call) -> ToolAn
 
 
 async def _related(arguments: RelatedArguments, call: Call) -> ToolAnswer:
-    tenant_id = call.caller.tenant.tenant_id
+    tenant_id = call.caller.tenant_id
     found = await call.services.related.related(tenant_id, arguments.entry_id, arguments.limit)
     return answer_related(found, to_json(describe_related(found)))
 
 
 async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
     caller = call.caller
-    entry, new = await call.services.entries.create(
-        caller.tenant.tenant_id, arguments.given(), actor=caller.subject
-    )
+    entry, new = await call.services.entries.create(caller.tenant_id, arguments.given(), actor=caller.subject)
     status = "created" if new else "existing"
     said = "Stored as a new entry" if new else "The knowledge base has it already; its fields are up to date"
     text = f"{said}: id {entry.id}. Words find it at once; meaning: {entry.embedding_status}."
@@ -101,14 +97,14 @@ async def _import(arguments: BulkArguments, call: Call) -> ToolAnswer:
 
 async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
     caller = call.caller
-    stats = await call.services.administration.stats(caller.tenant.tenant_id, reader=caller.subject)
+    stats = await call.services.administration.stats(caller.tenant_id, reader=caller.subject)
     structured = to_json(stats)
     return ToolAnswer("\n".join(f"{name}: {value}" for name, value in structured.items()), structured)
 
 
 async def _rebuild(arguments: NewModelChange, call: Call) -> ToolAnswer:
     change = await call.services.reembedding.start(
-        call.caller.tenant.tenant_id,
+        call.caller.tenant_id,
         provider=arguments.provider,
         name=arguments.model,
         dimensions=arguments.dimensions,

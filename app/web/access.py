@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.routing import APIRoute
@@ -46,6 +47,11 @@ class Caller:
 
     principal: Principal
     tenant: TenantContext
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The tenant that the caller works in."""
+        return self.tenant.tenant_id
 
     @property
     def subject(self) -> str:

@@ -29,7 +29,7 @@ async def write_entries(body: BulkRequest, caller: Caller, services: Services) -
     if valid:
         places = list(valid)
         for result in await services.entries.create_many(
-            caller.tenant.tenant_id, list(valid.values()), actor=caller.subject
+            caller.tenant_id, list(valid.values()), actor=caller.subject
         ):
             index = places[result.index]
             results[index] = BulkResult(index, result.id, result.status, result.error)

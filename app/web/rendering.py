@@ -9,18 +9,12 @@ from typing import Any
 import orjson
 from fastapi import Response
 
-from app.knowledge.paging import Page
 from app.knowledge.reembedding.change import ModelChange
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """JSON of dataclasses, UUIDs and times; the response models describe the same shapes for OpenAPI."""
     return Response(orjson.dumps(content), status, dict(headers or {}), "application/json")
-
-
-def page_response(page: Page[Any]) -> Response:
-    """A page of a list."""
-    return json_response({"items": list(page.items), "next_cursor": page.next_cursor})
 
 
 def describe_change(change: ModelChange) -> dict[str, Any]:

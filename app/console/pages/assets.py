@@ -16,11 +16,12 @@ from app.console.parts.entry_form import errors_at, read_tags
 from app.console.parts.text_marking import mark_chunks
 from app.console.rendering import render
 from app.console.session import console_router
-from app.errors import Conflict, InvalidInput, TooLarge
-from app.knowledge.ingestion.assets import Upload
+from app.errors import Conflict, InvalidInput
+from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.vocabulary import Role as MeantFor
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.json_body import read_metadata
+from app.web.pages import PageCursor
 
 readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)
@@ -45,7 +46,7 @@ async def show_assets(
     caller: CurrentCaller,
     services: CurrentServices,
     status: str = "",
-    cursor: Annotated[str, Query(max_length=200)] = "",
+    cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
     """The newest documents, of one status if asked for, and the form to upload another."""
@@ -59,8 +60,8 @@ async def upload_asset(request: Request, caller: CurrentCaller, services: Curren
     form = FormData()
     try:
         async with request.form() as form:
-            upload = await _read_upload(form, services.assets.max_bytes)
-        asset, work = await services.assets.upload(caller.tenant.tenant_id, upload, actor=caller.subject)
+            upload = await _read_upload(form, services.assets)
+        asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
     except InvalidInput as error:
         errors = errors_at(error.errors)
         if is_part:
@@ -81,7 +82,7 @@ async def show_progress(
     asset_id: Annotated[list[UUID], Query(max_length=FOLLOWED)],
 ) -> Response:
     """How far the indexing of these documents has come; the part asks again until all are done."""
-    found = await services.assets.find(caller.tenant.tenant_id, asset_id)
+    found = await services.assets.find(caller.tenant_id, asset_id)
     return render(request, "parts/asset_progress.html", assets=found)
 
 
@@ -96,7 +97,7 @@ async def show_asset(
     done: str = "",
 ) -> Response:
     """A document and a part of its text: from `start` on, or with the given chunk in it."""
-    tenant_id = caller.tenant.tenant_id
+    tenant_id = caller.tenant_id
     asset = await services.assets.get(tenant_id, asset_id)
     if chunk is not None:
         start = await services.inspection.find_chunk(tenant_id, asset_id, chunk) // PART * PART
@@ -119,9 +120,9 @@ async def retry_asset(
 ) -> Response:
     """Read a failed document once more; one that has not failed is left alone."""
     try:
-        asset = await services.assets.retry(caller.tenant.tenant_id, asset_id, actor=caller.subject)
+        asset = await services.assets.retry(caller.tenant_id, asset_id, actor=caller.subject)
     except Conflict:
-        asset = await services.assets.get(caller.tenant.tenant_id, asset_id)
+        asset = await services.assets.get(caller.tenant_id, asset_id)
     if request.headers.get("hx-request"):
         return render(request, "parts/asset_progress.html", assets=[asset])
     return RedirectResponse(f"{LIST}/{asset_id}?done=retried", 303)
@@ -135,14 +136,14 @@ async def ask_before_deletion(
     return render(
         request,
         "pages/asset_deletion.html",
-        asset=await services.assets.get(caller.tenant.tenant_id, asset_id),
+        asset=await services.assets.get(caller.tenant_id, asset_id),
     )
 
 
 @writers.post("/assets/{asset_id}/delete")
 async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Delete the document and its chunks."""
-    await services.assets.delete(caller.tenant.tenant_id, asset_id, actor=caller.subject)
+    await services.assets.delete(caller.tenant_id, asset_id, actor=caller.subject)
     return RedirectResponse(f"{LIST}?done=deleted", 303)
 
 
@@ -161,7 +162,7 @@ async def _show_list(
     if status and status not in STATUSES:
         raise InvalidInput.of("status", f"must be one of {', '.join(STATUSES)}")
     page = await services.assets.list_assets(
-        caller.tenant.tenant_id, limit=PAGE_SIZE, cursor=cursor or None, status=status or None
+        caller.tenant_id, limit=PAGE_SIZE, cursor=cursor or None, status=status or None
     )
     given = {"status": status} if status else {}
     return render(
@@ -181,12 +182,11 @@ async def _show_list(
     )
 
 
-async def _read_upload(form: FormData, limit: int) -> Upload:
+async def _read_upload(form: FormData, assets: AssetService) -> Upload:
     files: Sequence[object] = form.getlist("file")
     if len(files) != 1 or not isinstance(file := files[0], UploadFile) or not file.filename:
         raise InvalidInput.of("file", "choose one file")
-    if (file.size or 0) > limit:
-        raise TooLarge(f"the file is larger than the limit of {limit} bytes")
+    assets.check_size(file.size or 0)
     texts = _texts(form)
     return Upload(
         name=file.filename,

@@ -90,9 +90,7 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
         for side, whole in wholes.items():
             try:
                 query = read_query(whole, services)
-                results.append(
-                    await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
-                )
+                results.append(await services.search.search(caller.tenant_id, query, subject=caller.subject))
             except InvalidInput as error:
                 errors[side] = errors_by_field(error)
     comparison = compare(results) if len(results) == len(SIDES) else None

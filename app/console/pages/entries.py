@@ -20,6 +20,7 @@ from app.knowledge.languages import LANGUAGES
 from app.knowledge.vocabulary import EntryType, Scope, Source
 from app.knowledge.vocabulary import Role as MeantFor
 from app.web.access import CurrentCaller, CurrentServices
+from app.web.pages import PageCursor
 
 readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)
@@ -43,13 +44,13 @@ async def show_entries(
     tag: Annotated[str, Query(max_length=100)] = "",
     source: str = "",
     asset_id: str = "",
-    cursor: Annotated[str, Query(max_length=200)] = "",
+    cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
     """The newest entries, of one type, tag, source or asset if asked for."""
     tag = tag.strip()
     page = await services.entries.list_entries(
-        caller.tenant.tenant_id,
+        caller.tenant_id,
         limit=PAGE_SIZE,
         cursor=cursor or None,
         entry_type=_one_of("entry_type", entry_type, get_args(EntryType)),
@@ -86,9 +87,7 @@ async def create_entry(request: Request, caller: CurrentCaller, services: Curren
     """Store an entry, or say at each field what is wrong with it."""
     form = EntryForm.read(await read_texts(request))
     try:
-        entry, new = await services.entries.create(
-            caller.tenant.tenant_id, form.new_values(), actor=caller.subject
-        )
+        entry, new = await services.entries.create(caller.tenant_id, form.new_values(), actor=caller.subject)
     except InvalidInput as error:
         return _show_form(request, form, None, errors_at(error.errors), status=422)
     return _lead_to(entry.id, "created" if new else "exists")
@@ -99,7 +98,7 @@ async def show_entry_form(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """The form with what is stored."""
-    entry = await services.entries.get(caller.tenant.tenant_id, entry_id)
+    entry = await services.entries.get(caller.tenant_id, entry_id)
     return _show_form(request, EntryForm.of_entry(entry), entry, {})
 
 
@@ -111,10 +110,10 @@ async def change_entry(
     sent = await read_texts(request)
     form = EntryForm.read(sent)
     version = _version(sent.get("version"))
-    stored = await services.entries.get(caller.tenant.tenant_id, entry_id)
+    stored = await services.entries.get(caller.tenant_id, entry_id)
     try:
         await services.entries.change(
-            caller.tenant.tenant_id,
+            caller.tenant_id,
             entry_id,
             form.changes(stored),
             if_version=version,
@@ -123,7 +122,7 @@ async def change_entry(
     except InvalidInput as error:
         return _show_form(request, form, stored, errors_at(error.errors), status=422, version=version)
     except PreconditionFailed:
-        stored = await services.entries.get(caller.tenant.tenant_id, entry_id)
+        stored = await services.entries.get(caller.tenant_id, entry_id)
         return _show_form(request, form, stored, {}, status=412, is_stale=True)
     except Conflict as error:
         return _show_form(request, form, stored, {}, status=409, version=version, refusal=error)
@@ -145,9 +144,7 @@ async def delete_entry(
     """Delete the entry, unless it has changed since the question was asked."""
     version = _version((await read_texts(request)).get("version"))
     try:
-        await services.entries.delete(
-            caller.tenant.tenant_id, entry_id, if_version=version, actor=caller.subject
-        )
+        await services.entries.delete(caller.tenant_id, entry_id, if_version=version, actor=caller.subject)
     except (PreconditionFailed, Conflict) as error:
         status = 412 if isinstance(error, PreconditionFailed) else 409
         return await _show_question(request, entry_id, caller, services, status=status, refusal=str(error))
@@ -159,7 +156,7 @@ async def show_entry(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices, done: str = ""
 ) -> Response:
     """All that is known of an entry."""
-    tenant_id = caller.tenant.tenant_id
+    tenant_id = caller.tenant_id
     entry = await services.entries.get(tenant_id, entry_id)
     response = render(
         request,
@@ -211,8 +208,8 @@ async def _show_question(
     status: int = 200,
     refusal: str | None = None,
 ) -> Response:
-    entry = await services.entries.get(caller.tenant.tenant_id, entry_id)
-    details = await services.inspection.entry(caller.tenant.tenant_id, entry_id)
+    entry = await services.entries.get(caller.tenant_id, entry_id)
+    details = await services.inspection.entry(caller.tenant_id, entry_id)
     return render(
         request, "pages/entry_deletion.html", status=status, entry=entry, details=details, refusal=refusal
     )

@@ -35,7 +35,7 @@ KINDS = {
 @router.get("/health")
 async def show_health(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Stock, backlog, searches and limits of the tenant."""
-    tenant_id, now = caller.tenant.tenant_id, datetime.now(UTC)
+    tenant_id, now = caller.tenant_id, datetime.now(UTC)
     stats = await services.administration.stats(tenant_id, reader=caller.subject)
     report = await services.feedback.report(tenant_id, reader=caller.subject)
     hours = stats["searches_by_hour"]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import orjson
-from fastapi import Form, Query, Request, Response
+from fastapi import Form, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
@@ -20,6 +20,7 @@ from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
 from app.knowledge.subscriptions.service import Subscription
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.models.saved_searches import NewSavedSearch
+from app.web.pages import PageCursor
 from app.web.problems import invalid_input
 
 router = console_router(Role.READER)
@@ -39,7 +40,7 @@ async def show_saved_searches(
     request: Request,
     caller: CurrentCaller,
     services: CurrentServices,
-    cursor: Annotated[str, Query(max_length=200)] = "",
+    cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
     """The caller's saved searches, newest first, and a form for another."""
@@ -58,7 +59,7 @@ async def save_search(
     try:
         asked = _read(name, search)
         _, new = await services.saved_searches.save(
-            caller.tenant.tenant_id, caller.subject, asked.name, asked.given()
+            caller.tenant_id, caller.subject, asked.name, asked.given()
         )
     except (InvalidInput, Conflict) as error:
         errors = error.errors if isinstance(error, InvalidInput) else (FieldError("name", str(error)),)
@@ -81,7 +82,7 @@ async def run_saved_search(
     services: CurrentServices,
 ) -> Response:
     """To the search page, with what is saved filled in; a search that is too long for an address is shown here."""
-    saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    saved = await services.saved_searches.get(caller.tenant_id, caller.subject, saved_search_id)
     form = SearchForm.of_request(saved.request)
     if not form.is_long:
         return RedirectResponse(form.address(), 303)
@@ -93,7 +94,7 @@ async def ask_before_deletion(
     request: Request, saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """The question whether the search shall really be forgotten."""
-    saved = await services.saved_searches.get(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    saved = await services.saved_searches.get(caller.tenant_id, caller.subject, saved_search_id)
     return render(request, "pages/saved_search_deletion.html", saved=saved)
 
 
@@ -102,7 +103,7 @@ async def delete_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Forget a saved search, and its subscription."""
-    await services.saved_searches.delete(caller.tenant.tenant_id, caller.subject, saved_search_id)
+    await services.saved_searches.delete(caller.tenant_id, caller.subject, saved_search_id)
     return RedirectResponse(f"{LIST}?done=deleted", 303)
 
 
@@ -117,7 +118,7 @@ async def _show_list(
     errors: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Response:
-    tenant_id = caller.tenant.tenant_id
+    tenant_id = caller.tenant_id
     page = await services.saved_searches.list_saved(
         tenant_id, caller.subject, limit=PAGE_SIZE, cursor=cursor or None
     )

@@ -75,7 +75,7 @@ async def render_search(
     if is_asked:
         try:
             query = read_query(form, services, explain=True)
-            result = await services.search.search(caller.tenant.tenant_id, query, subject=caller.subject)
+            result = await services.search.search(caller.tenant_id, query, subject=caller.subject)
             answer = show_answer(form, result)
         except InvalidInput as error:
             errors = errors_by_field(error)
@@ -104,7 +104,7 @@ async def show_why_not(request: Request, caller: CurrentCaller, services: Curren
     try:
         query = read_query(form, services)
         entry_id = await _find_entry(services, caller, wanted)
-        verdict = await services.search.why_not(caller.tenant.tenant_id, entry_id, query)
+        verdict = await services.search.why_not(caller.tenant_id, entry_id, query)
     except InvalidInput as error:
         refusal = str(error)
     status = 422 if refusal else 200
@@ -125,7 +125,7 @@ async def show_related(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """The entries around an entry, by relationship. An unknown id has none."""
-    found = await services.related.related(caller.tenant.tenant_id, entry_id, limit=RELATED)
+    found = await services.related.related(caller.tenant_id, entry_id, limit=RELATED)
     groups = [
         (RELATIONSHIPS[relationship], list(items))
         for relationship, items in groupby(found, key=lambda item: item.relationship)
@@ -139,7 +139,7 @@ async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
         return UUID(wanted)
     except ValueError:
         if wanted and "\x00" not in wanted:
-            page = await services.entries.list_entries(caller.tenant.tenant_id, limit=1, external_id=wanted)
+            page = await services.entries.list_entries(caller.tenant_id, limit=1, external_id=wanted)
             if page.items:
                 return page.items[0].id
         raise InvalidInput.of("entry_id", "must be the id or the external id of an entry") from None

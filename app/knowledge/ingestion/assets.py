@@ -58,6 +58,11 @@ class AssetService:
         self._jobs = jobs
         self.max_bytes = max_bytes
 
+    def check_size(self, size: int) -> None:
+        """Raise TooLarge for a file of so many bytes, before anybody reads it."""
+        if size > self.max_bytes:
+            raise TooLarge(f"the file is larger than the limit of {self.max_bytes} bytes")
+
     async def upload(self, tenant_id: UUID, upload: Upload, *, actor: str = "service") -> tuple[Asset, bool]:
         """Keep a file and queue its reading; returns the asset and whether there is anything to do.
 
@@ -159,8 +164,7 @@ class AssetService:
             await records.write_audit(session, actor, "asset.delete", [asset_id], {})
 
     def _check(self, upload: Upload) -> NewAsset:
-        if len(upload.data) > self.max_bytes:
-            raise TooLarge(f"the file is larger than the limit of {self.max_bytes} bytes")
+        self.check_size(len(upload.data))
         # A path in a file name is the uploader's business, not ours.
         name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
         if not 1 <= len(name) <= 512 or not is_storable(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import asyncpg
 
@@ -15,6 +15,14 @@ Progress = Callable[[int], None]
 MOST_FAILURES = 10
 REFUSALS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError, ValueError, KeyError, TypeError)
 """Failures that are the line's own fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A line that was refused, counted from 1, and why."""
+
+    line: int
+    error: str
 
 
 @dataclass(slots=True)
@@ -29,7 +37,7 @@ class Outcome:
     unchanged: int = 0
     dropped_references: int = 0
     failed: int = 0
-    failures: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         """The counts that are worth a word."""
@@ -39,7 +47,7 @@ class Outcome:
         """Note a line that was refused."""
         self.failed += 1
         if len(self.failures) < MOST_FAILURES:
-            self.failures.append({"line": line, "error": reason})
+            self.failures.append(Failure(line, reason))
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.knowledge.search.query import MAX_LIMIT
 from app.knowledge.tenants.limits import GREATEST
 from app.knowledge.vocabulary import EntryType, Fusion
 from app.web.models.search import Number, WeightsModel
@@ -168,8 +169,8 @@ class SettingsPatch(BaseModel):
     fusion: Fusion | None = None
     verified_boost: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
     keep_query_text: Annotated[bool, Field(strict=True)] | None = None
-    default_limit: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
-    max_limit: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
+    default_limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
+    max_limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
     purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=36_500)] | None = None
     limits: OwnLimits | None = None
 

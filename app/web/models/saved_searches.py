@@ -9,6 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
+from app.knowledge.subscriptions.addresses import MAX_URL
+from app.knowledge.subscriptions.saved_searches import MAX_NAME
 from app.web.models.search import SearchRequest
 
 SEARCH: JsonDict = {"query": "how do I order routes in vercel.json", "limit": 3}
@@ -21,7 +23,7 @@ class NewSavedSearch(BaseModel):
         extra="forbid", json_schema_extra={"examples": [{"name": "Route order", "request": SEARCH}]}
     )
 
-    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NAME)]
     request: SearchRequest = Field(description="Any search; `cursor` cannot be kept.")
 
     def given(self) -> dict[str, Any]:
@@ -53,7 +55,7 @@ class NewSubscription(BaseModel):
         extra="forbid", json_schema_extra={"examples": [{"url": "https://example.com/hooks/knowledge"}]}
     )
 
-    url: Annotated[str, Field(min_length=1, max_length=2000)] = Field(
+    url: Annotated[str, Field(min_length=1, max_length=MAX_URL)] = Field(
         description="An http or https address that is reachable from the internet; redirects are not followed."
     )
     secret: Annotated[str, Field(max_length=120)] | None = Field(

@@ -1,0 +1,21 @@
+"""Lists in pages over HTTP: the parameters that ask for one, and its answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+
+from app.knowledge.paging import MAX_PAGE, Page
+from app.web.rendering import json_response
+
+PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+PAGE_SIZE = 50
+"""Items on a page where a request names no limit."""
+
+PageCursor = Annotated[str, Query(max_length=200)]
+
+
+def page_response(page: Page[Any]) -> Response:
+    """A page of a list."""
+    return json_response({"items": list(page.items), "next_cursor": page.next_cursor})
