@@ -53,7 +53,7 @@ def create_app(
             checked = verifier
             if checked is None:
                 checked = await stack.enter_async_context(open_verifier(settings))
-            app.state.parts = Parts(ready, checked, settings)
+            app.state.parts = Parts(ready, checked, metrics_apart=settings.server.metrics_port is not None)
             app.state.observation = Observation(ready)
             app.state.draining = False
             await asyncio.to_thread(outdated_revisions)

@@ -13,6 +13,7 @@ from pathlib import Path
 from app.cli.eval import print_report
 from app.cli.execution import run_async
 from app.cli.output.progress import show_progress
+from app.composition.services import open_services
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, read_collection
 from app.evaluation.session import evaluate_collections
@@ -50,7 +51,7 @@ def main() -> int:
     try:
         report = run_async(
             evaluate_collections(
-                bench_settings(KEPT / "quality-data"),
+                open_services(bench_settings(KEPT / "quality-data")),
                 read_collections(names),
                 show_progress,
                 vector_cache=VECTORS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
@@ -11,12 +10,10 @@ from fastapi import Response
 from app.auth.principal import Role
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.tenants.limits import NAMES
-from app.knowledge.tenants.settings import TenantSettings, check_page_limits
 from app.web.access import (
     CurrentCaller,
     CurrentPrincipal,
     CurrentServices,
-    CurrentSettings,
     secured_router,
 )
 from app.web.models.administration import (
@@ -49,26 +46,17 @@ async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Respons
 @tenant_admins.get("/settings", operation_id="get_settings", response_model=SettingsModel)
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
     """The tenant's settings."""
-    return _show_settings(await services.administration.settings(caller.tenant_id, reader=caller.subject))
+    return json_response(await services.administration.settings(caller.tenant_id, reader=caller.subject))
 
 
 @tenant_admins.patch(
     "/settings", operation_id="change_settings", response_model=SettingsModel, responses=problems(413, 415)
 )
-async def change_settings(
-    patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices, settings: CurrentSettings
-) -> Response:
+async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Change some settings; null goes back to the service's default. Limits may be lower than the platform's only."""
-    changes = patch.given()
-    check_page_limits(changes, settings.search.max_limit)
-    return _show_settings(
-        await services.administration.change_settings(caller.tenant_id, changes, actor=caller.subject)
+    return json_response(
+        await services.administration.change_settings(caller.tenant_id, patch.given(), actor=caller.subject)
     )
-
-
-def _show_settings(settings: TenantSettings) -> Response:
-    shown = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    return json_response({**shown, "limits": {**dict.fromkeys(NAMES), **settings.limits}})
 
 
 @tenant_admins.get("/audit", operation_id="list_audit", response_model=AuditList)

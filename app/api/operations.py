@@ -51,7 +51,7 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Prometheus metrics, on this port for loopback callers only."""
     parts: Parts = request.app.state.parts
-    if parts.settings.server.metrics_port is not None or not _is_local(request):
+    if parts.metrics_apart or not _is_local(request):
         return problem_response(404, "there is nothing at this path")
     observation: Observation = request.app.state.observation
     return Response(await observation.render(), media_type=CONTENT_TYPE_LATEST)

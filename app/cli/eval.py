@@ -86,6 +86,7 @@ def measure_quality(
     installed. With --tenant instead of DIR: what other weights and fusions would make of that tenant's own queries,
     which it must keep (setting keep_query_text). The tenant is only read.
     """
+    from app.composition.services import open_services
     from app.evaluation.collection import read_collection
     from app.evaluation.session import evaluate_collections
 
@@ -101,7 +102,7 @@ def measure_quality(
     collections = [read_collection(folder, qrels).sample(queries) for folder in folders]
     report = run_async(
         evaluate_collections(
-            settings, collections, show_progress, variants=variants, vector_cache=vector_cache
+            open_services(settings), collections, show_progress, variants=variants, vector_cache=vector_cache
         )
     )
     if as_json:

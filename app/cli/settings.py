@@ -87,33 +87,21 @@ def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any
     return changes
 
 
-def describe_settings(settings: TenantSettings) -> dict[str, Any]:
-    """What GET /admin/settings answers."""
-    from app.knowledge.tenants.limits import NAMES
-
-    shown = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    return {**shown, "limits": {**dict.fromkeys(NAMES), **settings.limits}}
-
-
 async def _change(settings: Settings, slug: str, given: Sequence[str]) -> TenantSettings:
-    from app.knowledge.tenants.settings import check_page_limits
-
     async with open_tenants(settings) as platform:
         tenant = await platform.tenants.find(slug)
         if not given:
             return await platform.tenants.read_settings(tenant.id, reader=ACTOR)
         changes = read_changes(given, await platform.tenants.read_settings(tenant.id))
-        check_page_limits(changes, settings.search.max_limit)
         return await platform.tenants.change_settings(tenant.id, changes, actor=ACTOR)
 
 
 def _print(settings: TenantSettings, as_json: bool) -> None:
-    shown = describe_settings(settings)
     if as_json:
-        print_json(shown)
+        print_json(settings)
         return
     rows: list[tuple[str, str]] = []
-    for name, value in shown.items():
+    for name, value in ((f.name, getattr(settings, f.name)) for f in fields(settings)):
         if parts := _parts(value):
             rows += [(f"{name}.{part}", _show(inner)) for part, inner in parts.items()]
         else:

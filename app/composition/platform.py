@@ -34,7 +34,11 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
         async with small_pool(addresses.service, settings) as database:
             model_id = (await find_models(database, configured_models(settings)))[0] if for_creation else 0
             tenants = TenantDirectory(
-                database, AuditTrail(database), default_model_id=model_id, limits=default_limits(settings)
+                database,
+                AuditTrail(database),
+                default_model_id=model_id,
+                limits=default_limits(settings),
+                max_limit=settings.search.max_limit,
             )
             yield Platform(tenants, PlatformService(database, tenants))
 

@@ -122,7 +122,13 @@ async def build_services(
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
     jobs = JobQueue()
     trail = AuditTrail(database)
-    tenants = TenantDirectory(database, trail, default_model_id=next(iter(providers)), limits=limits)
+    tenants = TenantDirectory(
+        database,
+        trail,
+        default_model_id=next(iter(providers)),
+        limits=limits,
+        max_limit=defaults.max_limit,
+    )
     admission = Admission(crowd=crowd)
     journal = SearchJournal(database)
     embedder = EntryEmbedder(database, providers, tenants)

@@ -1,30 +1,30 @@
-"""From settings and folders to a report: what the command line and the benchmark program share."""
+"""From services and folders to a report: what the command line and the benchmark program share."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from app.composition.services import Services, build_services, open_services
+from app.composition.services import Services, build_services
 from app.evaluation.collection import Collection
 from app.evaluation.evaluation import VARIANTS, Variant, evaluate
 from app.evaluation.output.progress import ShowProgress
 from app.evaluation.output.report import Report
 from app.evaluation.vector_cache import VectorCache
-from app.settings import Settings
 
 
 async def evaluate_collections(
-    settings: Settings,
+    opening: AbstractAsyncContextManager[Services],
     collections: Sequence[Collection],
     progress: ShowProgress,
     *,
     variants: Sequence[Variant] = VARIANTS,
     vector_cache: Path | None = None,
 ) -> Report:
-    """Measure the collections one after the other. Raises KnowledgeError."""
-    async with open_services(settings) as plain, _with_cache(plain, vector_cache) as services:
+    """Measure the collections one after the other, with services that are opened for it. Raises KnowledgeError."""
+    async with opening as plain, _with_cache(plain, vector_cache) as services:
         evaluations = [await evaluate(services, c, progress, variants=variants) for c in collections]
         async with services.database.engine.connect() as connection:
             server = str((await connection.exec_driver_sql("show server_version")).scalar_one())

@@ -78,7 +78,7 @@ async def finish_upkeep(services: Services, tenant_id: UUID, patience: float = P
     deadline = time.monotonic() + patience
     while True:
         async with services.database.tenant_session(tenant_id) as session:
-            left = await session.fetch_value(jobs.SQL["count"], tenant_id=tenant_id)
+            left = await session.fetch_value(jobs.SQL["count"])
         if not left:
             return
         if await services.worker.run_once():

@@ -16,7 +16,6 @@ from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
 from app.errors import Forbidden, TenantNotFound
 from app.knowledge.tenants.directory import TenantContext
-from app.settings import Settings
 from app.web.json_body import JsonRequest
 from app.web.problems import problems, tenant_gone
 
@@ -34,11 +33,14 @@ bearer_scheme = HTTPBearer(
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the app was built from, as handlers find it on `app.state.parts`."""
+    """What the app was built from, as handlers find it on `app.state.parts`.
+
+    `metrics_apart` says that metrics have a port of their own.
+    """
 
     services: Services
     verifier: TokenVerifier
-    settings: Settings
+    metrics_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +175,6 @@ async def _services(request: Request) -> Services:
     return parts.services
 
 
-async def _settings(request: Request) -> Settings:
-    parts: Parts = request.app.state.parts
-    return parts.settings
-
-
 CurrentCaller = Annotated[Caller, Depends(_caller)]
 CurrentPrincipal = Annotated[Principal, Depends(_principal)]
 CurrentServices = Annotated[Services, Depends(_services)]
-CurrentSettings = Annotated[Settings, Depends(_settings)]

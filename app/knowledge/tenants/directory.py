@@ -23,7 +23,7 @@ from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.limits import Limits, check_limits, require_lower
-from app.knowledge.tenants.settings import TenantSettings, require_default_within
+from app.knowledge.tenants.settings import TenantSettings, check_page_limits, require_default_within
 from app.knowledge.text import is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -81,11 +81,14 @@ class TenantDirectory:
         *,
         default_model_id: int,
         limits: Limits | None = None,
+        max_limit: int = 100,
         ttl: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`max_limit` is the most hits a page that the service allows, and so a tenant's own settings."""
         self._database = database
         self._trail = trail
+        self._max_limit = max_limit
         self._default_model_id = default_model_id
         self._limits = limits or Limits()
         self._ttl = ttl
@@ -222,6 +225,7 @@ class TenantDirectory:
         self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str = "service"
     ) -> TenantSettings:
         """Merge changes into the tenant's settings; None resets one. Raises InvalidInput, TenantNotFound."""
+        check_page_limits(changes, self._max_limit)
         async with self._database.tenant_session(tenant_id) as session:
             row = await _hold_tenant(session)
             if isinstance(own := changes.get("limits"), dict):

@@ -32,12 +32,15 @@ class Limits:
 
     def replaced(self, given: Mapping[str, int]) -> Limits:
         """With the platform's limits for one tenant in the place of these."""
-        return Limits(**{**asdict(self), **_known(given)})
+        known = {name: value for name, value in given.items() if name in NAMES}
+        return Limits(**{**asdict(self), **known})
 
-    def lowered(self, own: Mapping[str, int]) -> Limits:
+    def lowered(self, own: Mapping[str, int | None]) -> Limits:
         """With the tenant's own limits where they are lower: a tenant cannot lift what the platform set."""
         lowest = {
-            name: min(filter(None, (getattr(self, name), value))) for name, value in _known(own).items()
+            name: min(value, getattr(self, name) or value)
+            for name, value in own.items()
+            if name in NAMES and value
         }
         return Limits(**{**asdict(self), **lowest})
 
@@ -73,7 +76,3 @@ def require_lower(own: Mapping[str, Any], allowed: Limits) -> None:
     ]
     if errors:
         raise InvalidInput(errors)
-
-
-def _known(given: Mapping[str, int]) -> dict[str, int]:
-    return {name: value for name, value in given.items() if name in NAMES}

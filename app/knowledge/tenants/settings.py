@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
 from app.errors import FieldError, InvalidInput
-from app.knowledge.tenants.limits import check_limits
+from app.knowledge.tenants.limits import NAMES, check_limits
 from app.knowledge.vocabulary import EntryType, Fusion, Weights
 
 TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
@@ -32,7 +32,8 @@ class TenantSettings:
         keep_query_text: whether receipts of searches hold the query's text.
         default_limit, max_limit: hits a page where a search says nothing, and at most.
         purge_expired_after_days: days after their end at which expired entries are removed; None: never.
-        limits: by their names in `Limits`; they count where they are below what the platform allows the tenant.
+        limits: all of `Limits` by name, None where none is set; they count where they are below what the platform
+            allows the tenant.
     """
 
     weights: Weights | None = None
@@ -44,7 +45,7 @@ class TenantSettings:
     default_limit: int | None = None
     max_limit: int | None = None
     purge_expired_after_days: int | None = None
-    limits: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int | None] = field(default_factory=lambda: dict.fromkeys(NAMES))
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> TenantSettings:
@@ -74,6 +75,8 @@ class TenantSettings:
             errors += check_limits(values["limits"], least=1)
         if errors:
             raise InvalidInput(errors)
+        if "limits" in values:
+            values["limits"] = {**dict.fromkeys(NAMES), **values["limits"]}
         return cls(**values)
 
 
