@@ -1,4 +1,8 @@
--- A tenant's change to another embedding model: its state, and the triggers that give entries vectors of both.
+-- A tenant's change to another embedding model: its state, and the triggers that keep what a state promises.
+--
+-- No trigger changes the state; app/knowledge/reembedding/machine.py does. While the row is there and not `dropping`,
+-- await_both_models() has each entry that is written wait for vectors of both models; otherwise keep_models_in_use()
+-- removes late vectors of a model that is not in use.
 
 create table model_changes (
   tenant_id uuid primary key references tenants on delete cascade,

@@ -41,6 +41,8 @@ def migrate(
 
     Reads DATABASE_ADMIN_URL. The embedded database is migrated by every start, so that it seldom needs this.
     """
+    from app.db.schema.migration import check_revision
+
     settings = read_settings()
     before, after, wanted = run_async(
         _check(settings) if check else _migrate(settings, service_role),
@@ -49,6 +51,7 @@ def migrate(
     if as_json:
         print_json({"before": before, "revision": after, "latest": wanted, "current": after == wanted})
     elif after != wanted:
+        check_revision(after, None)
         raise ConfigurationError(
             None,
             f"the database is at revision {after or 'none'}, this version needs {wanted}",
@@ -64,51 +67,40 @@ def migrate(
 
 async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
     from app.composition.database import embedded_database
+    from app.db.schema.catalog import read_revision
     from app.db.schema.migration import latest_revision
 
     database = settings.database
     url = database.admin_url or database.url
     if url is not None:
-        revision = await _revision(url.get_secret_value())
+        revision = await read_revision(url.get_secret_value(), "DATABASE_ADMIN_URL")
     elif is_database_absent(settings):
         revision = None
     else:
         async with embedded_database(database.data_dir) as addresses:
-            revision = await _revision(addresses.service)
+            revision = await read_revision(addresses.service, "DATABASE_ADMIN_URL")
     return revision, revision, latest_revision()
 
 
 async def _migrate(settings: Settings, service_role: str | None) -> tuple[str | None, str | None, str]:
     from app.composition.database import SERVICE, embedded_database, prepare
     from app.composition.providers import configured_model
+    from app.db.schema.catalog import read_revision
     from app.db.schema.migration import latest_revision
 
     database = settings.database
     model = configured_model(settings)
     if database.admin_url is not None:
         dsn = database.admin_url.get_secret_value()
-        before = await _revision(dsn)
+        before = await read_revision(dsn, "DATABASE_ADMIN_URL")
         await prepare(dsn, service_role=service_role, model=model)
-        return before, await _revision(dsn), latest_revision()
+        return before, await read_revision(dsn, "DATABASE_ADMIN_URL"), latest_revision()
     if not database.embedded:
         raise ConfigurationError(
             "DATABASE_ADMIN_URL", "must be set to the role that owns the tables", "see deploy/roles.sql"
         )
     async with embedded_database(database.data_dir) as addresses:
         assert addresses.admin is not None
-        before = await _revision(addresses.admin)
+        before = await read_revision(addresses.admin, "DATABASE_ADMIN_URL")
         await prepare(addresses.admin, service_role=service_role or SERVICE, model=model)
-        return before, await _revision(addresses.admin), latest_revision()
-
-
-async def _revision(dsn: str) -> str | None:
-    from app.db.schema import catalog
-
-    connection = await catalog.connect(dsn, "DATABASE_ADMIN_URL")
-    try:
-        if not await connection.fetchval("select to_regclass('public.alembic_version') is not null"):
-            return None
-        revision: str | None = await connection.fetchval("select version_num from alembic_version")
-        return revision
-    finally:
-        await connection.close()
+        return before, await read_revision(addresses.admin, "DATABASE_ADMIN_URL"), latest_revision()

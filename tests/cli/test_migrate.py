@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import CommandLine
+from tests.fixtures.database.cluster import connected
 
 
 @pytest.fixture
@@ -62,3 +64,23 @@ def test_migration_refuses_a_role_that_does_not_exist(
     monkeypatch.setenv("DATABASE_ADMIN_URL", admin_dsn)
     result = on_server("migrate", "--service-role", "nobody")
     assert (result.status, result.err) == (1, "error: --service-role: there is no role nobody\n")
+
+
+def test_database_from_before_the_first_release_is_refused_with_what_to_do(
+    on_server: CommandLine, admin_dsn: str, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its revisions went up to 0018."""
+
+    async def set_revision() -> None:
+        async with connected(superuser_dsn) as superuser:
+            await superuser.execute("update alembic_version set version_num = '0018'")
+
+    asyncio.run(set_revision())
+    monkeypatch.setenv("DATABASE_ADMIN_URL", admin_dsn)
+    for command in (("migrate",), ("migrate", "--check"), ("tenant", "list")):
+        result = on_server(*command)
+        assert result.status == 1
+        assert result.err.count("\n") == 1
+        assert result.err.startswith("error: ")
+        assert "at revision 0018, which this version does not have; use a newer version, or" in result.err
+        assert result.err.endswith("create it again (embedded: delete the folder KB_DATA_DIR)\n")

@@ -24,6 +24,18 @@ async def connect(dsn: str, setting: str) -> asyncpg.Connection[asyncpg.Record]:
         raise ConfigurationError(setting, f"cannot connect ({type(error).__name__})") from error
 
 
+async def read_revision(dsn: str, setting: str) -> str | None:
+    """The revision that the database is at, or None when it has never been migrated."""
+    connection = await connect(dsn, setting)
+    try:
+        if not await connection.fetchval("select to_regclass('public.alembic_version') is not null"):
+            return None
+        revision: str | None = await connection.fetchval("select version_num from alembic_version")
+        return revision
+    finally:
+        await connection.close()
+
+
 async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Raise ConfigurationError unless Postgres is 16 or newer and has pgvector 0.8 or newer."""
     version = int(await connection.fetchval("show server_version_num"))

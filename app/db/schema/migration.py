@@ -80,7 +80,7 @@ def known_revisions() -> frozenset[str]:
     return frozenset(s.revision for s in ScriptDirectory.from_config(configuration()).walk_revisions())
 
 
-def check_revision(revision: str | None, setting: str) -> None:
+def check_revision(revision: str | None, setting: str | None) -> None:
     """Raise ConfigurationError, which names the setting, for a revision that this version does not have."""
     if revision is not None and revision not in known_revisions():
         raise ConfigurationError(
@@ -116,15 +116,5 @@ async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False)
         if isinstance(cause, asyncpg.PostgresError):
             raise cause from error
         raise
-    finally:
-        await engine.dispose()
-
-
-async def current_revision(dsn: str) -> str | None:
-    """The revision that the database is at, or None when it has never been migrated."""
-    engine = make_engine(dsn, poolclass=NullPool)
-    try:
-        async with engine.connect() as connection:
-            return await connection.run_sync(lambda c: MigrationContext.configure(c).get_current_revision())
     finally:
         await engine.dispose()

@@ -24,7 +24,7 @@ A state is a row of `model_changes` together with the model of the tenant's row.
   and switched, an entry that is written waits for vectors of both models.
 - `keep_models_in_use` on `embeddings`, function of the same name (model_changes.sql): in dropping and none, a vector
   that comes late for a model that is not in use is removed, and its entry waits for one of the model in use.
-- `count_inserted` and `count_deleted` on `embeddings`, function `count_passages` (embeddings.sql): count the vectors of
+- `count_inserted` and `count_deleted` on `embeddings`, function `count_passages` (statistics.sql): count the vectors of
   each model, by which `lacks_index` decides.
 
 Two definer functions take part: `queue.claim_job` (queue.sql) hands out the job, and `tenancy.delete_tenant`

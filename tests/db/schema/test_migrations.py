@@ -13,7 +13,8 @@ import pytest
 
 from app.composition.database import SERVICE, check_database, prepare
 from app.db.schema import migration
-from app.db.schema.migration import SCRIPTS, current_revision, latest_revision, migrate
+from app.db.schema.catalog import read_revision
+from app.db.schema.migration import SCRIPTS, latest_revision, migrate
 from app.db.schema.registration import register_model
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.errors import ConfigurationError
@@ -159,7 +160,7 @@ async def test_a_later_migration_loads_functions_from_their_files(bare_cluster: 
 async def test_the_baseline_is_not_undone(fresh_database: TestDatabase) -> None:
     with pytest.raises(ConfigurationError, match="to remove the schema, drop the database"):
         await migrate(fresh_database.admin_dsn, "base", down=True)
-    assert await current_revision(fresh_database.admin_dsn) == latest_revision()
+    assert await read_revision(fresh_database.admin_dsn, "DATABASE_ADMIN_URL") == latest_revision()
 
 
 @pytest.mark.parametrize("revision", ["0018", "9999"])
@@ -188,7 +189,7 @@ async def test_two_databases_of_one_server_are_migrated_and_served(bare_cluster:
         for database in (one, two):
             await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
             await check_database(database.service_dsn)
-            assert await current_revision(database.service_dsn) == latest_revision()
+            assert await read_revision(database.service_dsn, "DATABASE_URL") == latest_revision()
 
 
 async def test_preparing_again_changes_nothing(bare_cluster: EmbeddedAddress) -> None:

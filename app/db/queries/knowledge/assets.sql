@@ -1,3 +1,5 @@
+-- Assets, and the entries that are chunks of them.
+
 -- name: find_same
 select id, sha256, byte_size from assets
  where tenant_id = :tenant_id

@@ -1,3 +1,5 @@
+-- Vectors of entries, the entries that wait for theirs, and moving a tenant's vectors into the HNSW index.
+
 -- name: mark_pending
 insert into pending_embeddings (tenant_id, model_id, entry_id)
 select :tenant_id, t.model_id, i.id from tenants t, unnest(:ids::uuid[]) i (id) where t.id = :tenant_id

@@ -1,3 +1,5 @@
+-- Entries: reading, paging, writing, deleting, and what is related to one.
+
 -- name: fetch
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
        e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.metadata, e.language,

@@ -1,3 +1,5 @@
+-- What the console shows around an entry and in an asset.
+
 -- name: vectors
 -- An entry's passages by model, and whether vectors are still to come.
 select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current,

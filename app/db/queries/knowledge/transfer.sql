@@ -1,3 +1,5 @@
+-- Export of a tenant as lines of JSON, and import of such lines.
+
 -- name: assets
 -- One JSON object a row, apart from the bytes.
 select a.id, a.byte_size, to_jsonb(a)::text as line

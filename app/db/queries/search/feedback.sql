@@ -1,3 +1,5 @@
+-- What callers say of the hits of their searches, and what is read from that.
+
 -- name: put
 insert into feedback as f (tenant_id, search_id, entry_id, subject, relevant, query)
 values (:tenant_id, :search_id, :entry_id, :subject, :relevant, :query)

@@ -1,3 +1,5 @@
+-- What is remembered of searches and changes: receipts, counts of accesses, the audit trail.
+
 -- name: insert_searches
 insert into searches (tenant_id, id, subject, at, fallback, result_count, query_time_ms, receipt)
 select :tenant_id, s.* from unnest(:ids::uuid[], :subjects::text[], :ats::timestamptz[], :fallbacks::boolean[],

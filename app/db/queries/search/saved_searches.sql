@@ -1,3 +1,5 @@
+-- Searches that callers keep.
+
 -- name: save
 with before as (
   select request from saved_searches where tenant_id = :tenant_id and owner = :owner and name = :name

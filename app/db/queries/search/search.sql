@@ -1,3 +1,5 @@
+-- The statements of a search: both legs, the spelling of words, and the reading of the hits.
+
 -- name: keyword_leg
 -- Turns the query into lexemes once for each language that the tenant has, looks their frequencies up, and asks
 -- the keyword function for the best entries. More than 200 lexemes of a language add time, not sense.

@@ -1,3 +1,5 @@
+-- What is known of a tenant's entries and searches: for ranking, for upkeep, and for its admin.
+
 -- name: refresh_lexemes
 -- Document frequencies of lexemes in at least :least entries; ts_stat reads each tsvector of the tenant once.
 with counted as (

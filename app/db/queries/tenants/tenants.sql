@@ -1,3 +1,5 @@
+-- Tenants, their settings and limits, and the registered models.
+
 -- name: list_tenants
 select id, slug, name, model_id, created_at from tenancy.list_tenants();
 

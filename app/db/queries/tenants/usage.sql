@@ -1,3 +1,5 @@
+-- What a tenant has stored and embedded, as its limits count it.
+
 -- name: stored
 -- What counts against the limits of entries and of bytes.
 select coalesce(c.entries, 0)::bigint as entries, (coalesce(c.characters, 0) + coalesce(a.bytes, 0))::bigint as bytes

@@ -1,3 +1,5 @@
+-- What is to be sent to subscribers: the outbox, and what became of it.
+
 -- name: put
 -- What was sent, or waits to be, is not queued again; what was overtaken by a change and is as it was, is, as if new.
 -- What a subscription has no room for is given up.

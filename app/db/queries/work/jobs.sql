@@ -1,3 +1,5 @@
+-- The job queue, as the worker and those who queue work use it.
+
 -- name: enqueue
 -- The notification goes out with the commit. It is a hint and carries nothing: workers that miss it poll.
 with queued as (
@@ -52,9 +54,6 @@ select coalesce((select m.paused_until > clock_timestamp() - :within::interval
 
 -- name: cancel
 delete from jobs where tenant_id = :tenant_id and kind = :kind and subject = :subject;
-
--- name: count
-select count(*) from jobs where tenant_id = :tenant_id;
 
 -- name: figures
 select kind, waiting, scheduled, running, oldest_seconds from queue.count_jobs(:most);

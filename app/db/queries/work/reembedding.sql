@@ -1,3 +1,5 @@
+-- A tenant's change to another embedding model: the transitions of app/knowledge/reembedding/machine.py.
+
 -- name: lock_tenant
 -- Waits for those who are writing entries, whose foreign keys hold the tenant, and keeps others from beginning.
 select model_id from tenants where id = :tenant_id for update;

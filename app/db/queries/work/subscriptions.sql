@@ -1,3 +1,5 @@
+-- Subscriptions on saved searches, and the entries that they have yet to be compared with.
+
 -- name: lock_tenant
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' subscriptions', 0));
 
