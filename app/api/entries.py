@@ -11,6 +11,7 @@ from fastapi import Header, Query, Response
 from app.auth.principal import Role
 from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput, PreconditionFailed
+from app.knowledge.entries.entry import MAX_EXTERNAL_ID, MAX_TAG
 from app.knowledge.entries.related import MAX_RELATED, describe_related
 from app.knowledge.vocabulary import EntryType
 from app.web.access import CurrentCaller, CurrentServices, secured_router
@@ -79,9 +80,9 @@ async def list_entries(
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
     entry_type: EntryType | None = None,
-    tag: Annotated[str | None, Query(max_length=100)] = None,
+    tag: Annotated[str | None, Query(max_length=MAX_TAG)] = None,
     asset_id: UUID | None = None,
-    external_id: Annotated[str | None, Query(max_length=512)] = None,
+    external_id: Annotated[str | None, Query(max_length=MAX_EXTERNAL_ID)] = None,
 ) -> Response:
     """Entries, newest first, optionally of one type, tag, asset or external id."""
     for name, value in (("tag", tag), ("external_id", external_id)):

@@ -25,7 +25,7 @@ from app.knowledge.entries.related import RelatedService
 from app.knowledge.entries.service import EntryService
 from app.knowledge.feedback.service import FeedbackService
 from app.knowledge.ingestion.assets import AssetService
-from app.knowledge.ingestion.ingestion import ChunkSize, Ingestion
+from app.knowledge.ingestion.pipeline import ChunkSize, Ingestion
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.job import ReembeddingJob
@@ -47,8 +47,8 @@ from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.sweep import Upkeep
 from app.knowledge.vocabulary import Weights
+from app.knowledge.worker.loop import Worker
 from app.knowledge.worker.runner import JobRunner
-from app.knowledge.worker.worker import Worker
 from app.settings import Settings
 
 _WAITING_FOR = {"openai": 16, "gemini": 16}

@@ -54,7 +54,7 @@ REASONS: tuple[tuple[type[BaseException], str, float], ...] = (
 PATIENCE = 1.5
 """Seconds that callers wait for a sign of life once something speaks against the database: the 503 comes within 2 s."""
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class _Away(DatabaseUnavailable):
@@ -132,7 +132,7 @@ class Outage:
             self._since, refused, self._refused = None, self._refused, 0
             log.warning("the database is back", extra={"seconds": seconds, "refused": refused})
 
-    async def listen(self, answer: Awaitable[Answer]) -> Answer:
+    async def listen(self, answer: Awaitable[T]) -> T:
         """What the database answers on one of its connections.
 
         Raises DatabaseUnavailable when the connection is lost or silent, and what the driver raises.

@@ -19,7 +19,6 @@ from app.db.statements import Statement
 
 Row = asyncpg.Record
 T = TypeVar("T")
-Result = TypeVar("Result")
 
 OPENED = object()
 """Proof that a session's transaction is open: `Database` alone passes it."""
@@ -77,8 +76,8 @@ class _Session:
             yield rows
 
     async def _run(
-        self, call: Callable[..., Awaitable[Result]], statement: Statement, parameters: dict[str, Any]
-    ) -> Result:
+        self, call: Callable[..., Awaitable[T]], statement: Statement, parameters: dict[str, Any]
+    ) -> T:
         self._bind(parameters)
         values = [parameters[name] for name in statement.parameters]
         return await self._outage.listen(call(statement.sql, *values, timeout=self._patience))

@@ -16,7 +16,8 @@ Role = Literal["pm", "dev", "qa", "all"]
 Scope = Literal["global", "project"]
 Source = Literal["entry", "asset"]
 TagsMatch = Literal["any", "all"]
-EntryType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight", "chunk"]
+WritableType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight"]
+EntryType = Literal[WritableType, "chunk"]
 
 
 @dataclass(frozen=True, slots=True)

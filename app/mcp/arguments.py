@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.knowledge.entries.entry import MAX_BULK
 from app.knowledge.entries.related import MAX_RELATED
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import MAX_LIMIT, SearchQuery
@@ -122,6 +123,6 @@ class BulkArguments(BulkRequest):
     entries: Annotated[
         list[Any],
         WithJsonSchema(
-            {"type": "array", "minItems": 1, "maxItems": 1000, "items": NewEntry.model_json_schema()}
+            {"type": "array", "minItems": 1, "maxItems": MAX_BULK, "items": NewEntry.model_json_schema()}
         ),
-    ] = Field(min_length=1, max_length=1000)
+    ] = Field(min_length=1, max_length=MAX_BULK)

@@ -16,7 +16,7 @@ from app.documents.formats import find_format
 from app.documents.process.parsing import parse_document
 from app.embeddings.provider import EmbeddingProvider
 from app.knowledge.entries.embedding import make_passages
-from app.knowledge.ingestion.ingestion import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
+from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
 from benchmarks.ingestion.line import Line
 
 

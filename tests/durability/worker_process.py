@@ -27,7 +27,7 @@ from app.db.session import TenantSession
 from app.documents.parsed import ParsedDocument
 from app.embeddings.provider import Vector
 from app.embeddings.providers.mock import MockProvider
-from app.knowledge.ingestion.ingestion import STORING, Ingestion
+from app.knowledge.ingestion.pipeline import STORING, Ingestion
 from app.knowledge.queue.lease import Lease
 from tests.fixtures.database.cluster import MODEL
 from tests.fixtures.workers import change_runner

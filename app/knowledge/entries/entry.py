@@ -12,14 +12,19 @@ from uuid import UUID
 from app.errors import FieldError, InvalidInput
 from app.knowledge.languages import LANGUAGES, detect
 from app.knowledge.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
-from app.knowledge.vocabulary import EntryType, Role, Scope
+from app.knowledge.vocabulary import Role, Scope, WritableType
 
 MAX_CONTENT = 100_000
 MAX_TITLE = 1_000
 MAX_TAGS = 50
+MAX_TAG = 100
 MAX_SOURCES = 100
+MAX_EXTERNAL_ID = 512
+MAX_ROLES = len(get_args(Role))
+MAX_BULK = 1_000
+"""Entries of one write."""
 
-WRITABLE_TYPES: Final = tuple(t for t in get_args(EntryType) if t != "chunk")
+WRITABLE_TYPES: Final = get_args(WritableType)
 
 PLACE = frozenset({"char_start", "char_end", "page", "page_end", "total_pages"})
 """Metadata that say where in its document a chunk lies; only ingestion writes them."""
@@ -131,11 +136,11 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "entry_type": (lambda v: v in WRITABLE_TYPES, f"must be one of {', '.join(WRITABLE_TYPES)}"),
     "title": (_text(1, MAX_TITLE), f"must have 1 to {MAX_TITLE} characters, {STORABLE}"),
     "tags": (
-        _list(_text(1, 100), MAX_TAGS),
-        f"must be at most {MAX_TAGS} tags of 1 to 100 characters, {STORABLE}",
+        _list(_text(1, MAX_TAG), MAX_TAGS),
+        f"must be at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters, {STORABLE}",
     ),
     "roles": (
-        lambda v: _list(lambda r: r in get_args(Role), 4)(v) and len(v) > 0,
+        lambda v: _list(lambda r: r in get_args(Role), MAX_ROLES)(v) and len(v) > 0,
         f"must be one or more of {', '.join(get_args(Role))}",
     ),
     "confidence": (_is_share, "must be a number between 0 and 1"),
@@ -153,5 +158,5 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         _is_moment,
         "must be a date and time with a time zone, between the years 1 and 9999 in UTC",
     ),
-    "external_id": (_text(1, 512), f"must have 1 to 512 characters, {STORABLE}"),
+    "external_id": (_text(1, MAX_EXTERNAL_ID), f"must have 1 to {MAX_EXTERNAL_ID} characters, {STORABLE}"),
 }

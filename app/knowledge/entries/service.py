@@ -23,15 +23,13 @@ from app.knowledge.entries.drafts import (
     merge,
 )
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.entry import PLACE, check_draft, new_entry_values
+from app.knowledge.entries.entry import MAX_BULK, PLACE, check_draft, new_entry_values
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room
 from app.knowledge.vocabulary import Source
-
-MAX_BULK = 1_000
 
 
 class EntryService:

@@ -18,7 +18,7 @@ from app.knowledge.entries.entry import new_entry_values
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
 
-Outcome = Literal["created", "updated", "unchanged", "failed"]
+WriteStatus = Literal["created", "updated", "unchanged", "failed"]
 
 EMBEDDING_WAIT = 5.0
 """Seconds that writing a single entry waits for its vector; the queue makes it later if that is not enough."""
@@ -30,7 +30,7 @@ class BulkResult:
 
     index: int
     id: UUID | None
-    status: Outcome
+    status: WriteStatus
     error: str | None = None
 
 

@@ -10,13 +10,13 @@ from uuid import UUID
 from app.errors import EntryNotFound
 from app.knowledge.entries.service import EntryService
 from app.knowledge.transfer.lines import Line, parse_line, read_lines
-from app.knowledge.transfer.outcome import Outcome, Progress
+from app.knowledge.transfer.outcome import ImportOutcome, Progress
 
 BATCH = 500
 
 
 @dataclass(slots=True)
-class Imported(Outcome):
+class Imported(ImportOutcome):
     """What became of the lines of a file of entries."""
 
     COUNTED = ("created", "updated", "unchanged", "skipped_empty", "failed", "dropped_references")

@@ -26,7 +26,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ImportOutcome:
     """What became of the lines of a file. `failures` has the first few, with their line and reason."""
 
     COUNTED: ClassVar[tuple[str, ...]]
@@ -51,7 +51,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Restored(Outcome):
+class Restored(ImportOutcome):
     """What became of the lines of an export; counts are of entries unless they say otherwise."""
 
     COUNTED = ("created", "updated", "unchanged", "assets", "failed", "dropped_references")

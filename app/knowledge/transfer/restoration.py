@@ -34,7 +34,7 @@ BATCH = 200
 BATCH_BYTES = 4 << 20
 RESTORING = timedelta(minutes=10)
 
-Line = tuple[int, bytes]
+NumberedLine = tuple[int, bytes]
 
 
 def read_header(first_line: bytes) -> Mapping[str, Any] | None:
@@ -64,7 +64,7 @@ class TenantRestoration:
         self._assets = AssetRestoration(database, jobs, tenant_id, actor, self.outcome, self._renamed)
         self.has_references = False
 
-    async def write(self, header: Mapping[str, Any], lines: Iterable[Line], report: Progress) -> None:
+    async def write(self, header: Mapping[str, Any], lines: Iterable[NumberedLine], report: Progress) -> None:
         """Settings first, then every line after the header. Raises InvalidInput, DatabaseUnavailable."""
         if header.get("format") != FORMAT:
             raise InvalidInput.of("FILE", "was exported by another version of the service")
@@ -113,7 +113,7 @@ class TenantRestoration:
         async with self._database.tenant_session(self._tenant_id) as session:
             await self._note(session, "end", [], self.outcome.counts())
 
-    async def link(self, lines: Iterable[Line], report: Progress) -> None:
+    async def link(self, lines: Iterable[NumberedLine], report: Progress) -> None:
         """Once all entries are there: parents and successors. Reads the same lines again."""
         batch: list[dict[str, Any]] = []
         for number, raw in lines:

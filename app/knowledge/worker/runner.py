@@ -26,7 +26,7 @@ from app.errors import (
     UnsupportedMediaType,
 )
 from app.knowledge.entries.embedding import EntryEmbedder, TextsFail
-from app.knowledge.ingestion.ingestion import Ingestion
+from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.queue.pause import LONG_PAUSE_SECONDS, PAUSE_SECONDS, choose_pause
 from app.knowledge.reembedding.job import ReembeddingJob

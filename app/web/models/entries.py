@@ -8,10 +8,19 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from app.knowledge.entries.entry import (
+    MAX_BULK,
+    MAX_CONTENT,
+    MAX_EXTERNAL_ID,
+    MAX_ROLES,
+    MAX_SOURCES,
+    MAX_TAG,
+    MAX_TAGS,
+    MAX_TITLE,
+)
 from app.knowledge.languages import LANGUAGES
-from app.knowledge.vocabulary import EntryType, Role, Scope
+from app.knowledge.vocabulary import EntryType, Role, Scope, WritableType
 
-WritableType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight"]
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
 
@@ -40,20 +49,20 @@ class EntryFields(BaseModel):
     title: str | None = Field(
         None,
         min_length=1,
-        max_length=1000,
+        max_length=MAX_TITLE,
         description="What it is about, in a few words; its words count more in searches.",
     )
-    tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
-        default_factory=list, max_length=50, description="Subjects; entries that share two are related."
+    tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]] = Field(
+        default_factory=list, max_length=MAX_TAGS, description="Subjects; entries that share two are related."
     )
     roles: list[Role] = Field(
-        ["all"], min_length=1, max_length=4, description="Whom it is meant for; no permission."
+        ["all"], min_length=1, max_length=MAX_ROLES, description="Whom it is meant for; no permission."
     )
     confidence: Share = Field(1.0, description="How sure its author is, 0 to 1.")
     scope: Scope = Field("global", description="Whether it holds everywhere, or in one project only.")
     parent_id: UUID | None = Field(None, description="An entry that this one is a part of.")
     source_ids: list[UUID] = Field(
-        default_factory=list, max_length=100, description="Entries that this one was made from."
+        default_factory=list, max_length=MAX_SOURCES, description="Entries that this one was made from."
     )
     metadata: dict[str, Any] = Field(
         default_factory=dict, description="Anything else, as a JSON object; searches can filter by it."
@@ -72,7 +81,7 @@ class EntryFields(BaseModel):
     external_id: str | None = Field(
         None,
         min_length=1,
-        max_length=512,
+        max_length=MAX_EXTERNAL_ID,
         description="Your own id for it: writing it again changes this entry.",
     )
 
@@ -100,7 +109,7 @@ class NewEntry(EntryFields):
 
     content: str = Field(
         min_length=1,
-        max_length=100_000,
+        max_length=MAX_CONTENT,
         description="The knowledge itself, understandable without anything else; 1 to 100,000 characters.",
     )
 
@@ -110,7 +119,7 @@ class EntryPatch(EntryFields):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tags": ["vercel"]}]})
 
-    content: str = Field("", min_length=1, max_length=100_000)
+    content: str = Field("", min_length=1, max_length=MAX_CONTENT)
 
 
 class BulkRequest(BaseModel):
@@ -124,11 +133,11 @@ class BulkRequest(BaseModel):
             {
                 "type": "array",
                 "minItems": 1,
-                "maxItems": 1000,
+                "maxItems": MAX_BULK,
                 "items": {"$ref": "#/components/schemas/NewEntry"},
             }
         ),
-    ] = Field(min_length=1, max_length=1000)
+    ] = Field(min_length=1, max_length=MAX_BULK)
 
 
 class BulkResultModel(BaseModel):

@@ -12,7 +12,7 @@ from app.db.queries.knowledge.assets import Asset
 from app.db.queries.knowledge.entries import Entry
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
 from app.knowledge.ingestion.assets import AssetService, Upload
-from app.knowledge.ingestion.ingestion import chunk_title
+from app.knowledge.ingestion.pipeline import chunk_title
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.documents import write_pdf

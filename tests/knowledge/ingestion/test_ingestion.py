@@ -13,7 +13,7 @@ from app.db.statements import parse_statement
 from app.embeddings.models import resolve_model
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.ingestion import (
+from app.knowledge.ingestion.pipeline import (
     STORED_AT_ONCE,
     TITLE_ROOM,
     ChunkSize,

@@ -10,7 +10,7 @@ import pytest
 from app.composition.services import Services
 from app.documents.parsed import ParseLimits
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.ingestion import Ingestion
+from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
