@@ -158,7 +158,7 @@ async def wait_for_embeddings(services: Services, tenant_id: UUID, patience: Pat
 
 async def wait_for_upkeep(services: Services, tenant_id: UUID) -> None:
     """Wait a moment for the word statistics of a large tenant."""
-    from app.knowledge.upkeep.sweep import LEAST_ENTRIES
+    from app.knowledge.upkeep.growth import LEAST_ENTRIES
 
     deadline = time.monotonic() + UPKEEP_SECONDS
     while time.monotonic() < deadline:

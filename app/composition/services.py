@@ -45,7 +45,8 @@ from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.limits import Limits
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
-from app.knowledge.upkeep.sweep import Upkeep
+from app.knowledge.upkeep.growth import Upkeep
+from app.knowledge.upkeep.sweep import Sweep
 from app.knowledge.vocabulary import Weights
 from app.knowledge.worker.loop import Worker
 from app.knowledge.worker.runner import JobRunner
@@ -134,7 +135,7 @@ async def build_services(
     embedder = EntryEmbedder(database, providers, tenants)
     webhooks = webhooks or WebhookSender()
     deliveries = DeliveryService(database, jobs, webhooks)
-    upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit, deliveries=deliveries)
+    upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
     ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
     machine = ChangeMachine(database, tenants, jobs, providers, exact_limit=defaults.exact_limit)
     ranker = Ranker(database, providers, defaults, journal.meter)
@@ -173,7 +174,13 @@ async def build_services(
         embedder=embedder,
         journal=journal,
         jobs=jobs,
-        worker=Worker(database, jobs, runner, concurrency=worker_concurrency),
+        worker=Worker(
+            database,
+            jobs,
+            runner,
+            Sweep(database, tenants, upkeep, deliveries),
+            concurrency=worker_concurrency,
+        ),
     )
 
 

@@ -17,8 +17,7 @@ from app.db.schema.registration import register_model
 from app.embeddings.models import resolve_model
 from app.knowledge.transfer.export import FORMAT, TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
-from app.knowledge.upkeep import sweep as upkeep
-from app.knowledge.upkeep.sweep import Upkeep
+from app.knowledge.upkeep import sweep
 from tests.api.stage import Stage
 from tests.fixtures.http.callers import Caller, make_token
 from tests.knowledge.reembedding.moving import WIDER
@@ -162,7 +161,7 @@ async def _expire(scene: Scene) -> None:
 
 async def _purge(scene: Scene) -> Sequence[str]:
     services = scene.stage.services
-    await Upkeep(services.database, services.tenants, services.jobs).purge_expired(scene.tenant_id)
+    await services.worker.sweep.purge_expired(scene.tenant_id)
     return [scene.ids["expired_id"]]
 
 
@@ -267,7 +266,7 @@ PLATFORM_READS = _by_name(_over_http("GET /admin/tenants", "tenant.list"))
 OTHER_CHANGES = _by_name(
     _over_http("POST /admin/reembed again", "model.pace", prepare=_move, json={**MOVE, "rate": 60}),
     Act("an import", "tenant.import", _restore),
-    Act("a purge", "entry.purge", _purge, _expire, upkeep.ACTOR),
+    Act("a purge", "entry.purge", _purge, _expire, sweep.ACTOR),
     Act("a new model", "model.add", _add_model, actor="paula"),
 )
 """What no endpoint does, or one that is in the tables above does too."""

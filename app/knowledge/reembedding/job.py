@@ -16,7 +16,7 @@ from app.knowledge.reembedding.change import switches_by_itself
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.machine import ChangeMachine
 from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.upkeep.sweep import Upkeep
+from app.knowledge.upkeep.growth import Upkeep
 
 log = logging.getLogger("app.knowledge.reembedding")
 

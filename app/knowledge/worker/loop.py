@@ -13,6 +13,7 @@ from app.db.database import Database
 from app.db.queries.work import jobs as queue
 from app.errors import KnowledgeError
 from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.upkeep.sweep import Sweep
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS, JobRunner
 from app.telemetry.metrics import JOB_SECONDS, JOBS
 from app.telemetry.tracing import span
@@ -35,6 +36,7 @@ class Worker:
     database: Database
     jobs: JobQueue
     runner: JobRunner
+    sweep: Sweep
     concurrency: int = 2
     poll_seconds: float = POLL_SECONDS
 
@@ -109,7 +111,7 @@ class Worker:
     async def _sweep(self) -> None:
         while True:
             try:
-                await self.runner.upkeep.sweep()
+                await self.sweep.run()
             except Exception:
                 log.exception("the sweep failed; it is tried again later")
             await asyncio.sleep(SWEEP_SECONDS)

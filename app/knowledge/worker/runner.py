@@ -34,7 +34,7 @@ from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.tenants.providers import NoProvider
 from app.knowledge.tenants.quotas import EmbeddingQuotaUsed
-from app.knowledge.upkeep.sweep import Upkeep
+from app.knowledge.upkeep.growth import Upkeep
 
 log = logging.getLogger("app.knowledge.worker")
 

@@ -123,7 +123,7 @@ async def test_searches_are_forgotten_after_a_day_but_those_that_found_nothing(d
         await desk.sql(age.replace("$2::interval", f"interval '{hours} hours'"), result.metadata.search_id)
     with pytest.raises(SearchNotFound):
         await desk.services.administration.receipt(desk.tenant.id, missed.metadata.search_id)
-    await desk.services.worker.runner.upkeep.sweep()
+    await desk.services.worker.sweep.run()
     assert await desk.sql("select receipt from searches") == ['{"query": "zeppelin"}']
     with pytest.raises(SearchNotFound):
         await desk.services.administration.receipt(desk.tenant.id, missed.metadata.search_id)

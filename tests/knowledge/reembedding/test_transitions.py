@@ -85,7 +85,7 @@ async def test_lost_job_is_queued_again_by_the_upkeep(move: Move) -> None:
     await move.add(3)
     await move.start()
     await move.sql("delete from jobs")
-    await move.services.worker.runner.upkeep.sweep()
+    await move.services.worker.sweep.run()
     await move.run_jobs()
     assert (await move.status()).state == "switched"
 

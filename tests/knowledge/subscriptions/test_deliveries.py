@@ -189,7 +189,7 @@ async def test_upkeep_forgets_what_is_old_and_queues_what_was_forgotten(desk: De
         ids[1],
     )
     await desk.sql("delete from jobs")
-    await desk.services.worker.runner.upkeep.sweep()
+    await desk.services.worker.sweep.run()
     assert await desk.states() == ["given_up", "waiting"]
     await desk.work()
     assert await desk.states() == ["given_up", "delivered"]

@@ -307,10 +307,10 @@ async def test_an_owner_who_stays_away_loses_the_subscription(desk: Desk) -> Non
     rights = (await service.get(desk.tenant.id, OWNER, saved)).rights_until
     assert timedelta(days=29) < rights - datetime.now(UTC) < timedelta(days=31)
     await desk.sql("update subscriptions set rights_until = now() - interval '1 minute'")
-    await desk.services.worker.runner.upkeep.sweep()
+    await desk.services.worker.sweep.run()
     assert (await service.get(desk.tenant.id, OWNER, saved)).state == "paused"
     await desk.sql("update subscriptions set rights_until = now() - interval '8 days'")
-    await desk.services.worker.runner.upkeep.sweep()
+    await desk.services.worker.sweep.run()
     after = await service.get(desk.tenant.id, OWNER, saved)
     assert (after.state, after.last_error) == ("disabled", "the owner has not called for too long")
     await desk.subscribe(query="harbour", mode="keyword")

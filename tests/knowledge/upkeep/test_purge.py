@@ -11,13 +11,13 @@ from app.composition.services import Services
 from app.db.queries.knowledge import entries as db
 from app.errors import EntryNotFound
 from app.knowledge.tenants.directory import Tenant
-from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, Upkeep
+from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, Sweep
 from tests.knowledge.writing import write
 
 
 @pytest.fixture
-def upkeep(services: Services) -> Upkeep:
-    return Upkeep(services.database, services.tenants, services.jobs)
+def sweep(services: Services) -> Sweep:
+    return services.worker.sweep
 
 
 def days_ago(days: float) -> datetime:
@@ -33,18 +33,18 @@ async def present(services: Services, tenant: Tenant) -> set[UUID]:
 
 
 async def test_entries_are_purged_once_they_expired_as_long_ago_as_the_tenant_has_set(
-    services: Services, tenant: Tenant, other_tenant: Tenant, upkeep: Upkeep
+    services: Services, tenant: Tenant, other_tenant: Tenant, sweep: Sweep
 ) -> None:
     (long_ago,) = await write(services, tenant, "long ago", expires_at=days_ago(3))
     kept = await write(services, tenant, "lately", expires_at=days_ago(1))
     kept += await write(services, tenant, "to come", expires_at=days_ago(-1))
     kept += await write(services, tenant, "without an end")
     foreign = await write(services, other_tenant, "long ago", expires_at=days_ago(3))
-    await upkeep.sweep()
+    await sweep.run()
     assert await present(services, tenant) == {long_ago, *kept}, "without a setting nothing is removed"
 
     await keep_for(services, tenant, 2)
-    await upkeep.sweep()
+    await sweep.run()
     assert await present(services, tenant) == set(kept)
     assert await present(services, other_tenant) == set(foreign)
     with pytest.raises(EntryNotFound):
@@ -56,28 +56,26 @@ async def test_entries_are_purged_once_they_expired_as_long_ago_as_the_tenant_ha
 
     await keep_for(services, tenant, None)
     (again,) = await write(services, tenant, "long ago", expires_at=days_ago(1_000))
-    await upkeep.sweep()
+    await sweep.run()
     assert again in await present(services, tenant)
 
 
 async def test_purge_leaves_what_keeps_an_older_entry_hidden(
-    services: Services, tenant: Tenant, upkeep: Upkeep
+    services: Services, tenant: Tenant, sweep: Sweep
 ) -> None:
     await keep_for(services, tenant, 0)
     (newer,) = await write(services, tenant, "newer", expires_at=days_ago(2))
     (older,) = await write(services, tenant, "older", superseded_by_id=newer)
-    await upkeep.purge_expired(tenant.id)
+    await sweep.purge_expired(tenant.id)
     assert await present(services, tenant) == {newer, older}
     assert (await services.entries.get(tenant.id, older)).superseded_by_id == newer
     await services.entries.change(tenant.id, older, {"expires_at": days_ago(1)})
-    assert await upkeep.purge_expired(tenant.id) == 1
-    assert await upkeep.purge_expired(tenant.id) == 1
+    assert await sweep.purge_expired(tenant.id) == 1
+    assert await sweep.purge_expired(tenant.id) == 1
     assert await present(services, tenant) == set()
 
 
-async def test_purge_goes_in_steps_and_removes_all(
-    services: Services, tenant: Tenant, upkeep: Upkeep
-) -> None:
+async def test_purge_goes_in_steps_and_removes_all(services: Services, tenant: Tenant, sweep: Sweep) -> None:
     number = PURGE_BATCH + 3
     await services.entries.create_many(
         tenant.id, [{"content": f"entry {n}", "expires_at": days_ago(n + 1)} for n in range(number)]
@@ -86,7 +84,7 @@ async def test_purge_goes_in_steps_and_removes_all(
     async with services.database.tenant_session(tenant.id) as session:
         oldest = await db.purge_expired(session, 2)
     assert len(oldest) == 2
-    assert await upkeep.purge_expired(tenant.id) == number - 2
+    assert await sweep.purge_expired(tenant.id) == number - 2
     assert await present(services, tenant) == set()
     trail = (await services.administration.audit(tenant.id)).items
     assert [r.detail["entries"] for r in trail if r.actor == ACTOR] == [1, PURGE_BATCH]
@@ -96,7 +94,7 @@ async def test_purge_goes_in_steps_and_removes_all(
 async def test_a_failing_sweep_of_one_tenant_keeps_no_other_from_its_own(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    class Failing(Upkeep):
+    class Failing(Sweep):
         async def purge_expired(self, tenant_id: UUID) -> int:
             if tenant_id == tenant.id:
                 raise RuntimeError("told to")
@@ -105,6 +103,7 @@ async def test_a_failing_sweep_of_one_tenant_keeps_no_other_from_its_own(
     for each in (tenant, other_tenant):
         await keep_for(services, each, 2)
         await write(services, each, "long ago", expires_at=days_ago(3))
-    await Failing(services.database, services.tenants, services.jobs).sweep()
+    runner = services.worker.runner
+    await Failing(services.database, services.tenants, runner.upkeep, runner.deliveries).run()
     assert len(await present(services, tenant)) == 1
     assert not await present(services, other_tenant)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
@@ -14,17 +15,29 @@ FREQUENT = 2
 are the vocabulary against which misspelt words are held."""
 
 
+@dataclass(frozen=True, slots=True)
+class DueWork:
+    """Whether `lexemes` should be counted again, `vectors` indexed, `embeddings` made, a `model_change` continued."""
+
+    lexemes: bool
+    vectors: bool
+    embeddings: bool
+    model_change: bool
+
+
 async def refresh_lexemes(session: TenantSession) -> None:
     """Count the document frequencies of the tenant's frequent lexemes anew."""
     await session.execute(SQL["reset_changes"])
     await session.execute(SQL["refresh_lexemes"], least=FREQUENT)
 
 
-async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> Row:
-    """Whether `lexemes` should be counted anew, `vectors` indexed, `embeddings` made, a `model_change` furthered."""
-    row = await session.fetch_row(SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit)
-    assert row is not None
-    return row
+async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> DueWork:
+    """What the tenant's growth calls for."""
+    due = await session.fetch_one_as(
+        DueWork, SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit
+    )
+    assert due is not None
+    return due
 
 
 async def overview(session: TenantSession) -> Row:

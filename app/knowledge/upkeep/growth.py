@@ -1,0 +1,89 @@
+"""What a tenant's growth calls for: new statistics of its words, an index of its vectors."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from datetime import timedelta
+from uuid import UUID
+
+from app.db.database import Database
+from app.db.queries.knowledge import embeddings as vectors
+from app.db.queries.search import statistics
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.search.legs.semantic import EXACT_LIMIT
+from app.knowledge.tenants.directory import TenantDirectory
+
+log = logging.getLogger("app.knowledge.upkeep")
+
+LEAST_ENTRIES = 1_000
+"""Changed entries below which counting words at search time is cheap enough."""
+
+INDEX_BATCH = 500
+HEAVY = timedelta(minutes=15)
+HEAVY_SETUP = "set local work_mem='64MB';"
+
+
+class Upkeep:
+    """Notices what is due for a tenant, and does it as jobs."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        jobs: JobQueue,
+        *,
+        exact_limit: int = EXACT_LIMIT,
+    ) -> None:
+        self._database = database
+        self._tenants = tenants
+        self._jobs = jobs
+        self._exact_limit = exact_limit
+
+    async def check(self, tenant_id: UUID, *, delay: float = 0.0) -> None:
+        """Queue the upkeep that is due for one tenant; word statistics to be made in `delay` seconds."""
+        async with self._database.tenant_session(tenant_id) as session:
+            due = await statistics.due_work(
+                session, least_entries=LEAST_ENTRIES, exact_limit=self._exact_limit
+            )
+            if due.lexemes:
+                await self._jobs.enqueue(session, "refresh_statistics", "lexemes", delay=delay)
+            if due.vectors:
+                await self._jobs.enqueue(session, "index_vectors", "model")
+            if due.embeddings:
+                await self._jobs.enqueue(session, "embed_entries", "entries", delay=30)
+            if due.model_change:
+                await self._jobs.enqueue(session, "reembed", "model")
+        if due.lexemes or due.vectors or due.model_change:
+            self._jobs.wake()
+
+    async def refresh_statistics(self, tenant_id: UUID) -> None:
+        """Count the tenant's frequent words anew."""
+        async with self._database.tenant_session(tenant_id, setup=HEAVY_SETUP, background=HEAVY) as session:
+            await statistics.refresh_lexemes(session)
+
+    async def index_vectors(
+        self, tenant_id: UUID, *, model_id: int | None = None, seconds: float = math.inf
+    ) -> bool:
+        """Move a tenant that outgrew exact search into the HNSW index of its model, or another, in small steps.
+
+        Goes on for `seconds`; returns whether all is done.
+        """
+        end = time.monotonic() + seconds
+        if model_id is None:
+            model_id = (await self._tenants.context(tenant_id)).space.model_id
+        async with self._database.tenant_session(tenant_id) as session:
+            await vectors.start_index(session, model_id, self._exact_limit)
+        while True:
+            async with self._database.tenant_session(tenant_id) as session:
+                moved = await vectors.index_batch(session, model_id, INDEX_BATCH)
+            if not moved:
+                break
+            if time.monotonic() >= end:
+                return False
+        async with self._database.tenant_session(tenant_id) as session:
+            ready = await vectors.finish_index(session, model_id)
+        self._tenants.forget(tenant_id)
+        log.info("vectors indexed", extra={"tenant_id": str(tenant_id), "ready": ready})
+        return True
