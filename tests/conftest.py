@@ -12,6 +12,7 @@ pytest_plugins = (
     "tests.fixtures.database.cluster",
     "tests.fixtures.database.copies",
     "tests.fixtures.database.seeded",
+    "tests.fixtures.providers.wire",
     "tests.fixtures.services",
     "tests.fixtures.http.application",
 )

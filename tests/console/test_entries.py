@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from uuid import uuid4
 
-from tests.console.browser import ADDRESS, Browser, Page
+from tests.console.browser import ADDRESS, Browser
 from tests.console.conftest import SignIn
+from tests.console.entry_pages import LIST, facts, fields
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
 
-LIST = "/console/entries"
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
-
-
-def fields(page: Page) -> dict[str, Any]:
-    """What a form would send as it stands."""
-    form = page.one("main form[method=post]")
-    # A browser drops the first line feed of a text area, as the parser of these tests does not.
-    areas = {area.get("name") for area in page.all("main textarea")}
-    return {n: v.removeprefix("\n") if n in areas else v for n, v in form.form_values()}
-
-
-def facts(page: Page) -> dict[str, str]:
-    """What the lists of facts say."""
-    return dict(zip(page.texts("dl.facts dt"), page.texts("dl.facts dd"), strict=True))
-
-
-def entry_id(page: Page) -> str:
-    """The id in the address that a form leads to."""
-    assert page.status == 303, page.text
-    return str(page.answer.headers["location"]).split("?")[0].rpartition("/")[2]
 
 
 async def test_the_list_shows_the_newest_first_and_goes_on(browser: Browser, admin: Caller) -> None:
@@ -116,172 +96,7 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     assert "pending" in (await browser.get(LIST)).texts("tbody tr")[0]
 
 
-async def test_an_entry_is_written_changed_and_deleted(browser: Browser) -> None:
-    new = await browser.get(f"{LIST}/new")
-    form = {
-        **fields(new),
-        "content": "First line\r\n\r\nThird line",
-        "tags": 'sea, "deep, dark"',
-        "title": "T",
-    }
-    written = await browser.post(LIST, form)
-    entry = entry_id(written)
-    page = await browser.get(written.answer.headers["location"])
-    assert "The entry is stored." in page.text
-    assert page.one("pre.text").text_content() == "First line\n\nThird line"
-    assert page.texts("main a.tag") == ["sea", "deep, dark"]
-    assert entry_id(await browser.post(LIST, form)) == entry, "the same text is the same entry"
-
-    shown = fields(await browser.get(f"{LIST}/{entry}/edit"))
-    assert shown["tags"] == 'sea, "deep, dark"'
-    unchanged = await browser.post(f"{LIST}/{entry}/edit", shown)
-    assert entry_id(unchanged) == entry
-    assert fields(await browser.get(f"{LIST}/{entry}/edit"))["version"] == "1", (
-        "a form sent as it was changes nothing"
-    )
-
-    changes = {
-        "title": "",
-        "confidence": "0.25",
-        "expires_at": "2199-01-31T12:00:00Z",
-        "metadata": '{"a": 1}',
-    }
-    assert (
-        await browser.post(f"{LIST}/{entry}/edit", {**shown, **changes, "is_verified": "on"})
-    ).status == 303
-    now = facts(await browser.get(f"{LIST}/{entry}"))
-    assert (now["Version"], now["Verified"], now["Confidence"]) == ("2", "yes", "0.25")
-    assert now["Expires"] == "2199-01-31 12:00 UTC"
-
-    question = await browser.get(f"{LIST}/{entry}/delete")
-    assert (await browser.get(f"{LIST}/{entry}")).status == 200, "asking deletes nothing"
-    gone = await browser.post(f"{LIST}/{entry}/delete", fields(question))
-    assert (gone.status, gone.answer.headers["location"]) == (303, f"{LIST}?done=deleted")
-    assert (await browser.get(f"{LIST}/{entry}")).status == 404
-
-
-async def test_a_changed_text_has_its_language_detected_anew(browser: Browser, admin: Caller) -> None:
-    entry = await admin.add(
-        "The harbour closes at dusk, and the ships have to wait outside until the morning"
-    )
-    form = fields(await browser.get(f"{LIST}/{entry['id']}/edit"))
-    assert form["language"] == "english"
-    german = "Der Hafen schließt in der Dämmerung, und die Schiffe müssen bis zum Morgen draußen warten"
-    await browser.post(f"{LIST}/{entry['id']}/edit", {**form, "content": german})
-    assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json()["language"] == "german"
-
-
-async def test_a_form_changes_no_field_that_nobody_touched(browser: Browser, admin: Caller) -> None:
-    entry = await admin.add(
-        "line one\r\nline two\rline three",
-        external_id=" padded ",
-        language="german",
-        tags=["  sp", "new\nline"],
-        title="a\nb",
-        roles=["qa", "dev"],
-    )
-    path = f"/knowledge/entries/{entry['id']}"
-    form = await browser.get(f"{LIST}/{entry['id']}/edit")
-    # A browser sends each new line as two characters, and none from fields of one line.
-    areas = {area.get("name") for area in form.all("main textarea")}
-    sent: dict[str, Any] = {
-        n: re.sub(r"\r\n|\r|\n", "\r\n", v) if n in areas else re.sub(r"[\r\n]", "", v)
-        for n, v in fields(form).items()
-        if n != "roles"
-    }
-    sent["roles"] = ["dev", "qa"]
-    assert entry_id(await browser.post(f"{LIST}/{entry['id']}/edit", sent)) == entry["id"]
-    assert (await admin.get(path)).json() == entry
-    await browser.post(f"{LIST}/{entry['id']}/edit", {**sent, "content": "The harbour closes at dusk"})
-    now = (await admin.get(path)).json()
-    assert (now["content"], now["version"]) == ("The harbour closes at dusk", 2)
-    assert {n: now[n] for n in ("external_id", "language", "tags", "title", "roles")} == {
-        n: entry[n] for n in ("external_id", "language", "tags", "title", "roles")
-    }
-
-
-async def test_a_stale_edit_is_refused_and_loses_nothing(browser: Browser, admin: Caller) -> None:
-    entry = await admin.add("The first text", title="Mine")
-    path = f"{LIST}/{entry['id']}"
-    form = fields(await browser.get(f"{path}/edit"))
-    question = fields(await browser.get(f"{path}/delete"))
-    await admin.patch(f"/knowledge/entries/{entry['id']}", {"content": "The text of another"})
-
-    refused = await browser.post(f"{path}/edit", {**form, "content": "My own text"})
-    assert refused.status == 412
-    assert "Nothing was saved" in refused.one("[role=alert]").text_content()
-    assert "The text of another" in refused.one("[role=alert]").text_content()
-    assert fields(refused)["content"] == "My own text"
-    assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json()["content"] == "The text of another"
-
-    unasked = await browser.post(f"{path}/delete", question)
-    assert unasked.status == 412
-    assert "The text of another" in unasked.text
-    without = {name: value for name, value in form.items() if name != "version"}
-    assert (await browser.post(f"{path}/edit", without)).status == 422, (
-        "nobody overwrites what they have not seen"
-    )
-    assert (await browser.post(f"{path}/delete")).status == 422
-
-    assert (await browser.post(f"{path}/edit", fields(refused))).status == 303, "seen now, and meant"
-    assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json()["content"] == "My own text"
-
-
-WRONG = [
-    ("content", "", "is required"),
-    ("content", "x\x00y", "no NUL"),
-    ("title", "x" * 1001, "at most 1000 characters"),
-    ("entry_type", "chunk", "must be fact, summary"),
-    ("tags", "a" * 101, "1: must have at most 100 characters"),
-    ("confidence", "much", "must be a number"),
-    ("confidence", "nan", "finite"),
-    ("confidence", "1.5", "must be at most 1"),
-    ("roles", "boss", "must be pm, dev, qa or all"),
-    ("parent_id", "x", "must be a UUID"),
-    ("parent_id", str(uuid4()), "there is no entry with this id"),
-    ("source_ids", f"{uuid4()}", "there is no entry with this id"),
-    ("metadata", "[1]", "must be a JSON object"),
-    ("metadata", "{", "must be a JSON object"),
-    ("language", "klingon", "must be one of"),
-    ("expires_at", "tomorrow", "must be a date and time"),
-    ("expires_at", "2026-01-01T00:00:00", "with a time zone"),
-    ("external_id", "x" * 513, "at most 512 characters"),
-]
-"""A field, what is written in it, and what is said of it."""
-
-
-async def test_what_is_wrong_is_said_at_its_field(browser: Browser) -> None:
-    form = {"content": "A text", "entry_type": "fact", "scope": "global", "confidence": "1", "roles": "all"}
-    for field, value, message in WRONG:
-        page = await browser.post(LIST, {**form, field: value})
-        assert page.status == 422, field
-        assert message in page.one(f"#field-{field}-error").text_content()
-        assert [link.get("href") for link in page.all("[role=alert] a")] == [f"#field-{field}"]
-        if field != "roles":
-            assert page.one(f"#field-{field}").get("aria-invalid") == "true"
-            assert f"field-{field}-error" in page.one(f"#field-{field}").get("aria-describedby").split()
-
-
-async def test_a_chunk_keeps_the_text_of_its_document(browser: Browser, admin: Caller, work: Any) -> None:
-    await admin.upload("a.txt", b"The harbour closes at dusk", "text/plain")
-    await work()
-    chunk = (await browser.get(LIST)).one("tbody th > a").get("href")
-    page = await browser.get(f"{chunk}/edit")
-    assert not page.all("[name=content], [name=title], [name=entry_type], [name=external_id]")
-    sent = {**fields(page), "tags": "sea"}
-    assert sent["metadata"] == "", "its place in the document is not the writer's"
-    assert (await browser.post(f"{chunk}/edit", {**sent, "metadata": '{"a": 1}'})).status == 303
-    metadata = (await admin.get(chunk.replace("/console", "/knowledge"))).json()["metadata"]
-    assert metadata == {"a": 1, "char_start": 0, "char_end": 26}
-    shown = await browser.get(chunk)
-    assert shown.texts("main a.tag") == ["sea"]
-    assert "chunk 1" in shown.text
-    refused = await browser.post(f"{chunk}/delete", {"version": "2"})
-    assert refused.status == 409
-    assert "delete the asset instead" in refused.text
-
-
-async def test_who_may_only_read_is_offered_no_change(sign_in: SignIn, reader: Caller, admin: Caller) -> None:
+async def test_a_reader_is_offered_no_change(sign_in: SignIn, reader: Caller, admin: Caller) -> None:
     browser, entry = sign_in(reader), await admin.add("A fact")
     path = f"{LIST}/{entry['id']}"
     for page in (await browser.get(LIST), await browser.get(path)):
@@ -295,7 +110,7 @@ async def test_who_may_only_read_is_offered_no_change(sign_in: SignIn, reader: C
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json() == entry
 
 
-async def test_another_tenants_entry_is_like_none(browser: Browser, stranger: Caller) -> None:
+async def test_another_tenants_entry_is_like_a_missing_one(browser: Browser, stranger: Caller) -> None:
     foreign, unknown = (await stranger.add("Foreign canary"))["id"], str(uuid4())
 
     async def answers(entry: str) -> list[tuple[int, str]]:
@@ -325,7 +140,7 @@ async def test_another_tenants_entry_is_like_none(browser: Browser, stranger: Ca
     assert (await stranger.get(f"/knowledge/entries/{foreign}")).json()["version"] == 1
 
 
-async def test_whatever_is_stored_is_shown_as_text(browser: Browser, admin: Caller) -> None:
+async def test_stored_markup_is_shown_as_text(browser: Browser, admin: Caller) -> None:
     parent = await admin.add(f"parent {SCRIPT}")
     hostile = await admin.add(
         f"content {SCRIPT} </textarea></pre>", title=SCRIPT, tags=[SCRIPT, 'a", "b'], external_id=SCRIPT,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -12,15 +10,9 @@ from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.resilient import ResiliencePolicy, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
-from tests.fixtures.providers.wire import WireServer, serve_wire
+from tests.fixtures.providers.wire import WireServer
 
 QUESTIONS = ["where is the harbour", "who opens the gate", "where is the harbour", "why"]
-
-
-@pytest.fixture
-def wire() -> Iterator[WireServer]:
-    with serve_wire(16) as server:
-        yield server
 
 
 @pytest.mark.parametrize("kind", ["local", "mock"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,17 +14,9 @@ from app.embedded import EmbeddedAddress
 from app.embeddings.models import resolve_model
 from tests.faults.proxy import FaultProxy, proxy_to
 from tests.fixtures.database.cluster import PASSWORDS, TestDatabase, new_database
-from tests.fixtures.providers.wire import WireServer, serve_wire
+from tests.fixtures.providers.wire import DIMENSIONS, WireServer
 
-DIMENSIONS = 16
 OPENAI_MODEL = resolve_model("openai", "text-embedding-3-small", DIMENSIONS)
-
-
-@pytest.fixture
-def wire() -> Iterator[WireServer]:
-    """A server that speaks OpenAI's format, with good vectors unless its script says otherwise."""
-    with serve_wire(DIMENSIONS) as server:
-        yield server
 
 
 @pytest.fixture

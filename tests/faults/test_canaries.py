@@ -16,12 +16,12 @@ from app.composition.database import SERVICE
 from app.composition.services import build_services
 from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
-from tests.faults.conftest import DIMENSIONS, dsn_through
+from tests.faults.conftest import dsn_through
 from tests.faults.proxy import FaultProxy, proxy_to
 from tests.faults.service import ServedProcess, served
 from tests.fixtures.database.cluster import PASSWORDS, TestDatabase
 from tests.fixtures.http.callers import SECRET, Caller, make_token
-from tests.fixtures.providers.wire import Reply, WireServer
+from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer
 
 CANARY = "canarybluebird"
 KEY = "sk-canarykingfisher"

@@ -19,11 +19,11 @@ from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, Re
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
-from tests.faults.conftest import DIMENSIONS, OPENAI_MODEL
+from tests.faults.conftest import OPENAI_MODEL
 from tests.faults.proxy import Fault, FaultProxy
 from tests.fixtures.database.cluster import TestDatabase
 from tests.fixtures.providers.scripted import FakeClock
-from tests.fixtures.providers.wire import Reply, WireServer, encode_rows
+from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer, encode_rows
 
 KEY = "sk-of-the-tests"
 BUDGET = 0.3

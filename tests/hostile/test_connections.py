@@ -1,18 +1,12 @@
-"""Requests that are slow, endless or no HTTP at all, over a real socket."""
+"""Requests that are endless or not HTTP at all, over a real socket."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.api.http import connection
-from app.api.http.body import Patience
 from app.api.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
@@ -20,57 +14,9 @@ from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.serving import serve
+from tests.hostile.line import connect, expect_closing_problem
 
 HOST = b"Host: x\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A connection to the service."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def send(self, data: bytes) -> None:
-        """Send bytes; what the service no longer takes is dropped."""
-        with contextlib.suppress(ConnectionError):
-            self.writer.write(data)
-            await self.writer.drain()
-
-    async def read(self, seconds: float = 10) -> bytes:
-        """Everything until the service closes the connection. Raises TimeoutError when it does not."""
-        answer = b""
-        async with asyncio.timeout(seconds):
-            with contextlib.suppress(ConnectionError):
-                while part := await self.reader.read(65_536):
-                    answer += part
-        return answer
-
-
-@contextlib.asynccontextmanager
-async def connect(address: str) -> AsyncIterator[Line]:
-    """A connection to a served application."""
-    host, port = address.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        yield Line(reader, writer)
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-def expect_closing_problem(answer: bytes, status: int) -> dict[str, object]:
-    """The problem of an answer that ends its connection."""
-    head, _, body = answer.partition(b"\r\n\r\n")
-    lines = head.decode().lower().split("\r\n")
-    assert lines[0].startswith(f"http/1.1 {status} "), answer[:300]
-    assert "content-type: application/problem+json" in lines
-    assert "connection: close" in lines
-    problem: dict[str, object] = json.loads(body)
-    assert problem["status"] == status
-    assert f"x-request-id: {problem['request_id']}" in lines
-    return problem
 
 
 async def test_a_head_of_the_greatest_length_is_read(address: str) -> None:
@@ -118,7 +64,11 @@ async def test_a_head_without_end_is_cut_off(address: str, endless: bytes) -> No
 
 
 JSON = b"Content-Type: application/json\r\n"
+
+
 CHUNKED = b"POST /knowledge/search HTTP/1.1\r\n" + HOST + JSON + b"Transfer-Encoding: chunked\r\n"
+
+
 QUERY = b'\r\n11\r\n{"query": "word"}\r\n'
 
 
@@ -152,7 +102,7 @@ async def test_what_comes_without_end_beside_a_body_is_cut_off(
     assert sent > MAX_HEAD_BYTES - 10_000
 
 
-async def test_trailers_are_no_headers_of_their_request(
+async def test_trailers_do_not_become_headers_of_their_request(
     settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
 ) -> None:
     app, seen = create_app(settings, api_services, verifier), []
@@ -194,7 +144,7 @@ async def test_trailers_within_the_limit_and_small_chunks_are_read(address: str,
         b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
     ],
 )
-async def test_what_is_no_http_is_a_problem(address: str, nonsense: bytes) -> None:
+async def test_bytes_that_are_not_http_are_refused(address: str, nonsense: bytes) -> None:
     async with connect(address) as line:
         await line.send(nonsense)
         expect_closing_problem(await line.read(), 400)
@@ -223,121 +173,3 @@ async def test_a_websocket_is_not_opened(address: str) -> None:
     async with connect(address) as line:
         await line.send(b"GET /healthz HTTP/1.1\r\n" + HOST + upgrade + b"Sec-WebSocket-Key: YQ==\r\n\r\n")
         assert b" 101 " not in (await line.read()).split(b"\r\n")[0]
-
-
-@pytest.fixture
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow heads are waited for for a fraction of a second."""
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
-
-
-@pytest.mark.usefixtures("hurry")
-@pytest.mark.parametrize("begin", [b"GET /healthz HTTP/1.1\r\nHost: ", b"P"])
-async def test_a_head_that_does_not_end_in_time_is_refused(address: str, begin: bytes) -> None:
-    async with connect(address) as line:
-        await line.send(begin)
-        reading = asyncio.create_task(line.read())
-        for _ in range(100):
-            if reading.done():
-                break
-            await line.send(b"x")
-            await asyncio.sleep(0.05)
-        answer = await reading
-        if begin != b"P":  # "Pxx" is no method, which is found out first
-            expect_closing_problem(answer, 408)
-
-
-@pytest.mark.usefixtures("hurry")
-async def test_a_connection_without_a_request_is_closed(address: str) -> None:
-    async with connect(address) as line:
-        assert await line.read() == b""
-    async with connect(address) as line:
-        await line.send(b"\r\n\r\n")
-        assert await line.read() == b""
-
-
-@pytest.mark.usefixtures("hurry")
-async def test_a_second_head_that_does_not_end_in_time_is_refused(address: str) -> None:
-    async with connect(address) as line:
-        await line.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\nHo")
-        answer = await line.read()
-    first, _, second = answer.partition(b'{"status":"ok"}')
-    assert first.startswith(b"HTTP/1.1 200 ")
-    expect_closing_problem(second, 408)
-
-
-@pytest.mark.usefixtures("hurry")
-async def test_a_request_that_takes_long_to_answer_is_not_cut_off(address: str, caller: Caller) -> None:
-    head = b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "
-    kind = b"\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n"
-    async with connect(address) as line:
-        await line.send(head + caller.token.encode() + kind + b'{"query": ')
-        await asyncio.sleep(0.6)
-        await line.send(b'"word"}')
-        assert (await line.read()).startswith(b"HTTP/1.1 200 ")
-
-
-@contextlib.asynccontextmanager
-async def serve_with(
-    patience: Patience, settings: Settings, services: Services, verifier: TokenVerifier
-) -> AsyncIterator[str]:
-    """An application of this patience with slow bodies; gives its address."""
-    app = create_app(settings, services, verifier)
-    guards = [layer for layer in app.user_middleware if getattr(layer.cls, "__name__", "") == "RequestGuard"]
-    guards[0].kwargs["patience"] = patience
-    async with serve(app) as url:
-        yield url
-
-
-async def test_a_body_that_stalls_is_refused(
-    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
-) -> None:
-    async with (
-        serve_with(Patience(stall=0.2), settings, api_services, verifier) as url,
-        connect(url) as line,
-    ):
-        await line.send(make_search_head(admin, 1_000) + b'{"query": ')
-        expect_closing_problem(await line.read(), 408)
-    async with (
-        serve_with(Patience(stall=0.2), settings, api_services, verifier) as url,
-        connect(url) as line,
-    ):
-        await line.send(make_search_head(admin, 40 << 20) + b'{"query": ')
-        expect_closing_problem(await line.read(), 413)
-
-
-async def test_a_body_that_drips_is_refused(
-    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
-) -> None:
-    async with (
-        serve_with(Patience(grace=0.5), settings, api_services, verifier) as url,
-        connect(url) as line,
-    ):
-        await line.send(make_search_head(admin, 1_000_000) + b'{"query": "')
-        reading = asyncio.create_task(line.read())
-        for _ in range(200):
-            if reading.done():
-                break
-            await line.send(b"x")
-            await asyncio.sleep(0.02)
-        expect_closing_problem(await reading, 408)
-
-
-def make_search_head(caller: Caller, length: int) -> bytes:
-    """The head of a search whose body has this length."""
-    head = f"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.token}\r\n"
-    return f"{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
-
-
-async def test_an_answer_that_is_not_read_ends_its_connection(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.3)
-    one = b"GET /docs/files/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
-    async with connect(address) as line:
-        line.reader._transport.pause_reading()  # type: ignore[attr-defined]
-        await line.send(one * 20)
-        await asyncio.sleep(1.0)
-        line.reader._transport.resume_reading()  # type: ignore[attr-defined]
-        answer = await line.read()
-    assert answer.count(b"HTTP/1.1 200 OK") < 20

@@ -1,4 +1,4 @@
-"""Entries for searches to find, in one line."""
+"""Entries for searches to find, in one line, and how many there are."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ async def write(services: Services, tenant: Tenant, *contents: str, **values: An
 
 def ids(result: SearchResult) -> Sequence[UUID]:
     return [hit.id for hit in result]
+
+
+async def count(services: Services, tenant: Tenant) -> int:
+    entries: int = (await services.administration.stats(tenant.id))["entries"]
+    return entries

@@ -38,25 +38,31 @@ async def pieces(count: int, head: bytes = b"") -> AsyncIterator[bytes]:
 
 
 async def talk(address: str, request: bytes) -> bytes:
-    """Send bytes, and read until the server closes or falls silent."""
+    """Send bytes, and read until the server closes the connection."""
     host, port = address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
-    await writer.drain()
-    answer = b""
-    try:
-        async with asyncio.timeout(0.5):
-            while part := await reader.read(65_536):
-                answer += part
-    except TimeoutError:
-        pass
+    async with asyncio.timeout(60):
+        answer = await reader.read()
     writer.close()
     return answer
 
 
+async def hang_up(address: str, request: bytes) -> None:
+    """Send bytes, which must not be answered yet, and close the connection."""
+    host, port = address.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await reader.read(1)
+    writer.close()
+
+
 async def test_head_leaves_its_connection_fit_for_the_next_request(address: str) -> None:
-    request = b"%b /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-    answer = await talk(address, request % b"HEAD" + request % b"GET")
+    head = b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    get = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    answer = await talk(address, head + get)
     first, second, body = answer.split(b"\r\n\r\n")
     assert first.startswith(b"HTTP/1.1 200")
     assert second.startswith(b"HTTP/1.1 200")
@@ -92,10 +98,10 @@ async def test_a_chunked_search_is_answered(caller: Caller) -> None:
     assert answer.status_code == 200
 
 
-async def test_a_caller_that_hangs_up_harms_nobody(caller: Caller, address: str) -> None:
+async def test_a_caller_that_hangs_up_harms_no_other(caller: Caller, address: str) -> None:
     head = f"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.token}\r\n"
     head += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
-    assert await talk(address, head.encode() + b'{"query": ') == b""
+    await hang_up(address, head.encode() + b'{"query": ')
     assert (await caller.http.get("/healthz")).status_code == 200
 
 

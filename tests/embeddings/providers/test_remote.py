@@ -4,56 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import numpy as np
 import pytest
 
-from app.embeddings.factory import ProviderConfig, build_provider
 from app.embeddings.failures import InputRefused, parse_retry_after
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.vectors import check_vectors
 from app.errors import EmbeddingUnavailable
-from tests.fixtures.providers.wire import Reply, WireServer, encode_rows, serve_wire, vector_of
-
-KEY = "sk-very-secret-key-0123456789"
-DIMENSIONS = 16
-
-
-@pytest.fixture
-def wire() -> Iterator[WireServer]:
-    with serve_wire(DIMENSIONS) as server:
-        yield server
-
-
-@pytest.fixture(params=["openai", "gemini"])
-def kind(request: pytest.FixtureRequest) -> str:
-    if request.param == "gemini":
-        pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
-    return str(request.param)
-
-
-@pytest.fixture
-async def provider(kind: str, wire: WireServer) -> AsyncIterator[QueryCache]:
-    built = build(kind, wire)
-    yield built
-    await built.close()
-
-
-def build(kind: str, wire: WireServer, **changes: object) -> QueryCache:
-    address = wire.url + ("/v1" if kind == "openai" else "")
-    options: dict[str, object] = {"kind": kind, "dimensions": DIMENSIONS, "api_key": KEY, "base_url": address}
-    return build_provider(ProviderConfig(**(options | changes)))  # type: ignore[arg-type]
-
-
-async def fail_query(provider: QueryCache) -> EmbeddingUnavailable:
-    with pytest.raises(EmbeddingUnavailable) as caught:
-        await provider.embed_query("where are the tenants kept apart?")
-    assert KEY not in str(caught.value)
-    assert "tenants" not in str(caught.value)
-    return caught.value
+from tests.embeddings.providers.wiring import KEY, build, fail_query
+from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer, encode_rows, serve_wire, vector_of
 
 
 async def test_remote_query_is_normalised_and_complete(provider: QueryCache, wire: WireServer) -> None:
@@ -206,91 +168,6 @@ async def test_remote_server_that_is_gone_is_unavailable(kind: str) -> None:
         provider = build(kind, wire)
     failure = await fail_query(provider)
     assert (failure.reason, failure.attempts) == ("not reachable", 3)
-    await provider.close()
-
-
-async def test_openai_request_has_the_documented_form(wire: WireServer) -> None:
-    provider = build("openai", wire)
-    await provider.embed_query("a question")
-    request = wire.requests[0]
-    assert request.path == "/v1/embeddings"
-    assert request.headers["authorization"] == f"Bearer {KEY}"
-    assert request.body == {
-        "model": "text-embedding-3-small",
-        "input": ["a question"],
-        "dimensions": DIMENSIONS,
-        "encoding_format": "float",
-    }
-    await provider.close()
-
-
-async def test_openai_names_no_dimensions_to_other_models(
-    wire: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    provider = build("openai", wire, model="nomic-embed-text", api_key=None)
-    await provider.embed_query("a question")
-    assert "dimensions" not in wire.requests[0].body
-    assert wire.requests[0].body["model"] == "nomic-embed-text"
-    assert KEY not in wire.requests[0].headers["authorization"]
-    await provider.close()
-
-
-async def test_openai_repeated_index_is_malformed(wire: WireServer) -> None:
-    provider = build("openai", wire, attempts=1)
-    item = {"index": 0, "embedding": [1.0] * DIMENSIONS}
-    wire.script = [Reply(body=json.dumps({"data": [item, item]}).encode())]
-    with pytest.raises(EmbeddingUnavailable, match="malformed"):
-        await provider.embed_documents(["a", "b"])
-    await provider.close()
-
-
-async def test_gemini_request_has_the_documented_form(
-    wire: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
-    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-    monkeypatch.setenv("GOOGLE_API_KEY", "another-key")
-    provider = build("gemini", wire)
-    await provider.embed_query("a question")
-    await provider.embed_documents(["one", "two"])
-    query, documents = wire.requests
-    assert query.path == "/v1beta/models/gemini-embedding-001:batchEmbedContents"
-    assert query.headers["x-goog-api-key"] == KEY
-    assert [item["taskType"] for item in query.body["requests"]] == ["RETRIEVAL_QUERY"]
-    assert [item["taskType"] for item in documents.body["requests"]] == ["RETRIEVAL_DOCUMENT"] * 2
-    assert {item["outputDimensionality"] for item in documents.body["requests"]} == {DIMENSIONS}
-    assert documents.texts == ["one", "two"]
-    await provider.close()
-
-
-async def test_gemini_other_models_get_one_vector_for_each_text(wire: WireServer) -> None:
-    pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
-    provider = build("gemini", wire, model="gemini-embedding-2")
-    assert len(await provider.embed_documents(["one", "two", "three"])) == 3
-    await provider.close()
-
-
-async def test_gemini_invalid_key_is_told_from_a_refused_input(wire: WireServer) -> None:
-    pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
-    provider = build("gemini", wire)
-    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
-    error = {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": details}
-    wire.script = [Reply(400, json.dumps({"error": error}).encode())]
-    failure = await fail_query(provider)
-    assert failure.permanent
-    assert not isinstance(failure, InputRefused)
-    assert failure.reason == "key rejected (HTTP 400)"
-    await provider.close()
-
-
-async def test_gemini_retry_delay_in_the_body_is_read(wire: WireServer) -> None:
-    pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
-    provider = build("gemini", wire)
-    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}]
-    error = {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": details}
-    wire.script = [Reply(429, json.dumps({"error": error}).encode())]
-    assert (await fail_query(provider)).retry_after == 34.5
     await provider.close()
 
 

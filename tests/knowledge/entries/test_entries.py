@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,11 +13,7 @@ from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
-
-
-async def count(services: Services, tenant: Tenant) -> int:
-    entries: int = (await services.administration.stats(tenant.id))["entries"]
-    return entries
+from tests.knowledge.writing import count
 
 
 async def test_created_entry_has_the_given_values_and_the_defaults(
@@ -185,91 +180,6 @@ async def test_deleted_entry_is_gone_from_search_and_references(services: Servic
     assert len(found) == 0
     with pytest.raises(EntryNotFound):
         await services.entries.delete(tenant.id, parent.id)
-
-
-async def test_bulk_writes_the_good_and_names_the_bad(services: Services, tenant: Tenant) -> None:
-    await services.entries.create(tenant.id, {"content": "entry 3"})
-    await services.entries.create(tenant.id, {"content": "old text", "external_id": "x4"})
-    items: list[dict[str, Any]] = [{"content": f"entry {n}"} for n in range(1_000)]
-    items[4] = {"content": "entry 4", "external_id": "x4"}
-    items[10] = {"content": ""}
-    items[11] = {"title": "no content"}
-    items[12] = {"content": "x", "parent_id": uuid4()}
-    items[500] = {"content": "entry 499"}
-    items[501] = {"content": "entry 499", "tags": ["second time"]}
-    results = await services.entries.create_many(tenant.id, items)
-    assert [r.index for r in results] == list(range(1_000))
-    status = {r.index: r.status for r in results}
-    assert {n for n, s in status.items() if s == "failed"} == {10, 11, 12}
-    assert {n for n, s in status.items() if s == "unchanged"} == {3, 500}
-    assert {n for n, s in status.items() if s == "updated"} == {4, 501}
-    assert all(r.error and r.id is None for r in results if r.status == "failed")
-    assert "content: " in str(results[10].error)
-    assert results[500].id == results[501].id == results[499].id
-    assert await count(services, tenant) == 1_000 - 3 - 2
-    again = await services.entries.create_many(tenant.id, items)
-    assert {r.status for r in again if r.index not in (10, 11, 12)} <= {"unchanged"}
-    assert [r.id for r in again] == [r.id for r in results]
-
-
-async def test_bulk_of_the_wrong_size_is_refused(services: Services, tenant: Tenant) -> None:
-    for number in (0, 1_001):
-        with pytest.raises(InvalidInput, match="entries: must hold 1 to 1000"):
-            await services.entries.create_many(tenant.id, [{"content": "x"}] * number)
-
-
-async def test_concurrent_bulks_of_the_same_entries_agree(services: Services, tenant: Tenant) -> None:
-    for attempt in range(1, 5):  # without one order of writing, one in four or so would end in a deadlock
-        items = [{"content": f"entry {n}", "external_id": f"{attempt} {n}"} for n in range(100)]
-        runs = await asyncio.gather(
-            *(services.entries.create_many(tenant.id, items[::step]) for step in (1, -1, 1, -1))
-        )
-        assert await count(services, tenant) == 100 * attempt
-        assert sum(r.status == "created" for run in runs for r in run) == 100
-        assert not any(r.status == "failed" for run in runs for r in run)
-
-
-async def test_list_pages_neither_repeat_nor_skip(services: Services, tenant: Tenant) -> None:
-    await services.entries.create_many(
-        tenant.id, [{"content": f"entry {n}", "tags": [f"t{n % 2}"]} for n in range(25)]
-    )
-    seen, cursor = [], None
-    while True:
-        page = await services.entries.list_entries(tenant.id, limit=7, cursor=cursor)
-        seen += [entry.id for entry in page.items]
-        # What comes or goes meanwhile does not shift the rest.
-        await services.entries.create(tenant.id, {"content": f"late {len(seen)}"})
-        if page.next_cursor is None:
-            break
-        cursor = page.next_cursor
-    assert len(seen) == len(set(seen)) == 25
-    whole = await services.entries.list_entries(tenant.id, limit=200)
-    assert [e.id for e in whole.items][-25:] == seen
-    assert [e.created_at for e in whole.items] == sorted((e.created_at for e in whole.items), reverse=True)
-
-
-async def test_list_filters_by_each_condition(services: Services, tenant: Tenant) -> None:
-    await services.entries.create(tenant.id, {"content": "a", "entry_type": "lesson", "tags": ["x"]})
-    await services.entries.create(tenant.id, {"content": "b", "external_id": "e", "tags": ["x", "y"]})
-    conditions: list[tuple[dict[str, Any], list[str]]] = [
-        ({"entry_type": "lesson"}, ["a"]),
-        ({"tag": "x"}, ["b", "a"]),
-        ({"tag": "y"}, ["b"]),
-        ({"external_id": "e"}, ["b"]),
-        ({"asset_id": uuid4()}, []),
-    ]
-    for condition, contents in conditions:
-        page = await services.entries.list_entries(tenant.id, **condition)
-        assert [entry.content for entry in page.items] == contents
-
-
-async def test_list_refuses_what_no_answer_gave(services: Services, tenant: Tenant) -> None:
-    for cursor in ("", "x", "ä", "\ud800", "a" * 31, "f" + "_" * 31, "\x00", "AAAAAAAAAAA"):
-        with pytest.raises(InvalidInput, match="cursor: "):
-            await services.entries.list_entries(tenant.id, cursor=cursor)
-    for limit in (0, 201):
-        with pytest.raises(InvalidInput, match="limit: "):
-            await services.entries.list_entries(tenant.id, limit=limit)
 
 
 async def test_writes_are_audited_without_content(services: Services, tenant: Tenant) -> None:

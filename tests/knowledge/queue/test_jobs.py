@@ -1,4 +1,4 @@
-"""The queue: leases, fences, fairness, and work that is taken over."""
+"""The queue: leases, fences, releases, and work that is taken over."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import MINUTE, claim, expire_leases
-
-NOW = timedelta(0)
-
-
-async def enqueue(services: Services, tenant: Tenant, *subjects: str, delay: timedelta = NOW) -> None:
-    async with services.database.tenant_session(tenant.id) as session:
-        for subject in subjects:
-            await db.enqueue_job(session, "refresh_statistics", subject, delay)
+from tests.knowledge.queue.queueing import NOW, enqueue
 
 
 async def test_job_is_claimed_once_and_removed_when_done(services: Services, tenant: Tenant) -> None:
@@ -104,140 +97,6 @@ async def test_job_of_a_dead_worker_goes_before_waiting_work(
     assert again.id == orphan.id
 
 
-async def test_ten_thousand_files_of_one_tenant_do_not_hold_up_one_of_another(
-    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
-) -> None:
-    """A single worker that does one job at a time; among two the turn is drawn, so 64 misses are as good as never."""
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute(
-            "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
-            " select $1, gen_random_uuid(), 'ingest_asset', n::text, now() - interval '1 hour', 1"
-            " from generate_series(1, 10000) n",
-            tenant.id,
-        )
-    await enqueue(services, other_tenant, "only")
-    for _ in range(64):
-        job = await claim(services)
-        assert job is not None
-        if job.tenant_id == other_tenant.id:
-            break
-        async with services.database.tenant_session(job.tenant_id) as session:
-            assert await db.complete_job(session, job)
-    else:
-        pytest.fail("the other tenant's job waits for those of the first")
-
-
-async def test_work_of_one_kind_is_found_behind_any_amount_of_other_work(
-    services: Services, tenant: Tenant, superuser_dsn: str
-) -> None:
-    """More tenants than a claim looks at have work that is not asked for, queued earlier than the one that has."""
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute(
-            "insert into tenants (id, slug, name, model_id)"
-            " select gen_random_uuid(), 'busy-' || n, 'Busy', 1 from generate_series(1, 400) n"
-        )
-        await superuser.execute(
-            "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
-            " select id, gen_random_uuid(), 'embed_entries', 'entries', now() - interval '1 hour', 0 from tenants"
-        )
-    async with services.database.tenant_session(tenant.id) as session:
-        await db.enqueue_job(session, "deliver_webhooks", "webhooks", NOW)
-    async with services.database.platform_session() as platform:
-        job = await db.claim_job(platform, ["deliver_webhooks"], MINUTE)
-    assert job is not None
-    assert (job.tenant_id, job.kind) == (tenant.id, "deliver_webhooks")
-    async with services.database.platform_session() as platform:
-        assert await db.claim_job(platform, ["deliver_webhooks"], MINUTE) is None
-
-
-async def test_a_claim_steps_over_work_that_is_not_asked_for(
-    services: Services, tenant: Tenant, superuser_dsn: str
-) -> None:
-    """Counted in rows of the table and entries of its indexes: few, however many jobs of another kind there are."""
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute(
-            "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
-            " select $1, gen_random_uuid(), 'embed_entries', n::text, now(), 0 from generate_series(1, 3000) n",
-            tenant.id,
-        )
-        await enqueue(services, tenant, "a")
-        await superuser.execute("analyze jobs")
-        await superuser.execute("select pg_stat_force_next_flush(), pg_stat_reset()")
-        claimed = await superuser.fetch(
-            "select kind from queue.claim_job(array['refresh_statistics'], interval '1 minute')"
-        )
-        assert [row["kind"] for row in claimed] == ["refresh_statistics"]
-        await superuser.execute("select pg_stat_force_next_flush()")
-        read = await superuser.fetchval(
-            "select t.seq_tup_read + (select sum(i.idx_tup_read) from pg_stat_user_indexes i where i.relid = t.relid)"
-            " from pg_stat_user_tables t where t.relname = 'jobs'"
-        )
-        assert 0 < read < 100
-
-
-async def test_tenant_with_work_in_hand_lets_others_go_first(
-    services: Services, tenant: Tenant, other_tenant: Tenant
-) -> None:
-    await enqueue(services, tenant, *(str(n) for n in range(10)))
-    assert await claim(services) is not None
-    await enqueue(services, other_tenant, *(str(n) for n in range(10)))
-    owners = []
-    for _ in range(3):
-        job = await claim(services)
-        assert job is not None
-        owners.append(job.tenant_id)
-    assert owners[0] == other_tenant.id
-    assert set(owners) == {tenant.id, other_tenant.id}
-
-
-async def test_paused_provider_holds_back_its_own_work_alone(
-    services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
-) -> None:
-    async with connected(superuser_dsn) as superuser:
-        other_model = await superuser.fetchval(
-            "insert into embedding_models (provider, name, dimensions, max_tokens, similarity_threshold)"
-            " values ('openai', 'another', 8, 100, 0.5) returning id"
-        )
-        await superuser.execute(
-            "update tenants set model_id = $1 where id = $2", other_model, other_tenant.id
-        )
-    async with services.database.tenant_session(tenant.id) as session:
-        await db.enqueue_job(session, "ingest_asset", "a", NOW)
-        await db.enqueue_job(session, "embed_entries", "entries", NOW)
-        await db.enqueue_job(session, "refresh_statistics", "lexemes", NOW)
-        await db.pause_provider(session, MINUTE)
-        await db.pause_provider(session, NOW)
-    async with services.database.tenant_session(other_tenant.id) as session:
-        await db.enqueue_job(session, "embed_entries", "entries", NOW)
-    claimed = set()
-    while job := await claim(services):
-        claimed.add((job.tenant_id, job.kind))
-    assert claimed == {
-        (tenant.id, "ingest_asset"),
-        (tenant.id, "refresh_statistics"),
-        (other_tenant.id, "embed_entries"),
-    }
-    await expire_leases(superuser_dsn)
-    async with connected(superuser_dsn) as superuser:
-        await superuser.execute("update embedding_models set paused_until = clock_timestamp()")
-    claimed.clear()
-    while job := await claim(services):
-        claimed.add((job.tenant_id, job.kind))
-    assert len(claimed) == 4
-
-
-async def test_lost_work_of_a_paused_provider_waits_as_well(
-    services: Services, tenant: Tenant, superuser_dsn: str
-) -> None:
-    async with services.database.tenant_session(tenant.id) as session:
-        await db.enqueue_job(session, "embed_entries", "entries", NOW)
-    assert await claim(services) is not None
-    await expire_leases(superuser_dsn)
-    async with services.database.tenant_session(tenant.id) as session:
-        await db.pause_provider(session, MINUTE)
-    assert await claim(services) is None
-
-
 async def test_postponed_job_waits_twice_as_long_each_time(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
@@ -266,7 +125,9 @@ async def test_release_counts_attempts_only_where_it_says_so(services: Services,
             await db.release_job(session, job, NOW, counts=counts)
 
 
-async def test_release_gives_way_to_equal_work_queued_meanwhile(services: Services, tenant: Tenant) -> None:
+async def test_release_gives_way_to_equal_work_queued_in_the_meantime(
+    services: Services, tenant: Tenant
+) -> None:
     await enqueue(services, tenant, "a")
     job = await claim(services)
     assert job is not None

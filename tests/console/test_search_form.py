@@ -1,0 +1,161 @@
+"""The form of the search page: its fields, its addresses, and refusals at their fields."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.composition.services import Services
+from app.console.parts.search_form import NAMES, SearchForm, read_list, write_list
+from app.web.models.search import SearchRequest
+from tests.console.browser import Browser, Page, all_fields
+from tests.console.search_pages import form_of, search_id
+from tests.fixtures.http.callers import Caller
+
+EVERYTHING: dict[str, Any] = {
+    "query": "who rings the bell",
+    "mode": "semantic",
+    "limit": 7,
+    "similarity_threshold": 0.25,
+    "weights": {"semantic": 0.4, "keyword": 0.6},
+    "role": "dev",
+    "tags": ["sea", 'a, "quoted" one'],
+    "tags_match": "all",
+    "entry_type": ["fact", "lesson"],
+    "min_confidence": 0.5,
+    "scope": "project",
+    "source": "entry",
+    "asset_id": [str(uuid4()), str(uuid4())],
+    "metadata": {"team": "ops"},
+    "include_superseded": True,
+    "boost": ["type", "verified"],
+    "fusion": "score",
+    "rrf_k": 20,
+    "ef_search": 50,
+    "query_embedding": [0.5] * 16,
+    "explain": True,
+    "diversity": 0.5,
+    "cursor": "a-cursor",
+}
+
+
+ELSEWHERE = {"mode", "fusion", "weights", "rrf_k", "similarity_threshold", "query", "query_embedding"}
+
+
+def test_the_form_has_every_parameter_of_the_api() -> None:
+    fields = set(SearchRequest.model_fields)
+    assert set(EVERYTHING) == fields
+    assert {name.split(".")[0] for name in NAMES} == fields
+
+
+def test_a_request_survives_its_way_through_an_address() -> None:
+    form = SearchForm.of_request(EVERYTHING)
+    assert form_of(form.address()).request() == EVERYTHING
+    assert SearchForm.of_request({**EVERYTHING, "include_superseded": False, "role": None}).request() == {
+        n: v for n, v in EVERYTHING.items() if n not in ("include_superseded", "role")
+    }
+
+
+@pytest.mark.parametrize("items", [["a"], ["a", "b c"], ["a,b", 'say "no"', "c"], ['"'], ["-", "ä,\nö"]])
+def test_a_list_survives_its_way_through_a_field(items: list[str]) -> None:
+    assert read_list(write_list(items)) == items
+
+
+async def test_every_parameter_reaches_the_service(
+    browser: Browser, admin: Caller, api_services: Services
+) -> None:
+    await admin.patch("/admin/settings", {"keep_query_text": True})
+    asked = {name: value for name, value in EVERYTHING.items() if name != "cursor"}
+    page = await browser.get(SearchForm.of_request(asked).address())
+    assert page.status == 200
+    await api_services.journal.flush()
+    receipt = (await admin.get(f"/admin/searches/{search_id(page)}")).json()
+    options = {name: value for name, value in asked.items() if name not in ELSEWHERE}
+    assert receipt["options"] == options
+    for name in ELSEWHERE - {"query_embedding"}:
+        assert receipt[name] == asked[name], name
+    # The given vector stands for the query's own: the provider was not asked.
+    assert "embedding 0" in page.one(".summary").text_content()
+    fields = {e.get("name") for e in page.one("#search").cssselect("input, select, textarea")}
+    assert fields == set(NAMES) - {"cursor"}
+
+
+async def test_the_form_shows_what_was_asked(browser: Browser) -> None:
+    asked = {name: value for name, value in EVERYTHING.items() if name != "cursor"}
+    page = await browser.get(SearchForm.of_request(asked).address())
+    found = {name: values for name, values in all_fields(page.one("form#search")).items() if any(values)}
+    assert SearchForm(found).request() == asked
+    # All but the query and the wish for an explanation.
+    count = len({*found} - {"query", "explain"})
+    assert f"{count} set" in page.one("#parameters summary").text_content()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("limit", "51", "must be between 1 and 50"),
+        ("limit", "many", "must be an integer"),
+        ("rrf_k", "0", "must be at least 1"),
+        ("mode", "magic", "must be hybrid, semantic or keyword"),
+        ("entry_type", "song", "must be fact"),
+        ("asset_id", "no-id", "must be a UUID"),
+        ("metadata", "[1]", "must be a JSON object"),
+        ("weights.semantic", "2", "must be at most 1"),
+        ("query_embedding", "[1, 2]", "must have 16 numbers"),
+        ("query", "", "is required"),
+        ("similarity_threshold", "nan", "finite"),
+        ("tags", "x" * 101, "1 to 100 characters"),
+    ],
+)
+async def test_a_refusal_stands_at_its_field(browser: Browser, name: str, value: str, says: str) -> None:
+    page = await browser.get("/console", {"query": "bell", name: value})
+    assert page.status == 422
+    (field,) = [e for e in page.all("[aria-invalid=true]") if name in (e.get("name"), *_names(e))]
+    (problem,) = [e for e in page.all(".field-error") if e.get("id") in field.get("aria-describedby")]
+    assert says in problem.text_content()
+    assert page.all("details[open]") or name == "query"
+    assert not page.all(".hit")
+
+
+def _names(group: Any) -> list[str]:
+    return [e.get("name") for e in group.cssselect("input")]
+
+
+async def test_the_form_leads_to_the_address_of_its_search(browser: Browser) -> None:
+    form = (await browser.get("/console")).one("form#search")
+    assert (form.get("method"), form.get("action")) == ("post", "/console")
+    sent = await browser.post("/console", {**all_fields(form), "query": "bell", "limit": "5"})
+    assert (sent.status, sent.answer.headers["location"]) == (303, "/console?query=bell&limit=5")
+
+
+async def test_a_search_too_long_for_an_address_goes_on_as_a_form(browser: Browser, admin: Caller) -> None:
+    for number in range(3):
+        await admin.add(f"Bell number {number}", tags=["sea", f"n{number}"])
+    asked = {"query": "bell " + "鐘" * 9_000, "mode": "keyword", "limit": "2"}
+    page = await browser.post("/console", asked)
+    assert page.status == 200
+    assert page.texts(".hit .number[aria-hidden]") == ["1", "2"]
+    assert not [a for a in page.all("a[href], [hx-get]") if len(a.get("href") or a.get("hx-get")) > 2_000]
+
+    async def press(page: Page, says: str, within: str = "main") -> Page:
+        buttons = page.all(f"{within} button[form=again]")
+        button = next(b for b in buttons if b.text_content().strip().startswith(says))
+        return await browser.post(button.get("formaction"), all_fields(page.one("form#again")))
+
+    following = await press(page, "Next")
+    assert following.texts(".hit .number[aria-hidden]") == ["3"]
+    assert (await press(following, "First")).texts(".hit .number[aria-hidden]") == ["1", "2"]
+    narrowed = await press(await press(page, "sea", ".facets"), "Next")
+    assert narrowed.texts(".hit .number[aria-hidden]") == ["3"]
+    assert narrowed.texts(".facets .active") == ["sea ×"]
+    compared = await press(page, "Compare")
+    assert "hits on both sides" in compared.text
+    assert (await press(compared, "setting")).status == 200
+    why = page.one("form[action='/console/why-not']")
+    assert why.get("method") == "post"
+    answer = await browser.post("/console/why-not", {**all_fields(why), "entry_id": str(uuid4())})
+    assert "there is no entry with this id" in answer.text
+    part = await browser.post("/console", asked, headers={"HX-Request": "true"})
+    assert part.answer.headers["hx-push-url"] == "/console"

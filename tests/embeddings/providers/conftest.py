@@ -1,0 +1,25 @@
+"""The two remote providers in front of the scripted server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.embeddings.resilience.cache import QueryCache
+from tests.embeddings.providers.wiring import build
+from tests.fixtures.providers.wire import WireServer
+
+
+@pytest.fixture(params=["openai", "gemini"])
+def kind(request: pytest.FixtureRequest) -> str:
+    if request.param == "gemini":
+        pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
+    return str(request.param)
+
+
+@pytest.fixture
+async def provider(kind: str, wire: WireServer) -> AsyncIterator[QueryCache]:
+    built = build(kind, wire)
+    yield built
+    await built.close()

@@ -1,0 +1,56 @@
+"""Many entries written at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.composition.services import Services
+from app.errors import InvalidInput
+from app.knowledge.tenants.directory import Tenant
+from tests.knowledge.writing import count
+
+
+async def test_bulk_writes_the_good_and_names_the_bad(services: Services, tenant: Tenant) -> None:
+    await services.entries.create(tenant.id, {"content": "entry 3"})
+    await services.entries.create(tenant.id, {"content": "old text", "external_id": "x4"})
+    items: list[dict[str, Any]] = [{"content": f"entry {n}"} for n in range(1_000)]
+    items[4] = {"content": "entry 4", "external_id": "x4"}
+    items[10] = {"content": ""}
+    items[11] = {"title": "no content"}
+    items[12] = {"content": "x", "parent_id": uuid4()}
+    items[500] = {"content": "entry 499"}
+    items[501] = {"content": "entry 499", "tags": ["second time"]}
+    results = await services.entries.create_many(tenant.id, items)
+    assert [r.index for r in results] == list(range(1_000))
+    status = {r.index: r.status for r in results}
+    assert {n for n, s in status.items() if s == "failed"} == {10, 11, 12}
+    assert {n for n, s in status.items() if s == "unchanged"} == {3, 500}
+    assert {n for n, s in status.items() if s == "updated"} == {4, 501}
+    assert all(r.error and r.id is None for r in results if r.status == "failed")
+    assert "content: " in str(results[10].error)
+    assert results[500].id == results[501].id == results[499].id
+    assert await count(services, tenant) == 1_000 - 3 - 2
+    again = await services.entries.create_many(tenant.id, items)
+    assert {r.status for r in again if r.index not in (10, 11, 12)} <= {"unchanged"}
+    assert [r.id for r in again] == [r.id for r in results]
+
+
+async def test_bulk_of_the_wrong_size_is_refused(services: Services, tenant: Tenant) -> None:
+    for number in (0, 1_001):
+        with pytest.raises(InvalidInput, match="entries: must hold 1 to 1000"):
+            await services.entries.create_many(tenant.id, [{"content": "x"}] * number)
+
+
+async def test_concurrent_bulks_of_the_same_entries_agree(services: Services, tenant: Tenant) -> None:
+    for attempt in range(1, 5):  # without one order of writing, one in four or so would end in a deadlock
+        items = [{"content": f"entry {n}", "external_id": f"{attempt} {n}"} for n in range(100)]
+        runs = await asyncio.gather(
+            *(services.entries.create_many(tenant.id, items[::step]) for step in (1, -1, 1, -1))
+        )
+        assert await count(services, tenant) == 100 * attempt
+        assert sum(r.status == "created" for run in runs for r in run) == 100
+        assert not any(r.status == "failed" for run in runs for r in run)

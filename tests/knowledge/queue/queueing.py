@@ -1,0 +1,17 @@
+"""Work in the queue without a service that would do it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from app.composition.services import Services
+from app.db.queries.work import jobs as db
+from app.knowledge.tenants.directory import Tenant
+
+NOW = timedelta(0)
+
+
+async def enqueue(services: Services, tenant: Tenant, *subjects: str, delay: timedelta = NOW) -> None:
+    async with services.database.tenant_session(tenant.id) as session:
+        for subject in subjects:
+            await db.enqueue_job(session, "refresh_statistics", subject, delay)
