@@ -132,7 +132,7 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
         waiting.cancel()
         await settle()
     turns.release("a")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await turns.acquire("c")
     assert (turns.taken, turns.waiting("a"), turns.waiting("b")) == (1, 0, 0)
 
@@ -147,7 +147,7 @@ async def test_a_tenant_whose_last_turn_took_long_holds_up_nobody() -> None:
     await waiting
     clock.now += 2 * LATELY
     turns.release("b")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await turns.acquire("a")
     turns.release("a")
     assert (turns.taken, turns.waited_for) == (0, 0)
@@ -208,7 +208,7 @@ async def test_a_tenant_with_more_waiting_rests_while_others_are_active() -> Non
     turns.release("a", took=0.02)
     await settle()
     assert not waiting.done()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await waiting
 
 
@@ -223,6 +223,6 @@ async def test_every_request_has_its_turn_in_the_end(tenants: int) -> None:
             most = max(most, turns.taken)
             await asyncio.sleep(0.001)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(work(n % tenants) for n in range(60)))
     assert (turns.taken, most) == (0, 3 if tenants > 2 else most)

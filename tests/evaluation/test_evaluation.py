@@ -102,7 +102,7 @@ async def test_tenant_is_removed_when_cancelled(
     embedding = asyncio.Event()
     progress = announce_steps(lambda label: embedding.set() if "embed" in label else None)
     task = asyncio.create_task(evaluate(services, make_tiny_collection(), progress))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await embedding.wait()
     assert len(await services.tenants.list_tenants()) == 1
     task.cancel()

@@ -72,7 +72,7 @@ class Scene:
         await self.expect_no_leak()
 
     async def expect_no_leak(self) -> None:
-        async with asyncio.timeout(10), connected(self.made.superuser_dsn) as superuser:
+        async with asyncio.timeout(60), connected(self.made.superuser_dsn) as superuser:
             # What was thrown away is gone once the server has noticed, and records of searches are still written.
             while self._taken() or await superuser.fetchval(CONNECTIONS) > POOL:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

@@ -177,7 +177,7 @@ async def enter(database: Database, seconds: float = 0.0) -> str:
 
 
 async def wait_until_done(database: Database) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await enter(database) != "done":  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

@@ -42,7 +42,7 @@ async def bounced(database: TestDatabase, connections: int) -> AsyncIterator[str
         folder = Path(place)
         process = await asyncio.to_thread(_start, folder, database, connections)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (folder / f".s.PGSQL.{PORT}").exists():
                     assert process.poll() is None, "pgbouncer did not start"
                     await asyncio.sleep(0.02)

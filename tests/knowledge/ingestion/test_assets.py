@@ -8,8 +8,6 @@ import dataclasses
 import pytest
 
 from app.composition.services import Services
-from app.db.queries.knowledge.assets import Asset
-from app.db.queries.knowledge.entries import Entry
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.ingestion.pipeline import chunk_title

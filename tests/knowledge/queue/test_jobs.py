@@ -142,7 +142,7 @@ async def test_running_worker_is_woken_by_new_work(services: Services, tenant: T
     working = asyncio.create_task(services.worker.run())
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await services.assets.get(tenant.id, asset.id)).status != "indexed":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     finally:
@@ -163,7 +163,7 @@ async def test_worker_of_another_process_hears_of_new_work(
     elsewhere = await build_services(database, failing_provider)
     working = asyncio.create_task(replace(elsewhere.worker, poll_seconds=3600.0).run())
     try:
-        async with asyncio.timeout(20), connected(superuser_dsn) as superuser:
+        async with asyncio.timeout(60), connected(superuser_dsn) as superuser:
             while not await superuser.fetchval(  # noqa: ASYNC110
                 "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
             ):

@@ -13,6 +13,7 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.tenants.directory import Tenant
+from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import (
     MINUTE,
@@ -84,16 +85,20 @@ async def test_cancelled_worker_gives_its_job_back_at_once(
 
 
 async def test_lease_is_renewed_while_the_work_goes_on(
-    services: Services, tenant: Tenant, failing_provider: FailingProvider
+    services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
 ) -> None:
     await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
-    worker = change_runner(services.worker, lease=timedelta(seconds=1.2))
+    worker = change_runner(services.worker, lease=timedelta(seconds=2.4))
     go_on = failing_provider.hold_next_call()
     working = asyncio.create_task(worker.run_once())
     await failing_provider.entered.wait()
-    for _ in range(3):
-        await asyncio.sleep(0.6)
-        assert await claim(services) is None
+    async with connected(superuser_dsn) as superuser, asyncio.timeout(PATIENCE):
+        first = await superuser.fetchval("select lease_until from jobs")
+        while not await superuser.fetchval("select clock_timestamp() > $1", first):
+            assert await claim(services) is None
+            await asyncio.sleep(0.1)
+        assert await superuser.fetchval("select lease_until > clock_timestamp() from jobs")
+    assert await claim(services) is None
     go_on.set()
     assert await working
     assert (await services.administration.stats(tenant.id))["assets_by_status"] == {"indexed": 1}

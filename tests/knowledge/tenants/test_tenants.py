@@ -145,7 +145,7 @@ async def test_deletion_goes_on_after_it_collided_with_a_write(
             await writer.execute("set local deadlock_timeout = '1min'")  # so that the deletion gives way
             await writer.execute("select from entries where id = $1 for update", entry.id)
             deleting = asyncio.create_task(services.tenants.delete(tenant.id, actor="test"))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not await observer.fetchval(waiting):  # noqa: ASYNC110 (the server has no event for it)
                     await asyncio.sleep(0.01)
             sql = "insert into audit (tenant_id, id, actor, action) values ($1, $1, 'ada', 'test')"

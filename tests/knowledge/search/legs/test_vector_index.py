@@ -128,7 +128,7 @@ async def test_indexed_search_reads_the_index(large: Large) -> None:
             # Backends report their counters when they end, if not before.
             await large.services.journal.flush()
             await large.services.database.engine.dispose()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while await superuser.fetchval(backends):  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             return int(await superuser.fetchval(scans))
