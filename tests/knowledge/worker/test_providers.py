@@ -10,7 +10,7 @@ from app.embeddings.provider import Vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.ingestion import BATCH, Ingestion
+from app.knowledge.ingestion.pipeline import BATCH, Ingestion
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.worker.runner import MAX_POSTPONED
 from tests.fixtures.database.cluster import MODEL, connected

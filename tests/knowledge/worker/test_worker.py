@@ -10,7 +10,7 @@ import pytest
 from app.documents.parsed import ParseLimits
 from app.embeddings.failures import InputRefused
 from app.knowledge.ingestion.assets import Upload
-from app.knowledge.ingestion.pipeline import BATCH, Ingestion
+from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue.lease import Lease
 from app.knowledge.worker.runner import MAX_LOST
 from tests.fixtures.workers import (
