@@ -55,5 +55,8 @@ select coalesce((select m.paused_until > clock_timestamp() - :within::interval
 -- name: cancel
 delete from jobs where tenant_id = :tenant_id and kind = :kind and subject = :subject;
 
+-- name: count
+select count(*) from jobs where tenant_id = :tenant_id;
+
 -- name: figures
 select kind, waiting, scheduled, running, oldest_seconds from queue.count_jobs(:most);
