@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
@@ -16,6 +17,7 @@ from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from app.knowledge.administration.platform import LimitUse
     from app.knowledge.tenants.directory import Tenant
     from app.settings import Settings
 
@@ -24,6 +26,17 @@ Slug = Annotated[
     str,
     typer.Argument(metavar="SLUG", help="The tenant's short name.", autocompletion=complete_tenant),
 ]
+
+WORDS: Mapping[str, int | None] = {"none": 0, "default": None}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantLimits:
+    """All limits of one tenant, by name."""
+
+    id: UUID
+    slug: str
+    limits: Mapping[str, LimitUse]
 
 
 def register(app: typer.Typer) -> None:
@@ -95,10 +108,7 @@ def limit_tenant(
     `default` is what KB_LIMIT_* sets, `own` what the tenant's own admin set, which counts where it is lower. Requests
     and searches under way are counted in each process of the service, not here.
     """
-    from app.cli.limits import change_limits, read_changes
-
-    asked = read_changes(changes or [])
-    found = run_async(change_limits(read_settings(), slug, asked))
+    found = run_async(_limit(read_settings(), slug, _read_changes(changes or [])))
     if as_json:
         print_json(found)
         return
@@ -147,3 +157,30 @@ async def _delete(settings: Settings, slug: str) -> Tenant:
         tenant = await platform.tenants.find(slug)
         await platform.tenants.delete(tenant.id, actor=ACTOR)
         return tenant
+
+
+def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
+    """Changes from `name=value` lines, as `TenantDirectory.change_limits` takes them. Raises InvalidInput."""
+    changes: dict[str, int | None] = {}
+    for text in given:
+        name, separator, value = (part.strip() for part in text.partition("="))
+        if not separator or not name:
+            raise InvalidInput.of("--set", f"{text!r} is not of the form NAME=VALUE")
+        if value in WORDS:
+            changes[name] = WORDS[value]
+            continue
+        try:
+            changes[name] = int(value)
+        except ValueError:
+            raise InvalidInput.of(f"limits.{name}", "must be a whole number, none or default") from None
+    return changes
+
+
+async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None]) -> TenantLimits:
+    """Make the changes, if there are any, and read what is in force. Raises InvalidInput, TenantNotFound."""
+    async with open_tenants(settings) as platform:
+        tenant = await platform.tenants.find(slug)
+        if changes:
+            await platform.tenants.change_limits(tenant.id, changes, actor=ACTOR)
+        limits = await platform.service.limits(tenant.id, reader=None if changes else ACTOR)
+    return TenantLimits(tenant.id, tenant.slug, limits)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, get_args
-from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import Query, Request, Response
@@ -13,6 +12,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from app.auth.principal import Role
 from app.console.parts.entry_form import errors_at, read_tags
+from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.text_marking import mark_chunks
 from app.console.rendering import render
 from app.console.session import console_router
@@ -27,7 +27,6 @@ readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)
 
 LIST = "/console/assets"
-PAGE_SIZE = 25
 PART = 20_000
 """Characters of a text on one page."""
 FOLLOWED = 50
@@ -171,8 +170,7 @@ async def _show_list(
         status=http_status,
         page=page,
         chosen=status,
-        first=f"{LIST}?{urlencode(given)}" if cursor else None,
-        following=f"{LIST}?{urlencode({**given, 'cursor': page.next_cursor})}" if page.next_cursor else None,
+        links=page_links(LIST, page, cursor, given),
         statuses=STATUSES,
         all_roles=get_args(MeantFor),
         limit=services.assets.max_bytes,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, cast, get_args
-from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import Query, Request, Response
@@ -11,6 +10,7 @@ from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
 from app.console.parts.entry_form import EntryForm, errors_at, read_texts
+from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.rendering import render
 from app.console.session import console_router
 from app.db.queries.knowledge.entries import Entry
@@ -25,7 +25,6 @@ from app.web.pages import PageCursor
 readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)
 
-PAGE_SIZE = 25
 LIST = "/console/entries"
 DONE = {
     "created": "The entry is stored.",
@@ -60,15 +59,13 @@ async def show_entries(
     )
     filters = {"entry_type": entry_type, "tag": tag, "source": source, "asset_id": asset_id}
     given = {name: value for name, value in filters.items() if value}
-    following = f"{LIST}?{urlencode({**given, 'cursor': page.next_cursor})}" if page.next_cursor else None
     return render(
         request,
         "pages/entries.html",
         page=page,
         filters=filters,
         given=given,
-        first=f"{LIST}?{urlencode(given)}" if cursor else None,
-        following=following,
+        links=page_links(LIST, page, cursor, given),
         types=get_args(EntryType),
         done=DONE.get(done),
     )

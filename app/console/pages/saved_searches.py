@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from app.auth.principal import Role
 from app.console.pages.searching import render_search
+from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.search_form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router
@@ -26,7 +27,6 @@ from app.web.problems import invalid_input
 router = console_router(Role.READER)
 
 LIST = "/console/saved-searches"
-PAGE_SIZE = 25
 EXAMPLE = '{"query": "how do I order routes", "limit": 5}'
 DONE = {
     "saved": "The search is saved.",
@@ -137,8 +137,7 @@ async def _show_list(
         status=status,
         page=page,
         subscriptions=subscriptions,
-        first=LIST if cursor else None,
-        following=f"{LIST}?cursor={page.next_cursor}" if page.next_cursor else None,
+        links=page_links(LIST, page, cursor, {}),
         texts=texts or {"name": "", "request": ""},
         errors=errors or {},
         example=EXAMPLE,
