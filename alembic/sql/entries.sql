@@ -88,13 +88,14 @@ create unique index entries_by_chunk on entries (tenant_id, asset_id, chunk_inde
 create index entries_by_parent on entries (tenant_id, parent_id) where parent_id is not null;
 create index entries_by_successor on entries (tenant_id, superseded_by_id) where superseded_by_id is not null;
 create index entries_by_time on entries (tenant_id, created_at desc, id desc);
--- fastupdate off: a search would pay for the pending list. That of lexemes is emptied by index_words().
+-- fastupdate off: a search would pay for the pending list.
 create index entries_by_lexeme on entries using gin (tenant_id, lexemes) with (fastupdate = off);
 create index entries_by_tag on entries using gin (tenant_id, tags) with (fastupdate = off);
 create index entries_by_metadata on entries using gin (tenant_id, metadata jsonb_path_ops) with (fastupdate = off);
 create index entries_by_source on entries using gin (tenant_id, source_ids) with (fastupdate = off);
 create index entries_by_expiry on entries (tenant_id, expires_at) where expires_at is not null;
 
+-- The partitions of entries_by_lexeme have a pending list all the same: index_words() empties it after each statement.
 do $$
 declare part regclass;
 begin
