@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 import asyncpg
 
@@ -23,7 +24,8 @@ from benchmarks.stock import BATCH, Stock, StockEntry
 BUILDERS = 2
 """Tenants filled at a time."""
 
-LOADING = "set local synchronous_commit=off;set local statement_timeout='10min';"
+UNSYNCED = "set local synchronous_commit=off;"
+LOADING = timedelta(minutes=10)
 
 
 async def build_tenants(
@@ -103,14 +105,18 @@ async def _fill(
     large = tenant.size > exact_limit
     for start in range(context.passages, tenant.size, BATCH):
         batch = await asyncio.to_thread(stock.make_batch, tenant, start)
-        async with services.database.tenant_session(tenant.tenant_id, setup=LOADING) as session:
+        async with services.database.tenant_session(
+            tenant.tenant_id, setup=UNSYNCED, background=LOADING
+        ) as session:
             await insert_entries(session, [_values(entry) for entry in batch])
             await embeddings.store_vectors(session, model_id, [_passage(entry) for entry in batch])
             if large and start == 0:
                 await embeddings.start_index(session, model_id, 0)
         advance(len(batch))
     if large and not context.indexed:
-        async with services.database.tenant_session(tenant.tenant_id, setup=LOADING) as session:
+        async with services.database.tenant_session(
+            tenant.tenant_id, setup=UNSYNCED, background=LOADING
+        ) as session:
             await embeddings.index_batch(session, model_id, tenant.size)
             await embeddings.finish_index(session, model_id)
     services.tenants.forget(tenant.tenant_id)
