@@ -48,7 +48,7 @@ def create_app(
             ready = services
             if ready is None:
                 ready = await stack.enter_async_context(open_services(settings))
-                warming = asyncio.create_task(ready.search.warm_up(settings.database.pool_size))
+                warming = asyncio.create_task(ready.ranker.warm_up(settings.database.pool_size))
                 stack.push_async_callback(_stop, warming)
             checked = verifier
             if checked is None:

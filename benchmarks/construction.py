@@ -17,7 +17,7 @@ from app.db.queries.tenants.tenants import create_tenant
 from app.db.schema.registration import register_model
 from app.evaluation.output.progress import ShowProgress
 from app.knowledge.entries.entry import embedding_text, new_entry_values
-from app.knowledge.search.legs.semantic import EXACT_LIMIT
+from app.knowledge.search.plan import EXACT_LIMIT
 from benchmarks.population import Population
 from benchmarks.stock import BATCH, Stock, StockEntry
 

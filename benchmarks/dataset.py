@@ -17,7 +17,7 @@ from app.db.schema.migration import latest_revision
 from app.evaluation.collection import Document
 from app.evaluation.output.progress import ShowProgress
 from app.evaluation.tenant import finish_upkeep
-from app.knowledge.search.legs.semantic import EXACT_LIMIT
+from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.upkeep.growth import Upkeep
 from app.settings import Settings
 from benchmarks.construction import analyze, build_tenants

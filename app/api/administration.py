@@ -31,7 +31,7 @@ from app.web.models.administration import (
 )
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
-from app.web.rendering import describe_change, json_response
+from app.web.rendering import describe_change, describe_search, json_response
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
@@ -82,9 +82,8 @@ async def list_audit(
 )
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """What a search of the last 24 hours did: its settings, model, and every candidate's ranks."""
-    return json_response(
-        await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
-    )
+    kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
+    return json_response(describe_search(kept))
 
 
 @tenant_admins.post(

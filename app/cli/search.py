@@ -75,7 +75,7 @@ def search(
     ] = False,
 ) -> None:
     """Search a tenant's knowledge, best hits first: where each was found, at which rank, and the words that match."""
-    from app.knowledge.search.journal.journal import read_cursor
+    from app.knowledge.search.journal.continuation import PageStart
     from app.knowledge.search.query import SearchQuery
 
     settings = read_settings()
@@ -98,7 +98,7 @@ def search(
         # People are told the ranks, too.
         explain=explain or not as_json,
     )
-    first = 1 if cursor is None else 1 + read_cursor(cursor)[1]
+    first = 1 if cursor is None else 1 + PageStart.from_cursor(cursor).offset
     result = run_async(_search(settings, tenant, wanted), doing="searching")
     if as_json:
         print_json(result)

@@ -31,9 +31,9 @@ from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.reembedding.machine import ChangeMachine
 from app.knowledge.reembedding.service import ReembeddingService
-from app.knowledge.search.journal.journal import SearchJournal
+from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.search.ranking.ranker import Ranker
+from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
@@ -138,8 +138,8 @@ async def build_services(
     upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
     ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
     machine = ChangeMachine(database, tenants, jobs, providers, exact_limit=defaults.exact_limit)
-    ranker = Ranker(database, providers, defaults, journal.meter)
-    search = KnowledgeSearchService(database, providers, tenants, journal, defaults, admission)
+    ranker = Ranker(database, providers, journal.meter)
+    search = KnowledgeSearchService(database, providers, tenants, journal, ranker, defaults, admission)
     runner = JobRunner(
         database,
         ingestion,

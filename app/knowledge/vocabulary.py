@@ -10,6 +10,7 @@ from typing import Literal
 from app.errors import FieldError
 
 Mode = Literal["hybrid", "semantic", "keyword"]
+Leg = Literal["semantic", "keyword"]
 Fusion = Literal["rrf", "score"]
 Boost = Literal["type", "access", "verified"]
 Role = Literal["pm", "dev", "qa", "all"]

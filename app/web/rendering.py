@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from fastapi import Response
 
+from app.db.queries.search.receipts import KeptSearch
 from app.knowledge.reembedding.change import ModelChange
 
 
@@ -24,3 +25,21 @@ def describe_change(change: ModelChange) -> dict[str, Any]:
         model = shown[name]
         shown[name] = {"provider": model.provider, "name": model.name, "dimensions": model.dimensions}
     return shown
+
+
+def describe_search(kept: KeptSearch) -> dict[str, Any]:
+    """A search as its tenant's admin reads it: the record, and its receipt with it."""
+    receipt = {f.name: getattr(kept.receipt, f.name) for f in fields(kept.receipt)}
+    del receipt["asked"]  # with its salt beside it, it would tell whether somebody guessed the query
+    if kept.receipt.query is None:
+        del receipt["query"]
+    receipt["weights"] = dict(zip(("semantic", "keyword"), kept.receipt.weights, strict=True))
+    receipt["ranking"] = [candidate._asdict() for candidate in kept.receipt.ranking]
+    return {
+        "search_id": kept.id,
+        "subject": kept.subject,
+        "at": kept.at,
+        "result_count": kept.result_count,
+        "query_time_ms": kept.query_time_ms,
+        **receipt,
+    }

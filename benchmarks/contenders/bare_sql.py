@@ -37,7 +37,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     taken = 0
     fixed = {
         "tenant_id": tenant.tenant_id,
-        "filter": plan.query.entry_filter.as_row(),
+        "filter": plan.entry_filter.as_row(),
         "max_distance": 1 - plan.threshold + 1e-4,
         "budget": defaults.keyword_budget,
         "pool": max(KEYWORD_POOL, 2 * plan.wanted),

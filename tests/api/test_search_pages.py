@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from dataclasses import astuple
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from app.db.queries.search.receipts import decode_receipt
 from app.knowledge.search.journal.continuation import mark_search, resume
-from app.knowledge.search.journal.journal import PinnedRanking
+from app.knowledge.search.journal.receipts import pinned_ranking
 from app.knowledge.search.query import SearchQuery
 from tests.api.test_limits import allow
 from tests.api.test_search_answer import fill
@@ -74,10 +76,27 @@ async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(
     assert receipt.json()["degraded"] == ["embedding_quota"]
 
 
+FIRST_RELEASES = {
+    "version": "0.1.0",
+    "mode": "keyword",
+    "fusion": "rrf",
+    "weights": [0.7, 0.3],
+    "rrf_k": 60,
+    "similarity_threshold": 0.1,
+    "options": {"limit": 10},
+    "model": ["mock", "text-hash", 16],
+    "fallback": False,
+    "search_modes_used": ["keyword"],
+    "exact": True,
+    "estimated_matches": 0,
+    "ranking": [],
+}
+"""A receipt that lacks what later ones hold."""
+
+
 @pytest.mark.parametrize(("fallback", "degraded"), [(True, ["embedding_unavailable"]), (False, [])])
 def test_a_ranking_kept_without_a_reason_is_continued(fallback: bool, degraded: list[str]) -> None:
-    kept = {"ranking": [], "search_modes_used": ["keyword"], "exact": True, "estimated_matches": 0}
-    assert PinnedRanking.from_receipt({**kept, "fallback": fallback}).degraded == degraded
+    assert pinned_ranking(decode_receipt({**FIRST_RELEASES, "fallback": fallback})).degraded == degraded
 
 
 ANOTHER = "continues another search: send the same query and filters"
@@ -140,12 +159,12 @@ def test_what_was_asked_cannot_be_told_between_searches() -> None:
     query = SearchQuery(query="harbour", tags=["a"], asset_id=[uuid4()])
     first, second = uuid4(), uuid4()
     assert mark_search(first, query) == mark_search(first, query)
-    assert not set(mark_search(first, query).values()) & set(mark_search(second, query).values())
+    assert not set(astuple(mark_search(first, query))) & set(astuple(mark_search(second, query)))
 
 
 def test_a_receipt_that_does_not_say_what_was_asked_is_continued() -> None:
     query = SearchQuery(query="harbour", tags=["a"])
-    assert resume(query, uuid4(), {}) is query
+    assert resume(query, uuid4(), decode_receipt(FIRST_RELEASES)) is query
 
 
 async def test_a_receipt_does_not_show_by_what_its_search_is_recognised(admin: Caller) -> None:

@@ -20,13 +20,13 @@ from app.composition.services import Services
 from app.db.database import Database
 from app.db.session import TenantSession
 from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.search.service import KnowledgeSearchService
 from app.main import create_app
 from app.settings import IngestionSettings, Settings
 from tests.fixtures.database.cluster import TestDatabase
 from tests.fixtures.http.callers import Caller, open_client
 from tests.fixtures.http.expectations import each, expect_fields, expect_problem
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.searching import make_search
 
 
 class CountingDatabase(Database):
@@ -61,13 +61,8 @@ async def counted(
     """The app with the limits of its searches changed: 3 hits unless asked, 20 at most."""
     database = CountingDatabase(api_database.service_dsn, pool_size=2)
     (model,) = await find_models(database, [shared_provider.model])
-    search = KnowledgeSearchService(
-        database,
-        {model: shared_provider},
-        api_services.tenants,
-        api_services.journal,
-        SearchDefaults(default_limit=3, max_limit=20),
-    )
+    defaults = SearchDefaults(default_limit=3, max_limit=20)
+    search = make_search(api_services, database, {model: shared_provider}, defaults)
     settings = Settings(ingestion=IngestionSettings(worker=False))
     app = create_app(settings, replace(api_services, search=search), verifier)
     async with LifespanManager(app), open_client(app) as client:

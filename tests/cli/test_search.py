@@ -70,6 +70,9 @@ def test_search_goes_on_where_its_page_ended(knowledge: CommandLine, filled: str
     numbered = [line[:3] for line in (*first, *second) if re.match(r"\d\. ", line)]
     assert numbered == ["1. ", "2. ", "3. "]
     assert second[-1].startswith("3 to 3 of 3 hits in ")
+    explained = knowledge.succeed(*arguments, "--cursor", cursor, "--explain").out.splitlines()
+    assert explained[0].startswith("mode keyword, fusion rrf (k 60)")
+    assert any(line.startswith("   score ") and "words #3 (BM25 " in line for line in explained)
 
 
 def test_search_filters_as_told(knowledge: CommandLine, filled: str) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 from app.cli.output.text import flatten, make_console, make_text
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from app.knowledge.search.results import Hit, SearchResult
+    from app.knowledge.search.results import Explanation, Hit, HitExplanation, SearchResult
+    from app.knowledge.vocabulary import Leg
 
 INDENT = "   "
-LEGS = {"semantic": "meaning", "keyword": "words"}
+LEGS: Mapping[Leg, str] = {"semantic": "meaning", "keyword": "words"}
 
 
 def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -> None:
@@ -29,14 +31,14 @@ def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -
         for line in describe_plan(result, debug):
             console.print(make_text((line, "dim")))
         console.print()
-    ranks = {hit["id"]: hit for hit in debug["hits"]} if debug is not None else {}
+    ranks = {hit.id: hit for hit in debug.hits} if debug is not None else {}
     for number, hit in enumerate(result.results, first):
         console.print(
             make_text((f"{number}. ", "bold cyan"), (flatten(hit.title or hit.content, 80), "bold"))
         )
         console.print(make_text((INDENT + _describe(hit), "dim")))
         console.print(make_text((f"{INDENT}score {hit.score:.4f}", "cyan"), (f": {_why(hit, ranks)}", "")))
-        if explain and hit.id in ranks:
+        if explain and hit.id in ranks and ranks[hit.id].boosts is not None:
             console.print(make_text((INDENT + describe_score(ranks[hit.id]), "dim")))
         snippet = _highlight(hit)
         # On a terminal, what it is too narrow for goes on below its own beginning.
@@ -56,37 +58,39 @@ def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -
         console.print(make_text((f"more: the same command with --cursor {metadata.next_cursor}", "dim")))
 
 
-def describe_plan(result: SearchResult, debug: Mapping[str, Any]) -> Iterator[str]:
-    """The settings in force and what each leg did, a line each."""
-    metadata, weights, model = result.metadata, debug["weights"], debug["model"]
-    fusion = f"{debug['fusion']} (k {debug['rrf_k']})" if debug["fusion"] == "rrf" else debug["fusion"]
+def describe_plan(result: SearchResult, debug: Explanation) -> Iterator[str]:
+    """The settings in force and what each leg did, a line each; of a later page's legs nothing is known."""
+    from app.knowledge.search.results import KeywordExplanation, SemanticExplanation
+
+    metadata, weights, model = result.metadata, debug.weights, debug.model
+    fusion = f"{debug.fusion} (k {debug.rrf_k})" if debug.fusion == "rrf" else debug.fusion
     yield (
-        f"mode {debug['mode']}, fusion {fusion}, weights {weights['semantic']:g} meaning and"
-        f" {weights['keyword']:g} words, boost {', '.join(debug['boost']) or 'none'}"
+        f"mode {debug.mode}, fusion {fusion}, weights {weights.semantic:g} meaning and"
+        f" {weights.keyword:g} words, boost {', '.join(debug.boost) or 'none'}"
     )
-    semantic, keyword = debug["legs"]["semantic"], debug["legs"]["keyword"]
-    if semantic is not None:
+    semantic, keyword = debug.legs.semantic, debug.legs.keyword
+    if isinstance(semantic, SemanticExplanation):
         yield (
-            f"meaning: {semantic['strategy']}, {semantic['candidates']} candidates of"
-            f" {semantic['passages_in_tenant']} passages with a similarity of"
-            f" {debug['similarity_threshold']:g} or more, {metadata.semantic_ms} ms after {metadata.embedding_ms} ms"
-            f" of embedding by {model['provider']}/{model['name']}"
+            f"meaning: {semantic.strategy}, {semantic.candidates} candidates of"
+            f" {semantic.passages_in_tenant} passages with a similarity of"
+            f" {debug.similarity_threshold:g} or more, {metadata.semantic_ms} ms after {metadata.embedding_ms} ms"
+            f" of embedding by {model.provider}/{model.name}"
         )
-    if keyword is not None:
-        corrected = "".join(f", {was} read as {now}" for was, now in (keyword["corrections"] or {}).items())
+    if isinstance(keyword, KeywordExplanation):
+        corrected = "".join(f", {was} read as {now}" for was, now in keyword.corrections.items())
         yield (
-            f"words: {keyword['strategy']}, {keyword['candidates']} candidates of {keyword['matches']} matches,"
-            f" best BM25 {keyword['best_score']:.2f}{corrected}, {metadata.keyword_ms} ms"
+            f"words: {keyword.strategy}, {keyword.candidates} candidates of {keyword.matches} matches,"
+            f" best BM25 {keyword.best_score:.2f}{corrected}, {metadata.keyword_ms} ms"
         )
 
 
-def describe_score(hit: Mapping[str, Any]) -> str:
-    """What a score is made of: the legs' terms, times the boosts."""
+def describe_score(hit: HitExplanation) -> str:
+    """What a score is made of, as far as it is known: the legs' terms, times the boosts."""
     # A leg that did not find the hit may have a term all the same: score fusion looks its cosine up.
-    terms = [f"{hit[f'{leg}_term']:.4f} by {name}" for leg, name in LEGS.items() if hit[f"{leg}_term"]]
-    boosts = "".join(f" × {factor:g} ({name})" for name, factor in hit["boosts"].items())
+    terms = [f"{term:.4f} by {name}" for leg, name in LEGS.items() if (term := hit.term_of(leg))]
+    boosts = "".join(f" × {factor:g} ({name})" for name, factor in (hit.boosts or {}).items())
     made = " + ".join(terms)
-    return f"{hit['score']:.4f} = " + (f"({made}){boosts}" if boosts and len(terms) > 1 else made + boosts)
+    return f"{hit.score:.4f} = " + (f"({made}){boosts}" if boosts and len(terms) > 1 else made + boosts)
 
 
 def _warn(result: SearchResult) -> Iterator[str]:
@@ -111,18 +115,17 @@ def _describe(hit: Hit) -> str:
     return " · ".join([*parts, str(hit.id)])
 
 
-def _why(hit: Hit, ranks: Mapping[Any, Mapping[str, Any]]) -> str:
+def _why(hit: Hit, ranks: Mapping[UUID, HitExplanation]) -> str:
     """Which legs found it, at which rank and how well."""
-    found = ranks.get(hit.id, {})
-    details = {
+    told = ranks.get(hit.id)
+    details: Mapping[Leg, str] = {
         "semantic": "" if hit.similarity is None else f"similarity {hit.similarity:.2f}",
         "keyword": "" if hit.keyword_score is None else _describe_words(hit),
     }
     parts = []
     for leg in hit.sources:
-        rank = found.get(f"{leg}_rank")
-        place = f" #{rank}" if rank else ""
-        parts.append(f"{LEGS.get(leg, leg)}{place}" + (f" ({details[leg]})" if details.get(leg) else ""))
+        place = f" #{told.rank_in(leg)}" if told else ""
+        parts.append(f"{LEGS[leg]}{place}" + (f" ({details[leg]})" if details[leg] else ""))
     return ", ".join(parts)
 
 

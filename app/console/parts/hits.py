@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from app.console.parts.facets import Facet, count_facets
@@ -12,8 +11,15 @@ from app.console.parts.rank_chart import Place, RankChart, Ranking, draw_ranks
 from app.console.parts.score_words import LEGS, ScoreWords, tell_score
 from app.console.parts.search_form import SearchForm
 from app.knowledge.search.answer.highlighting import Highlighter, Piece
-from app.knowledge.search.journal.journal import read_cursor
-from app.knowledge.search.results import Hit, SearchMetadata, SearchResult
+from app.knowledge.search.journal.continuation import PageStart
+from app.knowledge.search.results import (
+    Explanation,
+    Hit,
+    HitExplanation,
+    KeywordExplanation,
+    SearchMetadata,
+    SearchResult,
+)
 
 DEGRADED = {
     "embedding_unavailable": "The embedding provider is away: words alone answered, without meaning.",
@@ -47,7 +53,7 @@ class ShownResult:
 
     hits: Sequence[ShownHit]
     metadata: SearchMetadata
-    debug: Mapping[str, Any] | None
+    debug: Explanation | None
     chart: RankChart | None
     facets: Sequence[Facet]
     notices: Sequence[str]
@@ -78,9 +84,10 @@ class ShownResult:
 
 def show_answer(form: SearchForm, result: SearchResult) -> ShownResult:
     """Put a search's answer into the form that the page shows."""
-    before = read_cursor(form.text("cursor"))[1] if form.text("cursor") else 0
+    before = PageStart.from_cursor(form.text("cursor")).offset if form.text("cursor") else 0
     debug = None if form.text("cursor") else result.debug_info
-    told: dict[UUID, Mapping[str, Any]] = {h["id"]: h for h in debug["hits"]} if debug else {}
+    told = {hit.id: hit for hit in debug.hits} if debug else {}
+    words = debug.legs.keyword if debug else None
     shown = []
     for number, hit in enumerate(result.results, before + 1):
         mark = Highlighter(hit)
@@ -95,7 +102,7 @@ def show_answer(form: SearchForm, result: SearchResult) -> ShownResult:
         chart=chart_legs(result.results, debug) if debug and shown else None,
         facets=count_facets(form, result.results),
         notices=[DEGRADED.get(reason, reason) for reason in metadata.degraded],
-        corrections=((debug["legs"]["keyword"] or {}).get("corrections") or {}) if debug else {},
+        corrections=words.corrections if isinstance(words, KeywordExplanation) else {},
         next_address=form.lead_to(form.put("cursor", following)) if following else None,
     )
 
@@ -108,18 +115,20 @@ def title_of(hit: Hit) -> str:
     return text if len(text) <= TITLE_LENGTH else text[:TITLE_LENGTH].rsplit(" ", 1)[0] + "…"
 
 
-def chart_legs(hits: Sequence[Hit], debug: Mapping[str, Any]) -> RankChart:
+def chart_legs(hits: Sequence[Hit], debug: Explanation) -> RankChart:
     """Meaning, the fused ranking and words side by side."""
-    told = debug["hits"]
 
-    def places(rank: str, note: str, digits: int) -> dict[UUID, Place]:
-        return {h["id"]: Place(h[rank], f"{h[note]:.{digits}f}") for h in told if h[rank] is not None}
+    def places(
+        column: Callable[[HitExplanation], tuple[int | None, float | None]], digits: int
+    ) -> dict[UUID, Place]:
+        found = ((hit.id, *column(hit)) for hit in debug.hits)
+        return {id: Place(rank, f"{value:.{digits}f}") for id, rank, value in found if rank is not None}
 
     return draw_ranks(
         {hit.id: title_of(hit) for hit in hits},
         [
-            Ranking("Meaning", places("semantic_rank", "similarity", 2)),
-            Ranking("Together", places("rank", "score", 4)),
-            Ranking("Words", places("keyword_rank", "keyword_score", 1)),
+            Ranking("Meaning", places(lambda hit: (hit.semantic_rank, hit.similarity), 2)),
+            Ranking("Together", places(lambda hit: (hit.rank, hit.score), 4)),
+            Ranking("Words", places(lambda hit: (hit.keyword_rank, hit.keyword_score), 1)),
         ],
     )

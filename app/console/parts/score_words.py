@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-LEGS = {"semantic": "meaning", "keyword": "words"}
+from app.knowledge.search.results import Explanation, HitExplanation
+from app.knowledge.vocabulary import Leg
+
+LEGS: Mapping[Leg, str] = {"semantic": "meaning", "keyword": "words"}
 
 BOOSTS = {
     "type": "for its type",
@@ -38,23 +40,21 @@ class ScoreWords:
     remark: str
 
 
-def tell_score(debug: Mapping[str, Any], hit: Mapping[str, Any]) -> ScoreWords:
-    """The words for one of the hits in a search's `debug_info`."""
-    total = hit["semantic_term"] + hit["keyword_term"]
+def tell_score(debug: Explanation, hit: HitExplanation) -> ScoreWords:
+    """The words for one of the hits of a search's first page."""
+    total = hit.term_of("semantic") + hit.term_of("keyword")
     terms = [_term(debug, hit, leg, total) for leg in LEGS]
-    factors = [(BOOSTS.get(name, name), factor) for name, factor in hit["boosts"].items()]
+    factors = [(BOOSTS.get(name, name), factor) for name, factor in (hit.boosts or {}).items()]
     remark = ""
-    if debug["diversity"]:
+    if debug.diversity:
         remark = "Diversity then reorders the hits; their scores stay as they are."
-    return ScoreWords(terms, total, factors, hit["score"], remark)
+    return ScoreWords(terms, total, factors, hit.score, remark)
 
 
-def _term(debug: Mapping[str, Any], hit: Mapping[str, Any], leg: str, total: float) -> Term:
-    value: float = hit[f"{leg}_term"]
-    rank = hit[f"{leg}_rank"]
-    raw = hit["similarity"] if leg == "semantic" else hit["keyword_score"]
-    name = "similarity" if leg == "semantic" else "BM25"
-    if debug["legs"][leg] is None:
+def _term(debug: Explanation, hit: HitExplanation, leg: Leg, total: float) -> Term:
+    value, rank = hit.term_of(leg), hit.rank_in(leg)
+    name, raw = ("similarity", hit.similarity) if leg == "semantic" else ("BM25", hit.keyword_score)
+    if (debug.legs.semantic if leg == "semantic" else debug.legs.keyword) is None:
         found = "did not run"
     elif rank is None:
         found = "did not find it"
@@ -63,12 +63,13 @@ def _term(debug: Mapping[str, Any], hit: Mapping[str, Any], leg: str, total: flo
     return Term(LEGS[leg], found, _sum(debug, hit, leg), value, value / total if total else 0.0)
 
 
-def _sum(debug: Mapping[str, Any], hit: Mapping[str, Any], leg: str) -> str:
-    weight, rank = debug["weights"][leg], hit[f"{leg}_rank"]
-    if debug["fusion"] == "rrf":
-        return "adds nothing" if rank is None else f"{weight:g} / ({debug['rrf_k']} + {rank})"
+def _sum(debug: Explanation, hit: HitExplanation, leg: Leg) -> str:
+    weight = debug.weights.semantic if leg == "semantic" else debug.weights.keyword
+    if debug.fusion == "rrf":
+        rank = hit.rank_in(leg)
+        return "adds nothing" if rank is None else f"{weight:g} / ({debug.rrf_k} + {rank})"
     if leg == "semantic":
-        cosine = hit["cosine"]
+        cosine = hit.cosine
         return "adds nothing" if cosine is None else f"{weight:g} × {max(cosine, 0.0):.4f}"
-    score, scale = hit["keyword_score"], debug["keyword_scale"]
+    score, scale = hit.keyword_score, debug.keyword_scale
     return "adds nothing" if score is None or not scale else f"{weight:g} × {score:.4f} / {scale:.4f}"

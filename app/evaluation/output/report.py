@@ -16,8 +16,7 @@ from app.embeddings.provider import EmbeddingModel
 from app.evaluation.bootstrap import RESAMPLES, SEED, Interval
 from app.evaluation.evaluation import DEPTH, Evaluation
 from app.evaluation.metrics import METRICS, Scores
-from app.knowledge.search.plan import SearchDefaults
-from app.knowledge.search.ranking.fusion import SCORE_WEIGHTS
+from app.knowledge.search.plan import SCORE_WEIGHTS, SearchDefaults
 
 _PACKAGES = ("knowledge-search", "onnxruntime", "tokenizers", "numpy", "bm25s", "pystemmer")
 HEADINGS = ("collection", "search", "nDCG@10", "recall@100", "MRR@10", "nDCG − bm25s", "nDCG − better leg")

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.search import records, statistics
+from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import usage
 from app.db.rows import Position
 from app.db.session import TenantSession
 from app.errors import SearchNotFound
 from app.knowledge.paging import Page, PageRequest
-from app.knowledge.search.journal.journal import SearchJournal
-from app.knowledge.search.journal.receipts import show_receipt
+from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.settings import TenantSettings
@@ -115,14 +115,14 @@ class AdministrationService:
             [AuditRecord(**dict(row)) for row in rows], lambda record: Position(record.at, record.id)
         )
 
-    async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
+    async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> KeptSearch:
         """What a search did: its settings, model and ranks. Raises SearchNotFound."""
-        row = await self._journal.find(tenant_id, search_id)
+        kept = await self._journal.find(tenant_id, search_id)
         async with self._database.tenant_session(tenant_id) as session:
-            await _note_read(session, reader, "search.read", search_id, found=row is not None)
-        if row is None:
+            await _note_read(session, reader, "search.read", search_id, found=kept is not None)
+        if kept is None:
             raise SearchNotFound("there is no search with this id, or its receipt has expired")
-        return show_receipt(row)
+        return kept
 
 
 async def _note_read(

@@ -15,7 +15,7 @@ from app.db.queries.search import records
 from app.db.session import Row
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
-from app.knowledge.search.journal.journal import SearchJournal
+from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.tenants.directory import TenantDirectory
 
 REPORTED = timedelta(days=30)
@@ -96,14 +96,14 @@ class FeedbackService:
         somebody else), InvalidInput for an entry that the search did not find, EntryNotFound for one that is gone.
         """
         async with self._trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
-            row = await self._journal.find(tenant_id, search_id)
-            if row is None or row["subject"] != subject:
+            kept = await self._journal.find(tenant_id, search_id)
+            if kept is None or kept.subject != subject:
                 raise SearchNotFound("you made no search with this id within the last 24 hours")
-            receipt = row["receipt"]
-            if str(entry_id) not in {candidate[0] for candidate in receipt["ranking"]}:
+            receipt = kept.receipt
+            if entry_id not in {candidate.id for candidate in receipt.ranking}:
                 raise InvalidInput.of("entry_id", "must be a hit of that search")
             settings = (await self._tenants.context(tenant_id)).settings
-            query = receipt.get("query") if settings.keep_query_text else None
+            query = receipt.query if settings.keep_query_text else None
             try:
                 async with self._database.tenant_session(tenant_id) as session:
                     at = await db.put_feedback(session, search_id, entry_id, subject, relevant, query)

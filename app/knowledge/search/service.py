@@ -9,27 +9,24 @@ import time
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-import numpy as np
-
 from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.search import search as db
-from app.db.queries.search.search import VectorSpace
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import DatabaseUnavailable, EmbeddingUnavailable, KnowledgeError
-from app.knowledge.search.answer import explanation
+from app.errors import CursorExpired, EmbeddingUnavailable, KnowledgeError
+from app.knowledge.search.answer.explanation import explain, explain_page
 from app.knowledge.search.answer.hydration import hydrate
+from app.knowledge.search.answer.metadata import Times, describe_ranking, make_metadata
 from app.knowledge.search.answer.suggestions import suggest
 from app.knowledge.search.batch import QueryBatch
-from app.knowledge.search.journal.continuation import resume
-from app.knowledge.search.journal.journal import SearchJournal, read_cursor, write_cursor
-from app.knowledge.search.legs.semantic import session_setup
-from app.knowledge.search.plan import Legs, Plan, SearchDefaults, make_plan
+from app.knowledge.search.journal.continuation import PageStart, resume
+from app.knowledge.search.journal.receipts import pinned_ranking
+from app.knowledge.search.journal.records import SearchJournal
+from app.knowledge.search.legs.embedding import EmbedQuery
+from app.knowledge.search.plan import Plan, SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.ranking.fusion import Candidate
-from app.knowledge.search.ranking.ranker import EmbedQuery, Ranker
-from app.knowledge.search.ranking.strength import has_strong_match
-from app.knowledge.search.results import Hit, SearchMetadata, SearchResult
+from app.knowledge.search.ranker import Ranker
+from app.knowledge.search.results import SearchResult
 from app.knowledge.search.why_not import WhyNot, judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
@@ -42,9 +39,6 @@ log = logging.getLogger("app.knowledge.search")
 SIMULTANEOUS = 4
 """Searches of one batch that run at a time, so that it leaves connections to others."""
 
-NOBODY = UUID(int=0)
-"""A tenant that does not exist."""
-
 
 class KnowledgeSearchService:
     """Answers searches of any tenant. Needs no HTTP request and no framework."""
@@ -55,6 +49,7 @@ class KnowledgeSearchService:
         providers: Mapping[int, EmbeddingProvider],
         tenants: TenantDirectory,
         journal: SearchJournal,
+        ranker: Ranker,
         defaults: SearchDefaults | None = None,
         admission: Admission | None = None,
     ) -> None:
@@ -64,7 +59,7 @@ class KnowledgeSearchService:
         self._tenants = tenants
         self._journal = journal
         self.defaults = defaults or SearchDefaults()
-        self._ranker = Ranker(database, providers, self.defaults, journal.meter)
+        self._ranker = ranker
         self._admission = admission or Admission()
 
     async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service") -> SearchResult:
@@ -76,7 +71,7 @@ class KnowledgeSearchService:
         many searches of the tenant at the same time) and DatabaseUnavailable.
         """
         plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
-        return await self._run(plan, subject)
+        return await self._answer(plan, subject)
 
     async def check(self, tenant_id: UUID, query: SearchQuery) -> None:
         """Raise what `search` would of a query that the tenant cannot ask: InvalidInput, TenantNotFound."""
@@ -107,7 +102,7 @@ class KnowledgeSearchService:
                 return plan
             async with turns:
                 try:
-                    return await self._run(plan, subject, batch.embed_query if batch else None)
+                    return await self._answer(plan, subject, batch.embed_query if batch else None)
                 except KnowledgeError as error:
                     return error
 
@@ -119,53 +114,6 @@ class KnowledgeSearchService:
                 await batch.close()
         return [task.result() for task in tasks]
 
-    async def _run(self, plan: Plan, subject: str, embed: EmbedQuery | None = None) -> SearchResult:
-        started = time.perf_counter()
-        with span("search", mode=plan.query.mode, limit=plan.limit) as seen:
-            async with self._admission.search(plan.tenant):
-                result = await self._search(plan, subject, embed)
-            metadata = result.metadata
-            seen.set(results=len(result.results), fallback=metadata.fallback_mode, exact=metadata.exact)
-        SEARCHES.labels(plan.query.mode, metadata.fallback_mode).inc()
-        SEARCH_SECONDS.labels(plan.query.mode).observe(time.perf_counter() - started)
-        return result
-
-    async def _search(self, plan: Plan, subject: str, embed: EmbedQuery | None) -> SearchResult:
-        started = time.perf_counter()
-        query = plan.query
-        if query.cursor is not None:
-            return await self._continue(plan, query.cursor, started)
-        search_id = new_id()
-        async with self._ranker.run(plan, embed) as ranked:
-            legs, ranking = ranked.legs, ranked.candidates
-            log.debug("search %s: %d candidates ranked", search_id, len(ranking))
-            words = legs.words_sought(query.query)
-            page = ranking[: plan.limit]
-            with span("hydrate", hits=len(page)):
-                hits = await hydrate(ranked.session, plan.tenant, query, words, page, legs.vector)
-                suggestions = [] if hits else await suggest(ranked.session, query)
-        result = self._answer(plan, search_id, ranking, hits, suggestions, legs, started)
-        for leg, seconds in legs.seconds.items():
-            SEARCH_LEG_SECONDS.labels(leg).observe(seconds)
-        self._journal.record(plan, result, ranking, subject)
-        _log_search(plan, result)
-        return result
-
-    async def warm_up(self, connections: int) -> None:
-        """Open connections and let each plan a search's statements, so that no caller waits for it (50 to 100 ms)."""
-
-        async def rehearse(model_id: int, provider: EmbeddingProvider) -> None:
-            space = VectorSpace(model_id, provider.model.dimensions)
-            vector = np.ones(space.dimensions, dtype=np.float32)
-            async with self._database.tenant_session(NOBODY, setup=session_setup(None)) as session:
-                await db.rehearse(session, space, vector)
-
-        for model_id, provider in self._providers.items():
-            try:
-                await asyncio.gather(*(rehearse(model_id, provider) for _ in range(connections)))
-            except DatabaseUnavailable:
-                log.warning("the database went away while connections were opened in advance")
-
     async def why_not(self, tenant_id: UUID, entry_id: UUID, query: SearchQuery) -> WhyNot:
         """Why an entry is not among a search's results: the filter, the legs, the threshold or the cut.
 
@@ -173,80 +121,71 @@ class KnowledgeSearchService:
         """
         plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
         async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
-            legs, ranking = ranked.legs, ranked.candidates
-            words = legs.words_sought(query.query)
+            legs = ranked.legs
+            words, vector = legs.words_sought(query.query), legs.vector
             verdict = await db.fetch_verdict(
-                ranked.session, plan.tenant.space, entry_id, words, legs.vector, query.entry_filter
+                ranked.session, plan.tenant.space, entry_id, words, vector, plan.entry_filter
             )
-        return judge(entry_id, plan, legs, ranking, verdict)
+        return judge(entry_id, plan, legs, ranked.candidates, verdict)
 
-    def _answer(
-        self,
-        plan: Plan,
-        search_id: UUID,
-        ranking: Sequence[Candidate],
-        hits: Sequence[Hit],
-        suggestions: Sequence[str],
-        legs: Legs,
-        started: float,
-    ) -> SearchResult:
+    async def _answer(self, plan: Plan, subject: str, embed: EmbedQuery | None = None) -> SearchResult:
+        started = time.perf_counter()
         query = plan.query
-        more = len(ranking) > plan.limit
-        metadata = SearchMetadata(
-            search_id=search_id,
-            total=len(ranking),
-            strong_match=has_strong_match(legs, ranking[: plan.limit], plan.tenant.model),
-            fallback_mode=legs.failure is not None,
-            search_modes_used=legs.searched,
-            degraded=[legs.failure.degradation] if legs.failure else [],
-            exact=legs.semantic is None or legs.semantic.exact,
-            estimated_matches=max(legs.keyword_matches, len(ranking)),
-            suggestions=suggestions,
-            next_cursor=write_cursor(search_id, plan.limit) if more else None,
-            query_time_ms=_milliseconds(time.perf_counter() - started),
-            embedding_ms=_milliseconds(legs.seconds.get("embedding", 0.0)),
-            semantic_ms=_milliseconds(legs.seconds.get("semantic", 0.0)),
-            keyword_ms=_milliseconds(legs.seconds.get("keyword", 0.0)),
-            fusion_ms=_milliseconds(legs.seconds.get("fusion", 0.0)),
-        )
-        debug = explanation.explain(plan, legs, ranking[: plan.limit]) if query.explain else None
-        return SearchResult(hits, metadata, debug)
-
-    async def _continue(self, plan: Plan, cursor: str, started: float) -> SearchResult:
-        """The next page of a ranking that an earlier search pinned."""
-        search_id, offset = read_cursor(cursor)
-        pinned = await self._journal.pinned(plan.tenant.tenant_id, search_id)
-        query = resume(plan.query, search_id, pinned.receipt)
-        end = offset + plan.limit
-        async with self._database.tenant_session(plan.tenant.tenant_id) as session:
-            page = pinned.candidates[offset:end]
-            hits = await hydrate(session, plan.tenant, query, query.query, page, None)
-        total = len(pinned.candidates)
-        metadata = SearchMetadata(
-            search_id=search_id,
-            total=total,
-            strong_match=pinned.strong_match,
-            fallback_mode=pinned.fallback,
-            search_modes_used=pinned.search_modes_used,
-            degraded=pinned.degraded,
-            exact=pinned.exact,
-            estimated_matches=pinned.estimated_matches,
-            suggestions=[],
-            next_cursor=write_cursor(search_id, end) if end < total else None,
-            query_time_ms=_milliseconds(time.perf_counter() - started),
-            embedding_ms=0,
-            semantic_ms=0,
-            keyword_ms=0,
-            fusion_ms=0,
-        )
-        debug = explanation.explain_page(pinned.receipt, page, offset) if query.explain else None
-        result = SearchResult(hits, metadata, debug)
+        with span("search", mode=query.mode, limit=plan.limit) as seen:
+            async with self._admission.search(plan.tenant):
+                if query.cursor is None:
+                    result = await self._search(plan, subject, embed)
+                else:
+                    result = await self._continue(plan, query.cursor)
+            metadata = result.metadata
+            seen.set(results=len(result.results), fallback=metadata.fallback_mode, exact=metadata.exact)
+        SEARCHES.labels(query.mode, metadata.fallback_mode).inc()
+        SEARCH_SECONDS.labels(query.mode).observe(time.perf_counter() - started)
         _log_search(plan, result)
         return result
 
+    async def _search(self, plan: Plan, subject: str, embed: EmbedQuery | None) -> SearchResult:
+        started = time.perf_counter()
+        start = PageStart(new_id())
+        async with self._ranker.run(plan, embed) as ranked:
+            session, legs, candidates = ranked.session, ranked.legs, ranked.candidates
+            log.debug("search %s: %d candidates ranked", start.search_id, len(candidates))
+            words, vector = legs.words_sought(plan.query.query), legs.vector
+            page = candidates[: plan.limit]
+            with span("hydrate", hits=len(page)):
+                hits = await hydrate(session, plan.tenant, plan.entry_filter, words, page, vector)
+                suggestions = [] if hits else await suggest(session, plan)
+        ranking = describe_ranking(plan, legs, candidates)
+        times = Times(
+            embedding=legs.embedding.seconds,
+            semantic=legs.semantic.seconds if legs.semantic else None,
+            keyword=legs.keyword.seconds if legs.keyword else None,
+            fusion=ranked.fusion_seconds,
+        )
+        seconds = time.perf_counter() - started
+        metadata = make_metadata(start, plan.limit, ranking, seconds, times, suggestions)
+        result = SearchResult(hits, metadata, explain(plan, legs, page) if plan.query.explain else None)
+        for part, spent in times.known:
+            SEARCH_LEG_SECONDS.labels(part).observe(spent)
+        self._journal.record(plan, result, ranking, subject)
+        return result
 
-def _milliseconds(seconds: float) -> int:
-    return round(1000 * seconds)
+    async def _continue(self, plan: Plan, cursor: str) -> SearchResult:
+        """The next page of a ranking that an earlier search pinned."""
+        started = time.perf_counter()
+        start = PageStart.from_cursor(cursor)
+        tenant = plan.tenant
+        kept = await self._journal.find(tenant.tenant_id, start.search_id)
+        if kept is None:
+            raise CursorExpired("the ranked list that this cursor continues is gone; search again")
+        query = resume(plan.query, start.search_id, kept.receipt)
+        ranking = pinned_ranking(kept.receipt)
+        page = ranking.candidates[start.offset : start.offset + plan.limit]
+        async with self._database.tenant_session(tenant.tenant_id) as session:
+            hits = await hydrate(session, tenant, query.entry_filter, query.query, page, None)
+        metadata = make_metadata(start, plan.limit, ranking, time.perf_counter() - started, Times())
+        debug = explain_page(kept.receipt, page, start.offset) if query.explain else None
+        return SearchResult(hits, metadata, debug)
 
 
 def _log_search(plan: Plan, result: SearchResult) -> None:

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db.session import Row
-from app.knowledge.search.plan import Legs, Plan
+from app.db.queries.search.search import Verdict
+from app.knowledge.search.legs.findings import Legs
+from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking.fusion import Candidate
-
-FILTERS = (
-    "role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class WhyNot:
 
 
 def judge(
-    entry_id: UUID, plan: Plan, legs: Legs, ranking: Sequence[Candidate], verdict: Row | None
+    entry_id: UUID, plan: Plan, legs: Legs, ranking: Sequence[Candidate], verdict: Verdict | None
 ) -> WhyNot:
     """Put together what the search and the entry itself say."""
     rank = next((place for place, c in enumerate(ranking, 1) if c.entry_id == entry_id), None)
@@ -46,24 +43,24 @@ def judge(
     if verdict is None:
         return WhyNot(entry_id, False, None, [Reason("entry", "there is no entry with this id")])
     reasons: list[Reason] = []
-    if not verdict["unexpired"]:
+    if not verdict.unexpired:
         reasons.append(Reason("filter", "expired"))
-    if not verdict["current"]:
+    if not verdict.current:
         reasons.append(Reason("filter", "superseded by another entry; see include_superseded"))
-    reasons += [Reason("filter", f"{name} does not match") for name in FILTERS if not verdict[name]]
+    reasons += [Reason("filter", f"{name} does not match") for name in verdict.failed]
     if not reasons:
         reasons = [_semantic_reason(plan, legs, verdict), _keyword_reason(plan, legs, verdict)]
     return WhyNot(entry_id, False, None, reasons)
 
 
-def _semantic_reason(plan: Plan, legs: Legs, verdict: Row) -> Reason:
+def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
     if legs.failure is not None:
         return Reason("semantic", "the embedding provider was unavailable: words alone were searched")
     if legs.semantic is None:
         return Reason("semantic", f"not searched in mode {plan.query.mode}")
-    if not verdict["embedded"]:
+    cosine = verdict.cosine
+    if cosine is None:
         return Reason("semantic", "the entry has no vector of the tenant's model yet")
-    cosine = verdict["cosine"]
     if cosine < plan.threshold:
         return Reason("semantic", f"similarity {cosine:.4f} is below the threshold {plan.threshold:.4f}")
     hits = legs.semantic.hits
@@ -75,12 +72,12 @@ def _semantic_reason(plan: Plan, legs: Legs, verdict: Row) -> Reason:
     )
 
 
-def _keyword_reason(plan: Plan, legs: Legs, verdict: Row) -> Reason:
+def _keyword_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
     if legs.keyword is None:
         return Reason("keyword", f"not searched in mode {plan.query.mode}")
-    if not verdict["shares_words"]:
+    if not verdict.shares_words:
         return Reason("keyword", "shares no word with the query")
-    taken = len(legs.keyword)
+    taken = len(legs.keyword.hits)
     if legs.whole and taken < plan.wanted:
         return Reason("keyword", f"has only parts of the identifier; {taken} entries have it whole")
     return Reason(

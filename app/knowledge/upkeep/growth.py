@@ -12,7 +12,7 @@ from app.db.database import Database
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.search import statistics
 from app.knowledge.queue.jobs import JobQueue
-from app.knowledge.search.legs.semantic import EXACT_LIMIT
+from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.tenants.directory import TenantDirectory
 
 log = logging.getLogger("app.knowledge.upkeep")

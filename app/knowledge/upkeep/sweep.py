@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import entries
-from app.db.queries.search import feedback, records
+from app.db.queries.search import feedback, receipts, records
 from app.db.queries.tenants import usage
 from app.db.queries.work.jobs import is_statements_fault
 from app.errors import DatabaseUnavailable, TenantNotFound
@@ -56,7 +56,7 @@ class Sweep:
         await self._upkeep.check(tenant_id)
         await self.purge_expired(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
-            await records.purge_searches(session, KEPT, REPORTED)
+            await receipts.purge_searches(session, KEPT, REPORTED)
             await usage.purge_tokens(session, TOKENS_KEPT_DAYS)
             await feedback.erase_queries(session)
         await self._deliveries.tidy(tenant_id)

@@ -8,6 +8,7 @@ import pytest
 
 from app.errors import Conflict, EmbeddingUnavailable
 from app.knowledge.search.query import SearchQuery
+from tests.fixtures.searching import semantic_leg_of
 from tests.knowledge.reembedding.moving import EXACT_LIMIT, NEW, OLD, Move
 
 
@@ -94,8 +95,7 @@ async def test_new_vectors_of_a_large_tenant_are_in_their_index_before_the_switc
     assert (await move.services.reembedding.switch(move.tenant.id)).state == "switched"
     wanted = SearchQuery(query="entry number 9", mode="semantic", similarity_threshold=0, explain=True)
     result = await move.services.search.search(move.tenant.id, wanted)
-    assert result.debug_info is not None
-    assert result.debug_info["legs"]["semantic"]["strategy"] == "indexed"
+    assert semantic_leg_of(result).strategy == "indexed"
     assert result.results[0].content == "entry number 9"
 
 

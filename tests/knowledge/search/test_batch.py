@@ -6,26 +6,21 @@ import pytest
 
 from app.composition.services import Services
 from app.db.identifiers import new_id
-from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.resilience.cache import QueryCache
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
-from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.searching import make_search
 
 BATCH = [SearchQuery(query="harbour"), SearchQuery(query="crane")]
-
-
-def make_search(services: Services, providers: dict[int, EmbeddingProvider]) -> KnowledgeSearchService:
-    return KnowledgeSearchService(services.database, providers, services.tenants, services.journal)
 
 
 async def test_what_is_remembered_of_a_batch_belongs_to_its_tenant(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     model_id = (await services.tenants.context(tenant.id)).space.model_id
-    search = make_search(services, {model_id: QueryCache(failing_provider)})
+    search = make_search(services, providers={model_id: QueryCache(failing_provider)})
     other = await services.tenants.create(f"t-{new_id().hex}", actor="test")
     failing_provider.calls.clear()
     for tenant_id in (tenant.id, other.id, tenant.id, other.id):
@@ -40,6 +35,6 @@ async def test_what_is_remembered_of_a_batch_belongs_to_its_tenant(
 async def test_a_batch_without_a_provider_of_the_model_is_answered_by_words(
     services: Services, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for result in await make_search(services, {}).search_many(tenant.id, BATCH):
+    for result in await make_search(services, providers={}).search_many(tenant.id, BATCH):
         assert isinstance(result, SearchResult)
         assert (result.metadata.fallback_mode, result.metadata.degraded) == (True, ["embedding_unavailable"])

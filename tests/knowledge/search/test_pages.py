@@ -70,10 +70,10 @@ async def test_receipt_holds_ranks_and_the_query_only_where_the_tenant_keeps_it(
         await services.tenants.change_settings(tenant.id, {"keep_query_text": keep})
         result = await services.search.search(tenant.id, SearchQuery(query="harbour"), subject="anna")
         await services.journal.flush()
-        receipt = await services.administration.receipt(tenant.id, result.metadata.search_id)
-        assert receipt["subject"] == "anna"
-        assert receipt["ranking"][0]["id"] == str(entry)
-        assert (receipt.get("query") == "harbour") is keep
+        kept = await services.administration.receipt(tenant.id, result.metadata.search_id)
+        assert kept.subject == "anna"
+        assert kept.receipt.ranking[0].id == entry
+        assert kept.receipt.query == ("harbour" if keep else None)
 
 
 async def test_statistics_count_searches_and_fallbacks(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -11,14 +10,12 @@ from uuid import uuid4
 import pytest
 
 from app.composition.services import Services
-from app.db.database import Database
-from app.db.statements import parse_statement
 from app.errors import InvalidInput, TenantNotFound
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.searching import explanation_of, keyword_leg_of, semantic_leg_of
 from tests.knowledge.writing import ids, write
 
 
@@ -57,9 +54,8 @@ async def test_hybrid_search_fuses_both_legs_by_their_ranks(
     assert found[alpha].matched_terms == ()
     assert result.metadata.search_modes_used == ["semantic", "keyword"]
     assert result.metadata.total == 4
-    assert result.debug_info is not None
-    assert [hit["score"] for hit in result.debug_info["hits"]] == [hit.score for hit in result]
-    assert result.debug_info["legs"]["semantic"]["strategy"] == "exact"
+    assert [hit.score for hit in explanation_of(result).hits] == [hit.score for hit in result]
+    assert semantic_leg_of(result).strategy == "exact"
 
 
 async def test_modes_run_their_own_legs(
@@ -205,70 +201,6 @@ async def test_nothing_found_suggests_tags_of_the_tenant(
     assert result.metadata.suggestions == ["harbour", "lighthouse"]
 
 
-async def test_boosts_lift_by_type_verification_and_access(services: Services, tenant: Tenant) -> None:
-    (fact,) = await write(services, tenant, "harbour harbour")
-    (lesson,) = await write(services, tenant, "harbour rule", entry_type="lesson", is_verified=True)
-    plain = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
-    assert ids(plain) == [fact, lesson]
-    score = {hit.id: hit.score for hit in plain}
-    await services.journal.flush()
-    lifted = await services.search.search(
-        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
-    )
-    assert ids(lifted) == [lesson, fact]
-    assert lifted[0].score == pytest.approx(score[lesson] * 2.0 * 1.5)
-    assert lifted[1].score == pytest.approx(score[fact])
-    await services.journal.flush()
-    seen = await services.search.search(
-        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["access"])
-    )
-    assert seen[0].score > score[seen[0].id]
-    await services.tenants.change_settings(
-        tenant.id, {"type_weights": {"lesson": 0.1}, "verified_boost": 1.0}
-    )
-    lowered = await services.search.search(
-        tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["type", "verified"])
-    )
-    assert ids(lowered) == [fact, lesson]
-
-
-async def test_access_boost_counts_what_was_shown_and_changes_no_entry(
-    services: Services, tenant: Tenant
-) -> None:
-    shown, hidden = await write(services, tenant, "harbour harbour", "harbour and more words")
-    before = [await services.entries.get(tenant.id, i) for i in (shown, hidden)]
-    for _ in range(3):
-        assert ids(
-            await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword", limit=1))
-        ) == [shown]
-    await services.journal.flush()
-    query = SearchQuery(query="harbour", mode="keyword", boost=["access"], explain=True)
-    result = await services.search.search(tenant.id, query)
-    assert result.debug_info is not None
-    factors = {hit["id"]: hit["boosts"] for hit in result.debug_info["hits"]}
-    assert factors == {shown: {"access": pytest.approx(1 + math.log(4))}, hidden: {"access": 1.0}}
-    assert result[0].score == pytest.approx(0.3 / 61 * (1 + math.log(4)))
-    await services.journal.flush()
-    after = [await services.entries.get(tenant.id, i) for i in (shown, hidden)]
-    assert after == before, "neither updated_at nor the version moved"
-
-
-@pytest.mark.parametrize(
-    ("entry_type", "factor"),
-    [
-        *(("decision", 2.0), ("lesson", 2.0), ("summary", 0.5), ("temp_note", 0.3)),
-        *(("fact", 1.0), ("template", 1.0), ("insight", 1.0)),
-    ],
-)
-async def test_type_boost_has_the_factor_of_the_type(
-    services: Services, tenant: Tenant, entry_type: str, factor: float
-) -> None:
-    await write(services, tenant, "harbour", entry_type=entry_type)
-    query = SearchQuery(query="harbour", mode="keyword", boost=["type"])
-    (hit,) = await services.search.search(tenant.id, query)
-    assert hit.score == pytest.approx(0.3 / 61 * factor)
-
-
 async def test_fusion_of_the_tenant_applies_where_the_search_names_none(
     services: Services, tenant: Tenant
 ) -> None:
@@ -276,10 +208,9 @@ async def test_fusion_of_the_tenant_applies_where_the_search_names_none(
     await services.tenants.change_settings(tenant.id, {"fusion": "score"})
     for asked, used in ((None, "score"), ("rrf", "rrf")):
         query = SearchQuery(query="harbour", fusion=asked, explain=True)  # type: ignore[arg-type]
-        debug = (await services.search.search(tenant.id, query)).debug_info
-        assert debug is not None
-        assert debug["fusion"] == used
-        assert debug["weights"]["semantic"] == (0.6 if used == "score" else 0.7)
+        debug = explanation_of(await services.search.search(tenant.id, query))
+        assert debug.fusion == used
+        assert debug.weights.semantic == (0.6 if used == "score" else 0.7)
 
 
 async def test_settings_of_the_tenant_apply_where_the_search_is_silent(
@@ -292,14 +223,26 @@ async def test_settings_of_the_tenant_apply_where_the_search_is_silent(
     )
     result = await services.search.search(tenant.id, SearchQuery(query="harbour", explain=True))
     assert result[0].score == pytest.approx(0.2 / 61 + 0.8 / 61)
-    assert result.debug_info is not None
-    assert result.debug_info["similarity_threshold"] == 0.99
+    assert explanation_of(result).similarity_threshold == 0.99
     chosen = await services.search.search(
         tenant.id, SearchQuery(query="harbour", weights=Weights(1, 0), similarity_threshold=0)
     )
     assert chosen[0].score == pytest.approx(1 / 61)
     with pytest.raises(InvalidInput, match="limit: must be between 1 and 20 in this tenant"):
         await services.search.search(tenant.id, SearchQuery(query="harbour", limit=21))
+
+
+async def test_a_search_without_a_limit_has_the_tenants(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, *(f"harbour {n}" for n in range(12)))
+
+    async def count(**fields: Any) -> int:
+        return len(await services.search.search(tenant.id, SearchQuery(query="harbour", **fields)))
+
+    assert (await count(), await count(limit=12), await count(max_limit=4)) == (10, 12, 4)
+    await services.tenants.change_settings(tenant.id, {"max_limit": 3})
+    assert await count() == 3
+    await services.tenants.change_settings(tenant.id, {"default_limit": 2})
+    assert (await count(), await count(limit=3)) == (2, 3)
 
 
 async def test_score_fusion_ranks_by_cosine_and_words(
@@ -320,44 +263,6 @@ async def test_score_fusion_ranks_by_cosine_and_words(
     found = {hit.id: hit.score for hit in result}
     assert ids(result) == [close, near, far]
     assert found[near] == pytest.approx(0.6 * d(1, 0.1)[0], abs=1e-3)
-    assert result.debug_info is not None
-    words = result.debug_info["legs"]["keyword"]
-    covered = (words["best_score"] / words["full_match_score"]) ** 0.5
+    words = keyword_leg_of(result)
+    covered = (words.best_score / words.full_match_score) ** 0.5
     assert found[far] == pytest.approx(0.4 * covered, abs=1e-3)
-
-
-async def test_warming_up_opens_connections_that_have_the_plans(
-    services: Services, tenant: Tenant, service_dsn: str
-) -> None:
-    database = Database(service_dsn, pool_size=3)
-    try:
-        found = (await services.tenants.context(tenant.id)).space.model_id
-        search = KnowledgeSearchService(
-            database, {found: services.provider}, services.tenants, services.journal
-        )
-        await search.warm_up(3)
-        assert database.engine.pool.checkedin() == 3  # type: ignore[attr-defined]
-        async with database.platform_session() as session:
-            statement = parse_statement("names", "select statement from pg_prepared_statements")
-            known = " ".join(row["statement"] for row in await session.fetch(statement))
-        assert all(part in known for part in ("keyword.search", "from embeddings", "left join assets"))
-    finally:
-        await database.close()
-
-
-async def test_legs_run_side_by_side_only_while_connections_are_plenty(
-    services: Services, tenant: Tenant, service_dsn: str
-) -> None:
-    await write(services, tenant, "harbour words", "sailing boats", "words of boats")
-    query = SearchQuery(query="harbour boats", similarity_threshold=0.0)
-    found = []
-    for size, opened in ((1, 1), (3, 1), (4, 2), (10, 2)):
-        database = Database(service_dsn, pool_size=size)
-        search = KnowledgeSearchService(database, services.providers, services.tenants, services.journal)
-        try:
-            found.append([(hit.id, hit.score) for hit in await search.search(tenant.id, query)])
-            assert database.engine.pool.checkedin() == opened  # type: ignore[attr-defined]
-        finally:
-            await database.close()
-    assert len(found[0]) == 3
-    assert all(others == found[0] for others in found)

@@ -1,10 +1,8 @@
-"""What is remembered of searches and changes: receipts, access counts, the audit trail."""
+"""What is remembered of searches and changes: access counts, the audit trail."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -52,33 +50,6 @@ Action = Literal[
 """What a tenant's audit trail tells of; `tests/api/acts.py` has each done."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRecord:
-    """One search as it is kept for its tenant's admin and for the next pages."""
-
-    id: UUID
-    subject: str
-    at: datetime
-    fallback: bool
-    result_count: int
-    query_time_ms: int
-    receipt: Mapping[str, Any]
-
-
-async def insert_searches(session: TenantSession, records: Sequence[SearchRecord]) -> None:
-    """Keep searches of one tenant."""
-    await session.execute(
-        SQL["insert_searches"],
-        ids=[r.id for r in records],
-        subjects=[r.subject for r in records],
-        ats=[r.at for r in records],
-        fallbacks=[r.fallback for r in records],
-        result_counts=[r.result_count for r in records],
-        query_times=[r.query_time_ms for r in records],
-        receipts=[orjson.dumps(r.receipt).decode() for r in records],
-    )
-
-
 async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> None:
     """Add to how often entries were shown; entries that are gone are passed over."""
     await session.execute(
@@ -86,21 +57,6 @@ async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -
         ids=list(accesses),
         accesses=list(accesses.values()),
     )
-
-
-async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) -> Row | None:
-    """One kept search that is not older than `age`."""
-    return await session.fetch_row(SQL["fetch_search"], id=search_id, age=age)
-
-
-async def purge_searches(session: TenantSession, age: timedelta, empty_age: timedelta) -> int:
-    """Drop kept searches older than `age`, and without their receipts keep those that found nothing for `empty_age`.
-
-    Returns how many were dropped.
-    """
-    dropped = await session.execute(SQL["purge_searches"], age=age, empty_age=empty_age)
-    await session.execute(SQL["strip_receipts"], age=age)
-    return dropped
 
 
 async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[Row]:

@@ -1,9 +1,4 @@
--- What is remembered of searches and changes: receipts, counts of accesses, the audit trail.
-
--- name: insert_searches
-insert into searches (tenant_id, id, subject, at, fallback, result_count, query_time_ms, receipt)
-select :tenant_id, s.* from unnest(:ids::uuid[], :subjects::text[], :ats::timestamptz[], :fallbacks::boolean[],
-                                   :result_counts::integer[], :query_times::integer[], :receipts::jsonb[]) s;
+-- What is remembered of searches and changes: counts of accesses, the audit trail.
 
 -- name: count_accesses
 insert into access_counts as a (tenant_id, entry_id, accesses)
@@ -13,21 +8,6 @@ select :tenant_id, u.id, u.accesses
  order by u.id
 on conflict (tenant_id, entry_id) do update set accesses = a.accesses + excluded.accesses;
 
--- name: fetch_search
-select id, subject, at, result_count, query_time_ms, receipt from searches
- where tenant_id = :tenant_id and id = :id and at > clock_timestamp() - :age::interval;
-
--- name: purge_searches
--- Of a search without results it is remembered for longer that there was one, and of whatever is old no more.
-delete from searches
- where tenant_id = :tenant_id
-   and (at < clock_timestamp() - :empty_age::interval
-        or (at < clock_timestamp() - :age::interval and result_count > 0));
-
--- name: strip_receipts
-update searches
-   set receipt = case when receipt ? 'query' then jsonb_build_object('query', receipt -> 'query') else '{}'::jsonb end
- where tenant_id = :tenant_id and at < clock_timestamp() - :age::interval and receipt ? 'ranking';
 -- name: boost_facts
 select e.id, e.entry_type, e.is_verified, coalesce(a.accesses, 0) as accesses
   from entries e left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id

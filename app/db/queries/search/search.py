@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -66,45 +67,137 @@ class KeywordQuery:
 
     Attributes:
         text: the query as asked.
-        phrases: parts of it that were quoted.
-        corrections: lexemes to look for beside its own, in place of words that no entry has.
+        limit: entries that are wanted.
+        budget: postings that are read for candidates, rarest words first.
+        pool: candidates that are scored by all words, at least.
+        phrases: parts of the text that were quoted.
+        corrections: lexemes to look for as well, in place of words that no entry has.
         whole: look for the identifiers in the text only, not for words that are parts of them.
     """
 
     text: str
+    entry_filter: EntryFilter
+    limit: int
+    budget: int
+    pool: int
     phrases: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LegHit:
+    """An entry as one leg found it; `value` is a cosine similarity or a BM25 score."""
+
+    entry_id: UUID
+    updated_at: datetime
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordMatches:
+    """What the words of a query found, best first.
+
+    Attributes:
+        total: entries with one of the words, an approximate, capped count.
+        full_match: BM25 of an entry that covers the whole query.
+        unknown: lexemes of the query that no entry has; None where nothing was found.
+    """
+
+    hits: Sequence[LegHit]
+    total: int = 0
+    full_match: float = 0.0
+    unknown: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as hits show it."""
+
+    id: UUID
+    entry_type: str
+    title: str | None
+    content: str
+    tags: Sequence[str]
+    roles: Sequence[str]
+    confidence: float
+    scope: str
+    parent_id: UUID | None
+    source_ids: Sequence[UUID]
+    superseded_by_id: UUID | None
+    is_verified: bool
+    asset_id: UUID | None
+    asset_name: str | None
+    chunk_index: int | None
+    external_id: str | None
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HydratedEntry(StoredEntry):
+    """An entry with what its snippet needs.
+
+    Attributes:
+        query_lexemes: the query's, as they are stemmed in the entry's language.
+        char_start, char_end: the passage nearest to the query's vector, where there is one.
+    """
+
+    language: str
+    query_lexemes: Sequence[str] | None
+    char_start: int | None
+    char_end: int | None
+
+
+FILTERS = (
+    "role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one entry stands to a search; `failed` are those of FILTERS that it does not pass.
+
+    `cosine` is that of its nearest passage, None while it has no vector.
+    """
+
+    unexpired: bool
+    current: bool
+    failed: Sequence[str]
+    shares_words: bool
+    cosine: float | None
 
 
 CORRECTION_WEIGHT = 0.7
 """What a corrected word is worth beside one that was spelt as the entries spell it."""
 
 
-async def keyword_leg(
-    session: TenantSession, query: KeywordQuery, entry_filter: EntryFilter, limit: int, budget: int, pool: int
-) -> Sequence[Row]:
-    """Best entries by BM25: rows of entry_id, updated_at, score, candidates (in all), best (a full match's score)
-    and unknown (lexemes of the query that no entry has)."""
-    return await session.fetch(
+async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMatches:
+    """The best entries by BM25."""
+    rows = await session.fetch(
         SQL["keyword_leg"],
         query=query.text,
         words="" if query.whole else query.text,
         phrases=list(query.phrases),
         corrections=list(query.corrections),
         correction_weight=CORRECTION_WEIGHT,
-        filter=entry_filter.as_row(),
-        limit=limit,
-        budget=budget,
-        pool=pool,
+        filter=query.entry_filter.as_row(),
+        limit=query.limit,
+        budget=query.budget,
+        pool=query.pool,
     )
+    if not rows:
+        return KeywordMatches([])
+    hits = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
+    return KeywordMatches(hits, rows[0]["candidates"], rows[0]["best"], rows[0]["unknown"])
 
 
 async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
     """Run the statements of a search for nothing, so that the connection has their plans."""
     nothing = EntryFilter()
     await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
-    await keyword_leg(session, KeywordQuery("rehearsal"), nothing, 1, 1, 1)
+    await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1, 1))
     await exact_all(session, space, vector, 2.0, nothing, 1)
     await indexed(session, space, vector, 2.0, nothing, 1)
     await hydrate(session, space, [], "rehearsal", vector, nothing)
@@ -138,15 +231,16 @@ async def exact_all(
     max_distance: float,
     entry_filter: EntryFilter,
     limit: int,
-) -> Sequence[Row]:
+) -> list[LegHit]:
     """Nearest entries of the whole tenant by comparing every passage."""
-    return await session.fetch(
+    rows = await session.fetch(
         SQL["exact_all"].literal(model_id=space.model_id, dimensions=space.dimensions),
         vector=vector,
         max_distance=max_distance,
         filter=entry_filter.as_row(),
         limit=limit,
     )
+    return [LegHit(*row) for row in rows]
 
 
 async def exact_ids(
@@ -156,15 +250,16 @@ async def exact_ids(
     max_distance: float,
     ids: Sequence[UUID],
     limit: int,
-) -> Sequence[Row]:
+) -> list[LegHit]:
     """Nearest of the given entries by comparing every passage of theirs."""
-    return await session.fetch(
+    rows = await session.fetch(
         SQL["exact_ids"].literal(model_id=space.model_id, dimensions=space.dimensions),
         vector=vector,
         max_distance=max_distance,
         ids=list(ids),
         limit=limit,
     )
+    return [LegHit(*row) for row in rows]
 
 
 async def indexed(
@@ -174,12 +269,12 @@ async def indexed(
     max_distance: float,
     entry_filter: EntryFilter,
     wanted: int,
-) -> tuple[list[Row], bool]:
+) -> tuple[list[LegHit], bool]:
     """Nearest entries in the order of the HNSW index, read until `wanted` distinct ones are there.
 
     The second value is False when the scan ended before that: there may be more than the index gave.
     """
-    nearest: dict[UUID, Row] = {}
+    nearest: dict[UUID, LegHit] = {}
     enough = False
     rows = session.stream(
         SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions),
@@ -188,16 +283,16 @@ async def indexed(
         filter=entry_filter.as_row(),
     )
     async for batch in rows:
-        for row in batch:
-            known = nearest.get(row["entry_id"])
-            if known is None or row["similarity"] > known["similarity"]:
-                nearest[row["entry_id"]] = row
-        if len(nearest) >= wanted or 1 - batch[-1]["similarity"] > max_distance:
+        for hit in (LegHit(*row) for row in batch):
+            known = nearest.get(hit.entry_id)
+            if known is None or hit.value > known.value:
+                nearest[hit.entry_id] = hit
+        if len(nearest) >= wanted or 1 - hit.value > max_distance:
             enough = True
             break
     # Relaxed order: the index may hand out a nearer passage a little late.
-    ranked = sorted(nearest.values(), key=lambda row: (-row["similarity"], row["entry_id"]))
-    return [row for row in ranked if 1 - row["similarity"] <= max_distance][:wanted], enough
+    ranked = sorted(nearest.values(), key=lambda hit: (-hit.value, hit.entry_id))
+    return [hit for hit in ranked if 1 - hit.value <= max_distance][:wanted], enough
 
 
 async def first_vectors(
@@ -215,15 +310,16 @@ async def hydrate(
     query: str,
     vector: Any | None,
     entry_filter: EntryFilter,
-) -> Sequence[Row]:
+) -> list[HydratedEntry]:
     """The entries with these ids that still pass the filter, in the order of `ids`."""
-    return await session.fetch(
+    rows = await session.fetch(
         SQL["hydrate"].literal(model_id=space.model_id, dimensions=space.dimensions),
         ids=list(ids),
         query=query,
         vector=vector,
         filter=entry_filter.as_row(),
     )
+    return [HydratedEntry(*row) for row in rows]
 
 
 async def fetch_verdict(
@@ -233,12 +329,16 @@ async def fetch_verdict(
     query: str,
     vector: Any | None,
     entry_filter: EntryFilter,
-) -> Row | None:
-    """How one entry stands to a search: each part of the filter, shared words, cosine; None for no such entry."""
-    return await session.fetch_row(
+) -> Verdict | None:
+    """How one entry stands to a search; None for no such entry."""
+    row = await session.fetch_row(
         SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
         id=entry_id,
         query=query,
         vector=vector,
         filter=entry_filter.as_row(),
     )
+    if row is None:
+        return None
+    failed = [name for name in FILTERS if not row[name]]
+    return Verdict(row["unexpired"], row["current"], failed, row["shares_words"], row["cosine"])

@@ -156,8 +156,7 @@ with lexemes as materialized (
 )
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
        e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.external_id, e.metadata,
-       e.language,
-       e.created_at, e.updated_at, lexemes.query_lexemes, nearest.char_start, nearest.char_end
+       e.created_at, e.updated_at, e.language, lexemes.query_lexemes, nearest.char_start, nearest.char_end
   from unnest(:ids::uuid[]) with ordinality wanted (id, place)
   join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
   left join lexemes on lexemes.language = e.language
@@ -191,7 +190,5 @@ select e.expires_at is null or e.expires_at > now() as unexpired,
        exists (select from unnest(tsvector_to_array(text_lexemes(e.language, :query) || identifier_lexemes(:query))) l
                 where l = any (tsvector_to_array(e.lexemes))) as shares_words,
        (select 1 - min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) from embeddings p
-         where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}) as cosine,
-       exists (select from embeddings p where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id})
-         as embedded
+         where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}) as cosine
   from entries e where e.tenant_id = :tenant_id and e.id = :id;

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from operator import attrgetter
 
 from app.db.queries.search import search as db
-from app.db.session import Row, TenantSession
+from app.db.queries.search.search import EntryFilter, HydratedEntry, StoredEntry
+from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.search.answer.snippet import SnippetMaker
-from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.results import Hit
 from app.knowledge.tenants.directory import TenantContext
@@ -17,11 +18,14 @@ from app.knowledge.tenants.directory import TenantContext
 HITS_AT_A_TIME = 5
 """A hit takes some half a millisecond: after these, others that wait for the processor come first."""
 
+stored_values = attrgetter(*StoredEntry.__dataclass_fields__)
+"""The fields that a hit has as they are stored, in the order in which it takes them."""
+
 
 async def hydrate(
     session: TenantSession,
     tenant: TenantContext,
-    query: SearchQuery,
+    entry_filter: EntryFilter,
     words: str,
     page: Sequence[Candidate],
     vector: Vector | None,
@@ -33,44 +37,24 @@ async def hydrate(
     if not page:
         return []
     ids = [c.entry_id for c in page]
-    rows = await db.hydrate(session, tenant.space, ids, words, vector, query.entry_filter)
+    entries = await db.hydrate(session, tenant.space, ids, words, vector, entry_filter)
     by_id = {c.entry_id: c for c in page}
     snippets = SnippetMaker(words)
     hits: list[Hit] = []
-    for row in rows:
+    for entry in entries:
         if len(hits) % HITS_AT_A_TIME == HITS_AT_A_TIME - 1:
             await asyncio.sleep(0)
-        hits.append(_hit(row, by_id[row["id"]], snippets))
+        hits.append(_make_hit(entry, by_id[entry.id], snippets))
     return hits
 
 
-def _hit(row: Row, candidate: Candidate, snippets: SnippetMaker) -> Hit:
+def _make_hit(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker) -> Hit:
     passage = None
-    if row["char_start"] is not None and candidate.similarity is not None:
-        passage = (row["char_start"], row["char_end"])
-    snippet = snippets.make(
-        row["title"], row["content"], row["language"], row["query_lexemes"] or (), passage
-    )
+    if entry.char_start is not None and entry.char_end is not None and candidate.similarity is not None:
+        passage = (entry.char_start, entry.char_end)
+    snippet = snippets.make(entry.title, entry.content, entry.language, entry.query_lexemes or (), passage)
     return Hit(
-        id=row["id"],
-        entry_type=row["entry_type"],
-        title=row["title"],
-        content=row["content"],
-        tags=row["tags"],
-        roles=row["roles"],
-        confidence=row["confidence"],
-        scope=row["scope"],
-        parent_id=row["parent_id"],
-        source_ids=row["source_ids"],
-        superseded_by_id=row["superseded_by_id"],
-        is_verified=row["is_verified"],
-        asset_id=row["asset_id"],
-        asset_name=row["asset_name"],
-        chunk_index=row["chunk_index"],
-        external_id=row["external_id"],
-        metadata=row["metadata"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
+        *stored_values(entry),
         score=candidate.score,
         similarity=candidate.similarity,
         keyword_score=candidate.keyword_score,

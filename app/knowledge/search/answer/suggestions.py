@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.db.queries.search import records as db
 from app.db.session import TenantSession
 from app.knowledge.languages import WORD, find_stemmer
-from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.plan import Plan
 
 SUGGESTIONS = 5
 LEAST_LIKENESS = 0.3
@@ -20,16 +20,17 @@ COMPARED_WORDS = 5
 COMPARED_CHARACTERS = 1_000
 
 
-async def suggest(session: TenantSession, query: SearchQuery) -> list[str]:
+async def suggest(session: TenantSession, plan: Plan) -> list[str]:
     """Tags and words of the tenant that resemble the query's words, most alike first, then its most used tags.
 
     A word is one that an entry which passes the search's filters has, spelt as that entry spells it.
     """
-    text = query.query[:COMPARED_CHARACTERS]
+    query = plan.query.query
+    text = query[:COMPARED_CHARACTERS]
     words = list(dict.fromkeys(word for word in WORD.findall(text.lower()) if len(word) > 2))
     # One more than are shown: a tag may be the query itself.
     tags = await db.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, SUGGESTIONS + 1)
-    lexemes = await db.suggest_lexemes(session, text, query.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS)
+    lexemes = await db.suggest_lexemes(session, text, plan.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS)
     found = [(row["likeness"] or 0.0, row["tag"]) for row in tags]
     for row in lexemes:
         word = spell(row["lexeme"], row["language"], f"{row['title'] or ''} {row['content']}")
@@ -39,7 +40,7 @@ async def suggest(session: TenantSession, query: SearchQuery) -> list[str]:
     unique: dict[str, str] = {}
     for _, suggestion in found:
         unique.setdefault(suggestion.lower(), suggestion)
-    unique.pop(query.query.lower(), None)
+    unique.pop(query.lower(), None)
     return list(unique.values())[:SUGGESTIONS]
 
 

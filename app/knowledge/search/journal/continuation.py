@@ -1,15 +1,17 @@
-"""Whether a later page is asked for by the search that it belongs to."""
+"""Where a search's next page begins, and whether it is asked for by the search that it belongs to."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 from uuid import UUID
 
 import orjson
 
+from app.db.queries.search.receipts import Marks, Receipt
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
 
@@ -21,29 +23,50 @@ FILTERS = {f.name: f.default for f in fields(SearchQuery) if f.name in (*NARROWI
 """The filters of a search, each with the value that filters nothing."""
 
 
-def mark_search(search_id: UUID, query: SearchQuery) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class PageStart:
+    """Where a page of a search begins; 0 is the first page."""
+
+    search_id: UUID
+    offset: int = 0
+
+    @property
+    def cursor(self) -> str:
+        """The same as an opaque text."""
+        return base64.urlsafe_b64encode(self.search_id.bytes + self.offset.to_bytes(4)).decode().rstrip("=")
+
+    @classmethod
+    def from_cursor(cls, cursor: str) -> PageStart:
+        """What a cursor names. Raises InvalidInput."""
+        try:
+            raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        except (binascii.Error, ValueError):
+            raw = b""
+        if len(raw) != 20:
+            raise InvalidInput.of("cursor", "must be the next_cursor of an earlier answer")
+        return cls(UUID(bytes=raw[:16]), int.from_bytes(raw[16:]))
+
+
+def mark_search(search_id: UUID, query: SearchQuery) -> Marks:
     """What the query and the filters can be recognised by, and not read from: hashes salted with the search's id."""
-    return {
-        "query": _hash(search_id, query.query.encode()),
-        "filters": _hash(search_id, orjson.dumps(_filters_of(query), option=orjson.OPT_SORT_KEYS)),
-    }
+    filters = orjson.dumps(_filters_of(query), option=orjson.OPT_SORT_KEYS)
+    return Marks(_hash(search_id, query.query.encode()), _hash(search_id, filters))
 
 
-def resume(query: SearchQuery, search_id: UUID, receipt: Mapping[str, Any]) -> SearchQuery:
+def resume(query: SearchQuery, search_id: UUID, receipt: Receipt) -> SearchQuery:
     """The query with the filters of the search that it continues, which it may leave out.
 
     Raises InvalidInput where it asks for something else. Receipts of the first releases cannot tell.
     """
-    marks = receipt.get("asked")
-    if marks is None:
+    if receipt.asked is None:
         return query
     own = mark_search(search_id, query)
     filters = bool(_filters_of(query))
-    if own["query"] != marks["query"] or (filters and own["filters"] != marks["filters"]):
+    if own.query != receipt.asked.query or (filters and own.filters != receipt.asked.filters):
         raise InvalidInput.of("cursor", "continues another search: send the same query and filters")
     if filters:
         return query
-    pinned = {name: receipt["options"].get(name, default) for name, default in FILTERS.items()}
+    pinned = {name: receipt.options.get(name, default) for name, default in FILTERS.items()}
     if pinned["asset_id"] is not None:
         pinned["asset_id"] = [UUID(asset_id) for asset_id in pinned["asset_id"]]
     return replace(query, **pinned)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from app.db.queries.search import search as db
-from app.db.queries.search.search import EntryFilter
-from app.db.session import Row, TenantSession
+from app.db.queries.search.search import LegHit
+from app.db.session import TenantSession
 from app.embeddings.provider import Vector
-from app.knowledge.search.ranking.fusion import LegHit
-from app.knowledge.tenants.directory import TenantContext
+from app.knowledge.search.plan import Plan
+from app.telemetry.tracing import span
 
-EXACT_LIMIT = 5_000
-"""Candidate passages up to which comparing them all is faster than the index, and always complete."""
+log = logging.getLogger("app.knowledge.search")
 
 EF_SEARCH, EF_SEARCH_MOST = 150, 500
 """Candidates that the index keeps while it searches, in a small tenant and in one of 100,000 passages or more. Of the
@@ -25,14 +26,15 @@ Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
 
 @dataclass(frozen=True, slots=True)
 class SemanticHits:
-    """What the leg found, best first, and how; `exact` says that nothing nearer exists."""
+    """What the leg found, best first, and how."""
 
     hits: Sequence[LegHit]
     strategy: Strategy
+    seconds: float
 
     @property
     def exact(self) -> bool:
-        """Whether every passage was compared."""
+        """Whether every passage was compared: nothing nearer exists."""
         return self.strategy != "indexed"
 
 
@@ -53,37 +55,36 @@ def session_setup(ef_search: int | None, passages: int = 0) -> str:
     )
 
 
-async def search_vectors(
-    session: TenantSession,
-    tenant: TenantContext,
-    vector: Vector,
-    entry_filter: EntryFilter,
-    threshold: float,
-    wanted: int,
-    exact_limit: int = EXACT_LIMIT,
-) -> SemanticHits:
-    """The nearest entries with a cosine of at least `threshold`, at most `wanted` of them.
+async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> SemanticHits:
+    """The entries nearest in meaning, with a cosine of the plan's threshold or more."""
+    started = time.perf_counter()
+    with span("semantic") as seen:
+        hits, strategy = await _find_nearest(session, plan, vector)
+        seen.set(hits=len(hits), strategy=strategy)
+    log.debug("semantic leg: %d entries, %s", len(hits), strategy)
+    return SemanticHits(hits, strategy, time.perf_counter() - started)
 
-    A filter that leaves up to `exact_limit` entries, or a tenant with that few passages, is searched exactly.
+
+async def _find_nearest(
+    session: TenantSession, plan: Plan, vector: Vector
+) -> tuple[Sequence[LegHit], Strategy]:
+    """A filter that leaves up to `exact_limit` entries, or a tenant with that few passages, is searched exactly.
+
     Else the index is read until enough distinct entries are there; a scan that ends early is followed by an
     exact one, so that never fewer hits come back than exist.
     """
+    tenant, entry_filter, wanted = plan.tenant, plan.entry_filter, plan.wanted
     # Half precision rounds a cosine by up to 1e-3; the margin keeps a passage that is exactly on the threshold.
-    max_distance = 1 - threshold + 1e-4
+    max_distance = 1 - plan.threshold + 1e-4
     if not entry_filter.is_open and tenant.passages > 0:
-        ids = await db.filtered_ids(session, entry_filter, exact_limit + 1)
-        if len(ids) <= exact_limit:
-            rows = await db.exact_ids(session, tenant.space, vector, max_distance, ids, wanted)
-            return SemanticHits(_hits(rows), "exact_filtered")
+        ids = await db.filtered_ids(session, entry_filter, plan.exact_limit + 1)
+        if len(ids) <= plan.exact_limit:
+            hits = await db.exact_ids(session, tenant.space, vector, max_distance, ids, wanted)
+            return hits, "exact_filtered"
     strategy: Strategy = "exact"
-    if tenant.indexed and tenant.passages > exact_limit:
-        rows, enough = await db.indexed(session, tenant.space, vector, max_distance, entry_filter, wanted)
+    if tenant.indexed and tenant.passages > plan.exact_limit:
+        hits, enough = await db.indexed(session, tenant.space, vector, max_distance, entry_filter, wanted)
         if enough:
-            return SemanticHits(_hits(rows), "indexed")
+            return hits, "indexed"
         strategy = "indexed_then_exact"
-    rows = await db.exact_all(session, tenant.space, vector, max_distance, entry_filter, wanted)
-    return SemanticHits(_hits(rows), strategy)
-
-
-def _hits(rows: Sequence[Row]) -> list[LegHit]:
-    return [LegHit(row["entry_id"], row["updated_at"], row["similarity"]) for row in rows]
+    return await db.exact_all(session, tenant.space, vector, max_distance, entry_filter, wanted), strategy

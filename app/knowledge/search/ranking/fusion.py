@@ -6,28 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
-from app.knowledge.vocabulary import Weights
-
-Leg = Literal["semantic", "keyword"]
-
-SCORE_WEIGHTS = Weights(semantic=0.6, keyword=0.4)
-"""Weights of score fusion where nobody sets others; chosen on SciFact's training queries, where 0.35 to 0.42 for
-words differ by less than 0.001 nDCG@10."""
-
-SCORE_DEPTH = 100
-"""Candidates of each leg in score fusion, at least: scores, unlike ranks, gain from a deeper pool."""
-
-
-@dataclass(frozen=True, slots=True)
-class LegHit:
-    """An entry as one leg found it; `value` is a cosine similarity or a BM25 score."""
-
-    entry_id: UUID
-    updated_at: datetime
-    value: float
+from app.db.queries.search.search import LegHit
+from app.knowledge.vocabulary import Leg, Weights
 
 
 @dataclass(slots=True)
@@ -51,10 +33,10 @@ class Candidate:
     score: float = 0.0
 
     @property
-    def sources(self) -> list[str]:
+    def sources(self) -> list[Leg]:
         """The legs that found the entry."""
-        legs = (("semantic", self.semantic_rank), ("keyword", self.keyword_rank))
-        return [leg for leg, rank in legs if rank is not None]
+        legs: Mapping[Leg, int | None] = {"semantic": self.semantic_rank, "keyword": self.keyword_rank}
+        return [leg for leg, rank in legs.items() if rank is not None]
 
 
 def join_legs(semantic: Sequence[LegHit], keyword: Sequence[LegHit]) -> list[Candidate]:

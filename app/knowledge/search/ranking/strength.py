@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from app.embeddings.provider import EmbeddingModel
-from app.knowledge.search.plan import Legs
-from app.knowledge.search.ranking.fusion import SCORE_WEIGHTS, Candidate
+from app.knowledge.search.legs.findings import Legs
+from app.knowledge.search.plan import SCORE_WEIGHTS
+from app.knowledge.search.ranking.fusion import Candidate
 
 STRONG = 0.5
 STRONG_WORDS = 0.9
@@ -30,7 +31,7 @@ def has_strong_match(legs: Legs, page: Sequence[Candidate], model: EmbeddingMode
 
 
 def _is_strong(legs: Legs, candidate: Candidate, model: EmbeddingModel) -> bool:
-    words = _cover(candidate.keyword_score, legs.best_keyword_score)
+    words = _cover(candidate.keyword_score, legs.full_match)
     if legs.whole and candidate.keyword_rank is not None:
         return True
     if legs.semantic is None:

@@ -23,6 +23,7 @@ from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
 from tests.fixtures.providers.failing import FailingProvider
+from tests.fixtures.searching import semantic_leg_of
 
 ENTRIES = 1_000
 EXACT_LIMIT = 50
@@ -87,9 +88,7 @@ def true_nearest(large: Large, query: Vector, count: int) -> list[UUID]:
 
 
 def strategy(result: SearchResult) -> str:
-    assert result.debug_info is not None
-    name: str = result.debug_info["legs"]["semantic"]["strategy"]
-    return name
+    return semantic_leg_of(result).strategy
 
 
 async def test_tenant_that_outgrew_exact_search_is_indexed(large: Large) -> None:

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from app.db.queries.search.search import LegHit
 from app.knowledge.search.ranking.fusion import (
     Candidate,
-    LegHit,
     apply_boosts,
     join_legs,
     rank,

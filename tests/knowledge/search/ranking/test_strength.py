@@ -7,11 +7,13 @@ from uuid import UUID
 
 import pytest
 
+from app.db.queries.search.search import LegHit
 from app.embeddings.models import resolve_model
 from app.embeddings.provider import EmbeddingModel
+from app.knowledge.search.legs.findings import Legs
+from app.knowledge.search.legs.keyword import KeywordHits
 from app.knowledge.search.legs.semantic import SemanticHits
-from app.knowledge.search.plan import Legs
-from app.knowledge.search.ranking.fusion import Candidate, LegHit
+from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.ranking.strength import has_strong_match
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,10 +36,8 @@ def judge(
     """Whether one hit with these scores is a strong match, where these legs ran."""
     hit = LegHit(UUID(int=1), NOW, 1.0)
     legs = Legs(
-        semantic=SemanticHits([hit], "exact") if semantic else None,
-        keyword=[hit] if keyword else None,
-        best_keyword_score=FULL if keyword else 0.0,
-        whole=whole,
+        semantic=SemanticHits([hit], "exact", 0.0) if semantic else None,
+        keyword=KeywordHits([hit], 1, FULL, whole, {}, 0.0) if keyword else None,
     )
     one = Candidate(
         UUID(int=1), NOW, similarity=cosine, keyword_score=bm25, keyword_rank=None if bm25 is None else 1

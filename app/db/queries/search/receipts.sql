@@ -1,0 +1,22 @@
+-- The receipts of searches.
+
+-- name: insert_searches
+insert into searches (tenant_id, id, subject, at, fallback, result_count, query_time_ms, receipt)
+select :tenant_id, s.* from unnest(:ids::uuid[], :subjects::text[], :ats::timestamptz[], :fallbacks::boolean[],
+                                   :result_counts::integer[], :query_times::integer[], :receipts::jsonb[]) s;
+
+-- name: fetch_search
+select id, subject, at, result_count, query_time_ms, receipt from searches
+ where tenant_id = :tenant_id and id = :id and at > clock_timestamp() - :age::interval;
+
+-- name: purge_searches
+-- Of a search without results it is remembered for longer that there was one, and of whatever is old no more.
+delete from searches
+ where tenant_id = :tenant_id
+   and (at < clock_timestamp() - :empty_age::interval
+        or (at < clock_timestamp() - :age::interval and result_count > 0));
+
+-- name: strip_receipts
+update searches
+   set receipt = case when receipt ? 'query' then jsonb_build_object('query', receipt -> 'query') else '{}'::jsonb end
+ where tenant_id = :tenant_id and at < clock_timestamp() - :age::interval and receipt ? 'ranking';

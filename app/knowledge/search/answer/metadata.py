@@ -1,0 +1,83 @@
+"""What a search says of itself, on its first page and on those that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.knowledge.search.journal.continuation import PageStart
+from app.knowledge.search.legs.findings import Legs
+from app.knowledge.search.plan import Plan
+from app.knowledge.search.ranking.fusion import Candidate
+from app.knowledge.search.ranking.strength import has_strong_match
+from app.knowledge.search.results import Ranking, SearchMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds that the parts of a search took; None for one that did not run."""
+
+    embedding: float | None = None
+    semantic: float | None = None
+    keyword: float | None = None
+    fusion: float | None = None
+
+    @property
+    def known(self) -> list[tuple[str, float]]:
+        """The parts that ran, and how long each took."""
+        parts = {
+            "embedding": self.embedding,
+            "semantic": self.semantic,
+            "keyword": self.keyword,
+            "fusion": self.fusion,
+        }
+        return [(part, seconds) for part, seconds in parts.items() if seconds is not None]
+
+
+def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate]) -> Ranking:
+    """The ranking of a search that has just run."""
+    failure = legs.failure
+    matches = legs.keyword.matches if legs.keyword else 0
+    return Ranking(
+        candidates=candidates,
+        strong_match=has_strong_match(legs, candidates[: plan.limit], plan.tenant.model),
+        fallback=failure is not None,
+        search_modes_used=legs.searched,
+        degraded=[failure.degradation] if failure else [],
+        exact=legs.semantic is None or legs.semantic.exact,
+        estimated_matches=max(matches, len(candidates)),
+    )
+
+
+def make_metadata(
+    start: PageStart,
+    limit: int,
+    ranking: Ranking,
+    seconds: float,
+    times: Times,
+    suggestions: Sequence[str] = (),
+) -> SearchMetadata:
+    """The metadata of the page that begins at `start`; `seconds` are those of the whole search."""
+    total = len(ranking.candidates)
+    following = PageStart(start.search_id, start.offset + limit)
+    return SearchMetadata(
+        search_id=start.search_id,
+        total=total,
+        strong_match=ranking.strong_match,
+        fallback_mode=ranking.fallback,
+        search_modes_used=ranking.search_modes_used,
+        degraded=ranking.degraded,
+        exact=ranking.exact,
+        estimated_matches=ranking.estimated_matches,
+        suggestions=suggestions,
+        next_cursor=following.cursor if following.offset < total else None,
+        query_time_ms=_milliseconds(seconds),
+        embedding_ms=_milliseconds(times.embedding),
+        semantic_ms=_milliseconds(times.semantic),
+        keyword_ms=_milliseconds(times.keyword),
+        fusion_ms=_milliseconds(times.fusion),
+    )
+
+
+def _milliseconds(seconds: float | None) -> int:
+    return round(1000 * (seconds or 0.0))

@@ -1,0 +1,142 @@
+"""What is kept of each search: its receipt, the ranking that further pages continue, and access counts.
+
+Nothing here delays a search: records wait in a bounded queue and are written in batches; what does not fit
+is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter, defaultdict, deque
+from datetime import UTC, datetime
+from uuid import UUID
+
+from app.concurrency.background import start_background
+from app.db.database import Database
+from app.db.queries.search import receipts, records
+from app.db.queries.search.receipts import KeptSearch
+from app.db.queries.tenants import usage
+from app.errors import DatabaseUnavailable, TenantNotFound
+from app.knowledge.search.journal.receipts import KEPT, make_receipt
+from app.knowledge.search.plan import Plan
+from app.knowledge.search.results import Ranking, SearchResult
+from app.knowledge.tenants.quotas import TokenMeter
+
+log = logging.getLogger("app.knowledge.search.journal")
+
+QUEUE_LENGTH = 10_000
+BATCH = 500
+LINGER = 0.25
+"""Seconds that a record may wait for others, so that many are written in one statement."""
+
+RECENT = 60.0
+"""Seconds within which a record may still be on its way; clocks of instances may differ by as much."""
+
+SETUP = "set local synchronous_commit=off;"
+
+
+class SearchJournal:
+    """Keeps searches, in batches for each tenant, in the background."""
+
+    def __init__(self, database: Database, *, queue_length: int = QUEUE_LENGTH) -> None:
+        self._database = database
+        self._queue: deque[tuple[UUID, KeptSearch, list[UUID]]] = deque()
+        self._queue_length = queue_length
+        self.meter = TokenMeter()
+        self._writer: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self.dropped = 0
+        self.written = 0
+
+    @property
+    def waiting(self) -> int:
+        """Records that are not written yet."""
+        return len(self._queue)
+
+    def record(self, plan: Plan, result: SearchResult, ranking: Ranking, subject: str) -> None:
+        """Queue one search; returns at once."""
+        if len(self._queue) >= self._queue_length:
+            self.dropped += 1
+            return
+        metadata = result.metadata
+        search = KeptSearch(
+            id=metadata.search_id,
+            subject=subject,
+            at=datetime.now(UTC),
+            result_count=len(result.results),
+            query_time_ms=metadata.query_time_ms,
+            receipt=make_receipt(plan, metadata.search_id, ranking),
+        )
+        self._queue.append((plan.tenant.tenant_id, search, [hit.id for hit in result.results]))
+        if self._writer is None or self._writer.done():
+            self._writer = start_background(self._write())
+
+    async def find(self, tenant_id: UUID, search_id: UUID) -> KeptSearch | None:
+        """The record of a search of the last day, one that is just being written included."""
+        # Another instance may be about to write the record: it does so within moments.
+        delays = (0.0, 0.05, 0.2, 0.5) if _is_recent(search_id) else (0.0,)
+        for delay in delays:
+            await asyncio.sleep(delay)
+            for queued_tenant, search, _ in list(self._queue):
+                if queued_tenant == tenant_id and search.id == search_id:
+                    await self.flush()
+            async with self._database.tenant_session(tenant_id) as session:
+                found = await receipts.fetch_search(session, search_id, KEPT)
+            if found is not None:
+                return found
+        return None
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is written."""
+        self._wanted.set()
+        while self._writer is not None and not self._writer.done():
+            await asyncio.shield(self._writer)
+
+    async def close(self) -> None:
+        """Write what is queued, within a few seconds."""
+        try:
+            await asyncio.wait_for(self.flush(), 5)
+        except TimeoutError:
+            log.warning("search records lost at shutdown", extra={"records": len(self._queue)})
+
+    async def _write(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wanted.wait(), LINGER)
+        self._wanted.clear()
+        while self._queue:
+            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            by_tenant: dict[UUID, list[tuple[KeptSearch, list[UUID]]]] = defaultdict(list)
+            for tenant_id, search, shown in batch:
+                by_tenant[tenant_id].append((search, shown))
+            for tenant_id, searches in by_tenant.items():
+                await self._write_tenant(tenant_id, searches)
+
+    async def _write_tenant(self, tenant_id: UUID, searches: list[tuple[KeptSearch, list[UUID]]]) -> None:
+        accesses = Counter(entry_id for _, shown in searches for entry_id in shown)
+        tokens = self.meter.take(tenant_id)
+        try:
+            async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
+                await receipts.insert_searches(session, [search for search, _ in searches])
+                if accesses:
+                    await records.count_accesses(session, accesses)
+                await usage.add_tokens(session, tokens)
+            self.written += len(searches)
+        except TenantNotFound:
+            return  # it was deleted meanwhile, and all that was kept of it
+        except Exception as error:  # a record is never worth a failed search
+            self.meter.put_back(tenant_id, tokens)
+            self.dropped += len(searches)
+            log.warning(
+                "search records dropped",
+                extra={"records": len(searches), "tenant_id": str(tenant_id)},
+                # An absent database is told of once, by whoever met it first.
+                exc_info=None if isinstance(error, DatabaseUnavailable) else error,
+            )
+
+
+def _is_recent(search_id: UUID) -> bool:
+    """Whether the id, which tells when it was made, may be of a search that has only just been answered."""
+    return abs(time.time() - (search_id.int >> 80) / 1000) < RECENT

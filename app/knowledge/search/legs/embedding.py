@@ -1,0 +1,66 @@
+"""The query's vector, for the semantic leg."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from app.embeddings.provider import EmbeddingProvider, Vector
+from app.embeddings.vectors import make_unit_vector
+from app.errors import EmbeddingUnavailable
+from app.knowledge.search.plan import Plan
+from app.knowledge.tenants.providers import find_provider
+from app.knowledge.tenants.quotas import TokenMeter
+from app.telemetry.tracing import span
+
+log = logging.getLogger("app.knowledge.search")
+
+EmbedQuery = Callable[[str], Awaitable[Vector]]
+"""Makes the vector of a query. Raises EmbeddingUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEmbedding:
+    """The vector, or why there is none; `seconds` that the provider took, None where it was not asked."""
+
+    vector: Vector | None = None
+    failure: EmbeddingUnavailable | None = None
+    seconds: float | None = None
+
+
+async def embed_query(
+    plan: Plan,
+    providers: Mapping[int, EmbeddingProvider],
+    meter: TokenMeter,
+    embed: EmbedQuery | None = None,
+) -> QueryEmbedding:
+    """Embed the query where the search's mode needs it; `embed` takes the place of the provider of the tenant's model.
+
+    The tenant's `meter` counts what it costs.
+    """
+    query, tenant = plan.query, plan.tenant
+    if query.mode == "keyword":
+        return QueryEmbedding()
+    if query.query_embedding is not None:
+        return QueryEmbedding(make_unit_vector(query.query_embedding))
+    started = time.perf_counter()
+    try:
+        meter.require(tenant)
+        embed = embed or find_provider(providers, tenant).embed_query
+        with span("embed", provider=tenant.model.provider, model=tenant.model.name):
+            vector = await embed(query.query)
+        meter.count(tenant.tenant_id, query.query)
+    except EmbeddingUnavailable as error:
+        log.warning(
+            "%s unavailable, using keyword-only fallback",
+            error.provider,
+            extra={
+                "attempts": error.attempts,
+                "reason": error.reason,
+                "tenant_id": str(tenant.tenant_id),
+            },
+        )
+        return QueryEmbedding(failure=error, seconds=time.perf_counter() - started)
+    return QueryEmbedding(vector, seconds=time.perf_counter() - started)

@@ -1,0 +1,171 @@
+"""Running both legs of a search, and ranking what they bring."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+
+from app.db.database import Database
+from app.db.queries.search import search as db
+from app.db.queries.search.search import VectorSpace
+from app.db.session import TenantSession
+from app.embeddings.provider import EmbeddingProvider
+from app.errors import DatabaseUnavailable
+from app.knowledge.search.legs.embedding import EmbedQuery, QueryEmbedding, embed_query
+from app.knowledge.search.legs.findings import Legs
+from app.knowledge.search.legs.keyword import search_words
+from app.knowledge.search.legs.semantic import SemanticHits, search_vectors, session_setup
+from app.knowledge.search.plan import Plan
+from app.knowledge.search.ranking import boosts
+from app.knowledge.search.ranking.diversity import diversify
+from app.knowledge.search.ranking.fusion import (
+    Candidate,
+    join_legs,
+    lift_identified,
+    rank,
+    reciprocal_rank_fusion,
+    score_fusion,
+)
+from app.knowledge.tenants.quotas import TokenMeter
+from app.telemetry.tracing import span
+
+log = logging.getLogger("app.knowledge.search")
+
+NOBODY = UUID(int=0)
+"""A tenant that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What a search found, best first, and the transaction in which its hits can still be read."""
+
+    session: TenantSession
+    legs: Legs
+    candidates: Sequence[Candidate]
+    fusion_seconds: float
+
+
+class Ranker:
+    """Runs the legs of a search over one database."""
+
+    def __init__(
+        self,
+        database: Database,
+        providers: Mapping[int, EmbeddingProvider],
+        meter: TokenMeter | None = None,
+    ) -> None:
+        """`providers` are keyed by the number of the embedding model that they make vectors for; `meter` counts what
+        queries cost."""
+        self._database = database
+        self._providers = providers
+        self._meter = meter or TokenMeter()
+
+    @contextlib.asynccontextmanager
+    async def run(self, plan: Plan, embed: EmbedQuery | None = None) -> AsyncIterator[Ranked]:
+        """Run both legs and fuse them; without a vector the words alone.
+
+        `embed` makes the query's vector in place of the provider of the tenant's model.
+
+        The keyword leg runs while the provider embeds the query, and while the semantic leg runs where the database
+        has connections to spare. Otherwise its transaction goes on with the semantic leg if the embedding is there
+        by then, and ends if not, since no connection waits for a provider. Raises DatabaseUnavailable.
+        """
+        embedding = asyncio.create_task(embed_query(plan, self._providers, self._meter, embed))
+        aside = asyncio.create_task(self._search_aside(embedding, plan))
+        keyword = None
+        try:
+            if plan.query.mode != "semantic":
+                async with self._open(plan) as session:
+                    keyword = await search_words(session, plan)
+                    if embedding.done():
+                        legs = Legs(semantic=await aside, keyword=keyword, embedding=embedding.result())
+                        yield await _rank(session, plan, legs)
+                        return
+            legs = Legs(semantic=await aside, keyword=keyword, embedding=await embedding)
+        finally:
+            embedding.cancel()
+            aside.cancel()
+            await asyncio.gather(embedding, aside, return_exceptions=True)
+        async with self._open(plan) as session:
+            yield await _rank(session, plan, legs)
+
+    async def warm_up(self, connections: int) -> None:
+        """Open connections and let each plan a search's statements, so that no caller waits for it (50 to 100 ms)."""
+
+        async def rehearse(model_id: int, provider: EmbeddingProvider) -> None:
+            space = VectorSpace(model_id, provider.model.dimensions)
+            vector = np.ones(space.dimensions, dtype=np.float32)
+            async with self._database.tenant_session(NOBODY, setup=session_setup(None)) as session:
+                await db.rehearse(session, space, vector)
+
+        for model_id, provider in self._providers.items():
+            try:
+                await asyncio.gather(*(rehearse(model_id, provider) for _ in range(connections)))
+            except DatabaseUnavailable:
+                log.warning("the database went away while connections were opened in advance")
+
+    async def _search_aside(self, embedding: asyncio.Task[QueryEmbedding], plan: Plan) -> SemanticHits | None:
+        """Wait for the embedding; run the semantic leg beside the other one while few connections are in use."""
+        vector = (await embedding).vector
+        if plan.query.mode != "hybrid" or vector is None or not self._database.is_calm:
+            return None
+        async with self._open(plan) as session:
+            return await search_vectors(session, plan, vector)
+
+    def _open(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[TenantSession]:
+        setup = session_setup(plan.query.ef_search, plan.tenant.passages)
+        return self._database.tenant_session(plan.tenant.tenant_id, setup=setup)
+
+
+async def _rank(session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
+    """Run the leg that is still missing, and fuse."""
+    vector = legs.vector
+    if vector is not None and legs.semantic is None:
+        legs = Legs(legs.embedding, await search_vectors(session, plan, vector), legs.keyword)
+    elif legs.keyword is None:
+        legs = Legs(legs.embedding, legs.semantic, await search_words(session, plan))
+    started = time.perf_counter()
+    with span("fusion", method=plan.fusion) as seen:
+        candidates = await _fuse(session, plan, legs)
+        seen.set(candidates=len(candidates))
+    return Ranked(session, legs, candidates, time.perf_counter() - started)
+
+
+async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidate]:
+    candidates = join_legs(
+        legs.semantic.hits if legs.semantic else (), legs.keyword.hits if legs.keyword else ()
+    )
+    if plan.fusion == "score":
+        await _complete_cosines(session, plan, legs, candidates)
+        score_fusion(candidates, plan.weights, legs.full_match)
+    else:
+        reciprocal_rank_fusion(candidates, plan.weights, plan.query.rrf_k)
+    if plan.query.boost and candidates:
+        await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
+    if legs.whole:
+        lift_identified(candidates)
+    ranking = rank(candidates, legs.searched[0] if len(legs.searched) == 1 else None)
+    if plan.query.diversity > 0:
+        ranking = await diversify(session, plan.tenant, ranking, plan.query.diversity, plan.wanted)
+    return ranking
+
+
+async def _complete_cosines(
+    session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]
+) -> None:
+    """Compare the entries that only words found with the query as well."""
+    vector = legs.vector
+    missing = [c.entry_id for c in candidates if c.similarity is None]
+    if vector is None or plan.query.mode != "hybrid" or not missing:
+        return
+    found = await db.exact_ids(session, plan.tenant.space, vector, 2.0, missing, len(missing))
+    cosines = {hit.entry_id: hit.value for hit in found}
+    for candidate in candidates:
+        candidate.cosine = cosines.get(candidate.entry_id)

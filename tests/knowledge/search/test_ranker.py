@@ -1,0 +1,46 @@
+"""How the ranker uses connections."""
+
+from __future__ import annotations
+
+from app.composition.services import Services
+from app.db.database import Database
+from app.db.statements import parse_statement
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.ranker import Ranker
+from app.knowledge.tenants.directory import Tenant
+from tests.fixtures.searching import make_search
+from tests.knowledge.writing import write
+
+
+async def test_warming_up_opens_connections_that_have_the_plans(
+    services: Services, tenant: Tenant, service_dsn: str
+) -> None:
+    database = Database(service_dsn, pool_size=3)
+    try:
+        found = (await services.tenants.context(tenant.id)).space.model_id
+        await Ranker(database, {found: services.provider}).warm_up(3)
+        assert database.engine.pool.checkedin() == 3  # type: ignore[attr-defined]
+        async with database.platform_session() as session:
+            statement = parse_statement("names", "select statement from pg_prepared_statements")
+            known = " ".join(row["statement"] for row in await session.fetch(statement))
+        assert all(part in known for part in ("keyword.search", "from embeddings", "left join assets"))
+    finally:
+        await database.close()
+
+
+async def test_legs_run_side_by_side_only_while_connections_are_plenty(
+    services: Services, tenant: Tenant, service_dsn: str
+) -> None:
+    await write(services, tenant, "harbour words", "sailing boats", "words of boats")
+    query = SearchQuery(query="harbour boats", similarity_threshold=0.0)
+    found = []
+    for size, opened in ((1, 1), (3, 1), (4, 2), (10, 2)):
+        database = Database(service_dsn, pool_size=size)
+        search = make_search(services, database)
+        try:
+            found.append([(hit.id, hit.score) for hit in await search.search(tenant.id, query)])
+            assert database.engine.pool.checkedin() == opened  # type: ignore[attr-defined]
+        finally:
+            await database.close()
+    assert len(found[0]) == 3
+    assert all(others == found[0] for others in found)
