@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Literal
 
 from app.db.queries.work import jobs as db
+from app.db.queries.work.jobs import JobKind
 from app.db.session import TenantSession
-
-JobKind = Literal[
-    "ingest_asset",
-    "embed_entries",
-    "refresh_statistics",
-    "index_vectors",
-    "reembed",
-    "match_changes",
-    "deliver_webhooks",
-]
 
 
 class JobQueue:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from app.db.database import Database
 from app.db.queries.work import jobs as queue
+from app.db.queries.work.jobs import JobKind
 from app.errors import KnowledgeError
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.upkeep.sweep import Sweep
@@ -49,7 +50,7 @@ class Worker:
             group.create_task(self._sweep())
             group.create_task(self._listen())
 
-    async def run_once(self, kinds: Sequence[str] | None = None) -> bool:
+    async def run_once(self, kinds: Sequence[JobKind] | None = None) -> bool:
         """Do one due job, of `kinds` or of any; False when there is none. Raises DatabaseUnavailable."""
         async with self.database.platform_session() as session:
             job = await queue.claim_job(session, kinds or KINDS + OUTWARD_KINDS, self.runner.lease)
@@ -83,7 +84,7 @@ class Worker:
             )
         return True
 
-    async def _work(self, kinds: Sequence[str]) -> None:
+    async def _work(self, kinds: Sequence[JobKind]) -> None:
         while True:
             busy = False
             self.jobs.awake.clear()

@@ -8,11 +8,11 @@ import logging
 import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from app.db.database import Database
 from app.db.queries.work import jobs as queue
-from app.db.queries.work.jobs import Job
+from app.db.queries.work.jobs import Job, JobKind
 from app.documents.process.parsing import ParserDied
 from app.embeddings.failures import InputRefused
 from app.errors import (
@@ -38,9 +38,9 @@ from app.knowledge.upkeep.growth import Upkeep
 
 log = logging.getLogger("app.knowledge.worker")
 
-KINDS = ("ingest_asset", "embed_entries", "refresh_statistics", "index_vectors", "reembed", "match_changes")
-OUTWARD_KINDS = ("deliver_webhooks",)
+OUTWARD_KINDS: tuple[JobKind, ...] = ("deliver_webhooks",)
 """Work that waits for somebody else's server, and therefore has a turn of its own beside the others."""
+KINDS: tuple[JobKind, ...] = tuple(kind for kind in get_args(JobKind) if kind not in OUTWARD_KINDS)
 
 LEASE = timedelta(seconds=60)
 SLICE_SECONDS = 20.0
@@ -148,43 +148,53 @@ class JobRunner:
             return replace(turn, why=f"after {type(error).__name__}")
 
     async def _perform(self, job: Job, lease: Lease) -> Turn:
-        done, pause = True, 0.0
-        match job.kind:
-            case "ingest_asset":
-                if job.lost >= MAX_LOST:
-                    return await self._fail(
-                        job, lease, f"the service was stopped {job.lost} times while it processed the file"
-                    )
-                await self.ingestion.ingest(job, lease)
-                # Files come in numbers: their words are counted once for all of some seconds.
-                await self.upkeep.check(job.tenant_id, delay=FILES_COUNTED_AFTER)
-                return DONE
-            case "embed_entries":
-                done = await self.embedder.embed_all(
-                    job.tenant_id, seconds=self.slice_seconds, gives_up=job.postponed >= MAX_POSTPONED
-                )
-                if done:
-                    await self.upkeep.check(job.tenant_id)
-            case "refresh_statistics":
-                await self.upkeep.refresh_statistics(job.tenant_id)
-            case "reembed":
-                further = await self.reembedding.advance(job.tenant_id)
-                done, pause = further is None, further or 0.0
-            case "match_changes":
-                further = await self.matcher.match(job.tenant_id)
-                done, pause = further is None, further or 0.0
-            case "deliver_webhooks":
-                further = await self.deliveries.deliver(job.tenant_id)
-                done, pause = further is None, further or 0.0
-            case _:
-                done = await self.upkeep.index_vectors(job.tenant_id, seconds=self.slice_seconds)
+        if job.kind == "ingest_asset":
+            return await self._ingest(job, lease)
+        pause = await self._advance(job)
         await lease.settle()
-        if not done:
+        if pause is not None:
             await self._release(job, pause)
             return Turn("put_back", "more to do")
         async with self.database.tenant_session(job.tenant_id) as session:
             await queue.complete_job(session, job)
         return DONE
+
+    async def _ingest(self, job: Job, lease: Lease) -> Turn:
+        if job.lost >= MAX_LOST:
+            return await self._fail(
+                job, lease, f"the service was stopped {job.lost} times while it processed the file"
+            )
+        await self.ingestion.ingest(job, lease)
+        # Files come in numbers: their words are counted once for all of some seconds.
+        await self.upkeep.check(job.tenant_id, delay=FILES_COUNTED_AFTER)
+        return DONE
+
+    async def _advance(self, job: Job) -> float | None:
+        """Do a slice of the work; returns the seconds until the next one, or None when there is nothing left to do."""
+        tenant_id = job.tenant_id
+        match job.kind:
+            case "embed_entries":
+                gives_up = job.postponed >= MAX_POSTPONED
+                if not await self.embedder.embed_all(
+                    tenant_id, seconds=self.slice_seconds, gives_up=gives_up
+                ):
+                    return 0.0
+                await self.upkeep.check(tenant_id)
+                return None
+            case "refresh_statistics":
+                await self.upkeep.refresh_statistics(tenant_id)
+                return None
+            case "reembed":
+                return await self.reembedding.advance(tenant_id)
+            case "match_changes":
+                return await self.matcher.match(tenant_id)
+            case "deliver_webhooks":
+                return await self.deliveries.deliver(tenant_id)
+            case "index_vectors":
+                done = await self.upkeep.index_vectors(tenant_id, seconds=self.slice_seconds)
+                return None if done else 0.0
+            case "ingest_asset":
+                raise ValueError("a file is not ingested in slices")
 
     async def _fail(self, job: Job, lease: Lease, reason: str) -> Turn:
         if job.kind != "ingest_asset":

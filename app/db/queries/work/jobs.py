@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 from uuid import UUID
 
 import asyncpg
@@ -18,7 +19,17 @@ from app.errors import DatabaseUnavailable
 
 SQL = load_statements(__name__)
 
-PROVIDER_KINDS = frozenset({"embed_entries"})
+JobKind = Literal[
+    "ingest_asset",
+    "embed_entries",
+    "refresh_statistics",
+    "index_vectors",
+    "reembed",
+    "match_changes",
+    "deliver_webhooks",
+]
+
+PROVIDER_KINDS: frozenset[JobKind] = frozenset({"embed_entries"})
 """Work that is nothing without the provider of its tenant's model, and waits while that is paused. Files do not: they
 are read and found by their words meanwhile."""
 
@@ -48,7 +59,7 @@ class Job:
 
     tenant_id: UUID
     id: UUID
-    kind: str
+    kind: JobKind
     subject: str
     attempts: int
     fence: int
@@ -67,7 +78,7 @@ class QueueFigures:
     oldest_seconds: float
 
 
-async def enqueue_job(session: TenantSession, kind: str, subject: str, delay: timedelta) -> None:
+async def enqueue_job(session: TenantSession, kind: JobKind, subject: str, delay: timedelta) -> None:
     """Queue work once; work that is queued already runs at the earlier of the two times."""
     await session.execute(
         SQL["enqueue"],
@@ -79,7 +90,7 @@ async def enqueue_job(session: TenantSession, kind: str, subject: str, delay: ti
     )
 
 
-async def claim_job(session: PlatformSession, kinds: Sequence[str], lease: timedelta) -> Job | None:
+async def claim_job(session: PlatformSession, kinds: Sequence[JobKind], lease: timedelta) -> Job | None:
     """Take a job whose worker let its lease run out, else the next due one of a tenant chosen by lot."""
     return await session.fetch_one_as(Job, SQL["claim"], kinds=list(kinds), lease=lease)
 
@@ -155,6 +166,6 @@ async def count_jobs(database: Database) -> list[QueueFigures]:
         return await session.fetch_as(QueueFigures, SQL["figures"], most=COUNTED_JOBS)
 
 
-async def cancel_jobs(session: TenantSession, kind: str, subject: str) -> None:
+async def cancel_jobs(session: TenantSession, kind: JobKind, subject: str) -> None:
     """Remove work, queued or running; a running worker finds its claim lost."""
     await session.execute(SQL["cancel"], kind=kind, subject=subject)
