@@ -11,9 +11,9 @@ from sqlalchemy import event
 
 from app.composition.services import Services
 from app.db.queries.knowledge.entries import SQL
-from tests.api.test_limits import allow
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, is_id
+from tests.fixtures.http.limits import allow
 
 PATH = "/knowledge/entries/bulk"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -18,20 +19,8 @@ from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.http.callers import Caller, open_client
 from tests.fixtures.http.expectations import expect_problem
+from tests.fixtures.http.limits import allow, expect_refusal
 from tests.fixtures.providers.failing import FailingProvider
-
-
-async def allow(platform: Caller, tenant: Caller, **limits: int | None) -> None:
-    answer = await platform.patch(f"/admin/tenants/{tenant.tenant_id}", {"limits": limits})
-    assert answer.status_code == 200, answer.text
-
-
-def expect_refusal(answer: Any, limit: str) -> dict[str, Any]:
-    problem = expect_problem(answer, 429)
-    assert problem["limit"] == limit
-    assert problem["detail"].startswith(f"{limit}: ")
-    assert int(answer.headers["retry-after"]) >= 1
-    return problem
 
 
 async def test_requests_over_a_minutes_limit_are_refused_until_one_is_free(
@@ -168,8 +157,14 @@ async def test_searches_answer_by_words_when_the_days_tokens_are_used_up(
 
 
 async def test_stats_say_how_much_of_each_limit_is_used(
-    admin: Caller, platform: Caller, provider: FailingProvider
+    admin: Caller,
+    platform: Caller,
+    provider: FailingProvider,
+    api_services: Services,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    now = time.monotonic()  # A minute's requests come back one by one: not while this test runs.
+    monkeypatch.setattr(api_services.admission, "_clock", lambda: now)
     await allow(platform, admin, entries=10, requests_per_minute=100, bytes=0)
     await admin.add("12345678")
     await admin.search("1234")

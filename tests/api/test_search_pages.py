@@ -13,10 +13,10 @@ from app.db.queries.search.receipts import decode_receipt
 from app.knowledge.search.journal.continuation import mark_search, resume
 from app.knowledge.search.journal.receipts import pinned_ranking
 from app.knowledge.search.query import SearchQuery
-from tests.api.test_limits import allow
 from tests.api.test_search_answer import fill
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem
+from tests.fixtures.http.limits import allow
 from tests.fixtures.providers.failing import FailingProvider
 
 

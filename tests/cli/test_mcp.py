@@ -17,8 +17,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.cli.conftest import PROGRAM, CommandLine
 from tests.fixtures.database.cluster import MODEL, TestDatabase
+from tests.fixtures.http.inspector import inspect, needs_inspector
 from tests.fixtures.http.mcp_client import READING, WRITING, fail, succeed
-from tests.mcp.test_transports import inspect, needs_inspector
 
 INITIALIZE = {
     "jsonrpc": "2.0",

@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from mcp import MCPError
 
 from app.mcp.endpoint import SMALL
-from tests.api.test_limits import allow, expect_refusal
 from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.limits import allow, expect_refusal
 from tests.fixtures.http.mcp_client import connect, fail, succeed
 from tests.mcp.test_roles import HEADERS
 

@@ -1,12 +1,8 @@
-"""The official clients over real connections: many at once, and the Inspector's command line."""
+"""The official clients over real connections: many at once, and the Inspector."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
-import subprocess
-from typing import Any
 
 import httpx2
 import pytest
@@ -22,19 +18,9 @@ from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import Settings
 from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.http.inspector import inspect, needs_inspector
 from tests.fixtures.http.mcp_client import READING, succeed
 from tests.fixtures.http.serving import serve
-
-INSPECTOR = "@modelcontextprotocol/inspector@2"
-
-
-def node_is_new_enough() -> bool:
-    """Whether the Inspector can run here."""
-    if shutil.which("npx") is None or shutil.which("node") is None:
-        return False
-    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout
-    major, minor = version.strip().lstrip("v").split(".")[:2]
-    return (int(major), int(minor)) >= (22, 19)
 
 
 @pytest.fixture
@@ -71,25 +57,6 @@ async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
     async with serve(served) as url, asyncio.TaskGroup() as group:
         for number in range(10):
             group.create_task(use(url, number))
-
-
-needs_inspector = pytest.mark.skipif(
-    not node_is_new_enough(), reason="the MCP Inspector needs npx, and Node.js 22.19 or newer"
-)
-
-
-async def inspect(*arguments: str) -> Any:
-    """What the Inspector's command line prints."""
-    process = await asyncio.create_subprocess_exec(
-        *("npx", "--yes", INSPECTOR, "--cli", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 240)
-    if b"npm error" in err:
-        pytest.skip("the MCP Inspector cannot be fetched")
-    assert process.returncode == 0, err.decode() + out.decode()
-    return json.loads(out)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations" / "sizing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "operations" / "sizing.md"
 AGES = {"young": 399, "old": 401}
 COUNT = "select actor || ' ' || count(*) from {} where actor = any ($1) group by actor order by 1"
 
