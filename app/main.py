@@ -29,8 +29,8 @@ from app.web.monitoring import Observation, serve_metrics
 from app.web.problems import install_handlers
 
 DESCRIPTION = """
-Store what you know, and ask for it in plain language. Each search runs two legs, meaning (vectors) and words (BM25),
-fuses them, and says how it came to each hit.
+Store knowledge and search it in plain language. Each search has a semantic leg (vectors) and a keyword leg (BM25),
+fuses both, and explains each hit.
 
 Authorise with a token (`knowledge token --tenant demo --role tenant_admin`), then try **POST /knowledge/search**.
 """
@@ -39,7 +39,7 @@ Authorise with a token (`knowledge token --tenant demo --role tenant_admin`), th
 def create_app(
     settings: Settings, services: Services | None = None, verifier: TokenVerifier | None = None
 ) -> FastAPI:
-    """The application for these settings; given `services` and `verifier` it uses those and opens nothing."""
+    """Create the application for these settings. With `services` and `verifier`, it uses them and opens none."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -71,7 +71,7 @@ def create_app(
         version=version("knowledge-search"),
         description=DESCRIPTION,
         lifespan=lifespan,
-        # A redirect would name the scheme that a proxy in front took off, and send the token there.
+        # A redirect behind a TLS proxy would name the wrong scheme, and send the token there.
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,

@@ -365,9 +365,7 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
         )
     _check_next_model(settings)
     if jwt.secret and jwt.jwks_url:
-        raise ConfigurationError(
-            "JWT_SECRET and JWT_JWKS_URL", "must not both be set", "keep the one you mean"
-        )
+        raise ConfigurationError("JWT_SECRET and JWT_JWKS_URL", "must not both be set", "keep one of them")
     if identity_required and not (jwt.secret or jwt.jwks_url or settings.database.embedded):
         raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "one must be set when DATABASE_URL is set")
 
@@ -382,7 +380,7 @@ def _check_next_model(settings: Settings) -> None:
             ("EMBEDDING_NEXT_BASE_URL", following.base_url),
         ):
             if value is not None:
-                raise ConfigurationError(name, "means nothing without EMBEDDING_NEXT_PROVIDER")
+                raise ConfigurationError(name, "has no effect without EMBEDDING_NEXT_PROVIDER")
         return
     reachable = {
         "openai": embedding.openai_api_key or embedding.openai_base_url,

@@ -1,4 +1,4 @@
-"""What admins do: a tenant's own stats, settings and records, and the platform's tenants."""
+"""Administration: a tenant's statistics, settings and records, and the platform's tenants."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants
 
 @tenant_admins.get("/stats", operation_id="get_stats", response_model=Stats)
 async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Entries, assets, backlog, model, and the last day's searches."""
+    """Get counts of entries and assets, the backlog, the model, and the searches of the last day."""
     return json_response(await services.administration.stats(caller.tenant_id, reader=caller.subject))
 
 
 @tenant_admins.get("/settings", operation_id="get_settings", response_model=SettingsModel)
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
-    """The tenant's settings."""
+    """Get the tenant's settings."""
     return json_response(await services.administration.settings(caller.tenant_id, reader=caller.subject))
 
 
@@ -53,7 +53,7 @@ async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Resp
     "/settings", operation_id="change_settings", response_model=SettingsModel, responses=problems(413, 415)
 )
 async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Change some settings; null goes back to the service's default. Limits may be lower than the platform's only."""
+    """Change some settings. Null restores the service's default. Limits must not exceed the platform's."""
     return json_response(
         await services.administration.change_settings(caller.tenant_id, patch.given(), actor=caller.subject)
     )
@@ -66,7 +66,7 @@ async def list_audit(
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
 ) -> Response:
-    """Who changed what, newest first; metadata only."""
+    """List the audit trail, newest first; metadata only."""
     return page_response(
         await services.administration.audit(
             caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
@@ -81,7 +81,7 @@ async def list_audit(
     responses=problems(404),
 )
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """What a search of the last 24 hours did: its settings, model, and every candidate's ranks."""
+    """Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate."""
     kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
     return json_response(describe_search(kept))
 
@@ -96,9 +96,10 @@ async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: C
 async def start_model_change(
     wanted: NewModelChange, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Move to another embedding model: its vectors are made in the background, searches use the old ones until then.
+    """Move to another embedding model. The service creates its vectors in the background; until the switch, searches
+    use the old ones.
 
-    Again for the same model, it sets the pace anew.
+    Calling this again for the same model changes the rate.
     """
     change = await services.reembedding.start(
         caller.tenant_id,
@@ -116,7 +117,7 @@ async def start_model_change(
     "/reembed", operation_id="get_model_change", response_model=ModelChangeModel, responses=problems(404)
 )
 async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
-    """How far the change of model has come; 404 when there is none."""
+    """Get the progress of the model change; 404 if none is in progress."""
     return _show_change(await services.reembedding.status(caller.tenant_id, reader=caller.subject))
 
 
@@ -127,7 +128,7 @@ async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> 
     responses=problems(404, 409),
 )
 async def switch_model(caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Search with the new model from now on."""
+    """Use the new model for searches from now on."""
     return _show_change(await services.reembedding.switch(caller.tenant_id, actor=caller.subject))
 
 
@@ -138,13 +139,13 @@ async def switch_model(caller: CurrentCaller, services: CurrentServices) -> Resp
     responses=problems(404, 409),
 )
 async def switch_model_back(caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Search with the old model again, which is possible until the change is ended."""
+    """Use the old model for searches again. This is possible until the change is ended."""
     return _show_change(await services.reembedding.switch(caller.tenant_id, back=True, actor=caller.subject))
 
 
 @tenant_admins.delete("/reembed", operation_id="end_model_change", status_code=204, responses=problems(404))
 async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
-    """End the change: stay with the model in use, and remove the vectors of the other in the background."""
+    """End the change: keep the model in use, and remove the vectors of the other model in the background."""
     await services.reembedding.end(caller.tenant_id, actor=caller.subject)
     return Response(status_code=204)
 
@@ -160,7 +161,7 @@ async def list_tenants(
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
 ) -> Response:
-    """Tenants, oldest first."""
+    """List the tenants, oldest first."""
     return page_response(
         await services.platform.list_tenants(limit=limit, cursor=cursor, reader=principal.subject)
     )
@@ -176,7 +177,7 @@ async def list_tenants(
 async def create_tenant(
     tenant: NewTenant, principal: CurrentPrincipal, services: CurrentServices
 ) -> Response:
-    """Add a tenant."""
+    """Create a tenant."""
     created = await services.tenants.create(tenant.slug, tenant.name, actor=principal.subject)
     return json_response(created, 201, {"Location": f"/admin/tenants/{created.id}"})
 
@@ -190,7 +191,7 @@ async def create_tenant(
 async def change_tenant(
     tenant_id: UUID, patch: TenantPatch, principal: CurrentPrincipal, services: CurrentServices
 ) -> Response:
-    """Set what the platform allows a tenant; its own admin may only set lower limits."""
+    """Set the limits of a tenant. The tenant's own admin can only lower them."""
     limits = await services.tenants.change_limits(
         tenant_id, patch.limits.model_dump(exclude_unset=True), actor=principal.subject
     )
@@ -201,6 +202,6 @@ async def change_tenant(
     "/{tenant_id}", operation_id="delete_tenant", status_code=204, responses=problems(404)
 )
 async def delete_tenant(tenant_id: UUID, principal: CurrentPrincipal, services: CurrentServices) -> Response:
-    """Remove a tenant and everything it has."""
+    """Delete a tenant and all its data."""
     await services.tenants.delete(tenant_id, actor=principal.subject)
     return Response(status_code=204)

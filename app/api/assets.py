@@ -19,7 +19,7 @@ from app.web.problems import problems
 from app.web.rendering import json_response
 
 FIELDS = frozenset({"file", "external_id", "tags", "roles", "metadata"})
-"""Of the form; what else is sent is refused, since it would be lost."""
+"""Fields of the form. Other fields are refused, because their values would be lost."""
 
 readers = secured_router(Role.READER, "/knowledge/assets", "assets")
 writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
@@ -31,7 +31,7 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
     status_code=202,
     response_model=AssetModel,
     responses=problems(
-        409, 413, 415, others={200: {"model": AssetModel, "description": "The same bytes are there already"}}
+        409, 413, 415, others={200: {"model": AssetModel, "description": "The same bytes are already stored"}}
     ),
 )
 async def upload_asset(
@@ -45,16 +45,17 @@ async def upload_asset(
         ),
     ],
     external_id: Annotated[
-        str | None, Form(description="The same id with other bytes is a new version.")
+        str | None, Form(description="The same id with other bytes creates a new version.")
     ] = None,
     tags: Annotated[list[str] | None, Form(description="Repeated, or separated by commas.")] = None,
     roles: Annotated[list[str] | None, Form(description="Repeated, or separated by commas.")] = None,
     metadata: Annotated[str | None, Form(description="A JSON object.")] = None,
 ) -> Response:
-    """Take in a file; it is read, cut into chunks and indexed in the background: follow `status`."""
+    """Upload a file. The service parses it, cuts it into chunks and indexes them in the background; `status` shows the
+    progress."""
     form = await request.form()
     if len(form.getlist("file")) > 1:
-        raise InvalidInput.of("file", "send one file a request")
+        raise InvalidInput.of("file", "send one file per request")
     if unknown := sorted(form.keys() - FIELDS):
         raise InvalidInput([FieldError(name, "unknown field") for name in unknown])
     services.assets.check_size(file.size or 0)
@@ -79,7 +80,7 @@ async def list_assets(
     cursor: PageCursor | None = None,
     status: Literal["pending", "processing", "indexed", "failed"] | None = None,
 ) -> Response:
-    """Assets, newest first."""
+    """List the assets, newest first."""
     return page_response(
         await services.assets.list_assets(caller.tenant_id, limit=limit, cursor=cursor, status=status)
     )
@@ -87,7 +88,7 @@ async def list_assets(
 
 @readers.get("/{asset_id}", operation_id="get_asset", response_model=AssetModel, responses=problems(404))
 async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """One asset and how far its indexing has come."""
+    """Get an asset and its indexing progress."""
     return json_response(await services.assets.get(caller.tenant_id, asset_id))
 
 
@@ -98,7 +99,7 @@ async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServ
     responses=problems(404, 409),
 )
 async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """The extracted text; a chunk's char_start and char_end count its characters (Unicode code points)."""
+    """Get the extracted text. A chunk's char_start and char_end are offsets in characters (Unicode code points)."""
     return PlainTextResponse(await services.assets.text(caller.tenant_id, asset_id))
 
 
@@ -110,19 +111,19 @@ async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: Curren
     responses=problems(404, 409),
 )
 async def retry_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Read a failed asset once more."""
+    """Parse a failed asset again."""
     asset = await services.assets.retry(caller.tenant_id, asset_id, actor=caller.subject)
     return json_response(asset, 202)
 
 
 @writers.delete("/{asset_id}", operation_id="delete_asset", status_code=204, responses=problems(404))
 async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Remove an asset with its chunks."""
+    """Delete an asset and its chunks."""
     await services.assets.delete(caller.tenant_id, asset_id, actor=caller.subject)
     return Response(status_code=204)
 
 
 def _listed(field: str, values: list[str] | None) -> list[str]:
     if any(value.lstrip().startswith("[") for value in values or ()):
-        raise InvalidInput.of(field, "must be repeated, or separated by commas")
+        raise InvalidInput.of(field, "must be repeated or separated by commas")
     return [part.strip() for value in values or () for part in value.split(",") if part.strip()]

@@ -36,7 +36,7 @@ IfMatch = Annotated[
     str | None,
     Header(
         alias="If-Match",
-        description="The entry's ETag, so that no other change is overwritten; several with commas, or *.",
+        description="The entry's ETag, to avoid overwriting other changes; several separated by commas, or *.",
     ),
 ]
 VERSION = re.compile(r"[0-9]{1,18}")
@@ -52,14 +52,15 @@ ETAG = re.compile(r'"([0-9]{1,18})"')
         409,
         413,
         415,
-        others={200: {"model": EntryModel, "description": "It exists, and was changed where it differed"}},
+        others={200: {"model": EntryModel, "description": "The entry existed and was updated"}},
     ),
 )
 async def create_entry(entry: NewEntry, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Store an entry. The same `external_id`, else the same content, again gives the existing entry with 200; one
-    that had expired is brought back, unless `expires_at` is given.
+    """Store an entry. If an entry with the same `external_id`, or without one the same content, exists, it is updated
+    and returned with 200. An expired entry becomes visible again, unless `expires_at` is given.
 
-    Once answered it is found by its words; its vector follows at once, or later when the provider is down.
+    Keyword search finds the entry as soon as this request is answered. Its vector is created immediately, or later if
+    the provider is down.
     """
     stored, new = await services.entries.create(caller.tenant_id, entry.given(), actor=caller.subject)
     return _entry_response(stored, 201 if new else 200)
@@ -69,7 +70,7 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
     "/bulk", operation_id="create_entries", response_model=BulkResponse, responses=problems(413, 415)
 )
 async def create_entries(body: BulkRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Store 1 to 1,000 entries; one that is refused does not keep the others from being stored."""
+    """Store 1 to 1,000 entries. If one is refused, the others are still stored."""
     return json_response({"results": await write_entries(body, caller, services)})
 
 
@@ -84,7 +85,7 @@ async def list_entries(
     asset_id: UUID | None = None,
     external_id: Annotated[str | None, Query(max_length=MAX_EXTERNAL_ID)] = None,
 ) -> Response:
-    """Entries, newest first, optionally of one type, tag, asset or external id."""
+    """List entries, newest first, optionally of one type, tag, asset or external id."""
     for name, value in (("tag", tag), ("external_id", external_id)):
         if value is not None and "\x00" in value:
             raise InvalidInput.of(name, "must not contain NUL characters")
@@ -102,7 +103,7 @@ async def list_entries(
 
 @readers.get("/{entry_id}", operation_id="get_entry", response_model=EntryModel, responses=problems(404))
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """One entry, with its ETag."""
+    """Get an entry with its ETag."""
     return _entry_response(await services.entries.get(caller.tenant_id, entry_id))
 
 
@@ -119,7 +120,7 @@ async def change_entry(
     services: CurrentServices,
     if_match: IfMatch = None,
 ) -> Response:
-    """Change the given fields; a changed text is embedded anew."""
+    """Change the given fields. A changed text is embedded again."""
     changed = await services.entries.change(
         caller.tenant_id,
         entry_id,
@@ -136,7 +137,7 @@ async def change_entry(
 async def delete_entry(
     entry_id: UUID, caller: CurrentCaller, services: CurrentServices, if_match: IfMatch = None
 ) -> Response:
-    """Remove an entry."""
+    """Delete an entry."""
     await services.entries.delete(
         caller.tenant_id, entry_id, if_version=_versions(if_match), actor=caller.subject
     )
@@ -150,8 +151,8 @@ async def related_entries(
     services: CurrentServices,
     limit: Annotated[int, Query(ge=1, le=MAX_RELATED)] = 5,
 ) -> Response:
-    """The parent, then siblings (for a chunk its neighbours), then the entries that it was made from, those made from
-    it, and entries sharing two or more tags; each once, under the first that fits."""
+    """List the parent, then siblings (for a chunk its neighbours), then its sources, derived entries, and entries that
+    share two or more tags. Each entry is listed once, under the first relation that applies."""
     return json_response(describe_related(await services.related.related(caller.tenant_id, entry_id, limit)))
 
 
@@ -163,7 +164,7 @@ def _entry_response(entry: Entry, status: int = 200) -> Response:
 
 
 def _versions(if_match: str | None) -> frozenset[int] | None:
-    """The versions that If-Match names; `*` asks only that the entry exists. A weak ETag is none of them."""
+    """The versions that If-Match names; `*` only requires that the entry exists. Weak ETags never match."""
     if if_match is None or if_match.strip() == "*":
         return None
     if VERSION.fullmatch(if_match.strip()):  # without its quotes

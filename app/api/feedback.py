@@ -18,9 +18,9 @@ admin_router = secured_router(Role.TENANT_ADMIN, "/admin/feedback", "administrat
     "", operation_id="give_feedback", response_model=FeedbackModel, responses=problems(404, 413, 415)
 )
 async def give_feedback(body: NewFeedback, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Say whether a hit of one of the caller's searches of the last 24 hours was of use; again, it replaces the first.
+    """Rate a hit of one of the caller's searches of the last 24 hours. New feedback on the same hit replaces the old.
 
-    404 for a search that the caller did not make, 422 for an entry that it did not find.
+    404 if the search is not the caller's, 422 if the search did not find the entry.
     """
     given = await services.feedback.give(
         caller.tenant_id, caller.subject, body.search_id, body.entry_id, body.relevant
@@ -30,5 +30,5 @@ async def give_feedback(body: NewFeedback, caller: CurrentCaller, services: Curr
 
 @admin_router.get("", operation_id="report_feedback", response_model=FeedbackReportModel)
 async def report_feedback(caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Searches without results and hits that were not wanted, of the last 30 days."""
+    """List searches without results and disliked hits of the last 30 days."""
     return json_response(await services.feedback.report(caller.tenant_id, reader=caller.subject))

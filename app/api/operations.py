@@ -18,22 +18,22 @@ from app.web.rendering import json_response
 router = APIRouter(tags=["operations"])
 
 READINESS_SECONDS = 2.0
-"""After this the answer is no: whoever asks decides now where the next requests go."""
+"""Time limit of a readiness check; the caller decides quickly where the next requests go."""
 
 FORWARDED = ("forwarded", "via", "x-real-ip", "x-forwarded-")
-"""How the headers begin by which a proxy tells that the request is not its own."""
+"""Prefixes of the headers with which a proxy marks forwarded requests."""
 
 
 @router.get("/healthz", operation_id="healthz", response_model=dict[str, str])
 async def healthz() -> Response:
-    """Whether the process answers; touches nothing else."""
+    """Check that the process answers; checks nothing else."""
     return json_response({"status": "ok"})
 
 
 @router.get("/readyz", operation_id="readyz", response_model=dict[str, str], responses=problems(503))
 async def readyz(request: Request) -> Response:
-    """Whether requests can be served: the database answers, its migrations are those that this version needs, and the
-    service is not shutting down."""
+    """Check that requests can be served: the database answers, it has the migrations of this version, and the service
+    is not shutting down."""
     if request.app.state.draining:
         return problem_response(503, "the service is shutting down", headers={"Retry-After": "1"})
     parts: Parts = request.app.state.parts
@@ -49,7 +49,7 @@ async def readyz(request: Request) -> Response:
 
 @router.get("/metrics", operation_id="metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
-    """Prometheus metrics, on this port for loopback callers only."""
+    """Get Prometheus metrics; on this port only for loopback callers."""
     parts: Parts = request.app.state.parts
     if parts.metrics_apart or not _is_local(request):
         return problem_response(404, "there is nothing at this path")

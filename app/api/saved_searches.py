@@ -36,12 +36,13 @@ admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "admini
         409,
         413,
         415,
-        others={200: {"model": SavedSearchModel, "description": "It took the place of the one of this name"}},
+        others={200: {"model": SavedSearchModel, "description": "It replaced the saved search of this name"}},
     ),
 )
 async def save_search(body: NewSavedSearch, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Keep a search under a name. It belongs to the caller, for whom the name is unique: the same name again replaces
-    the request, with 200, and keeps the id and the subscription. 422 for what could not be run."""
+    """Save a search under a name. It belongs to the caller, and the name is unique among the caller's saved searches:
+    saving with the same name again replaces the request, keeps the id and the subscription, and answers 200. A search
+    that could not run gets 422."""
     saved, new = await services.saved_searches.save(caller.tenant_id, caller.subject, body.name, body.given())
     headers = {"Location": f"/knowledge/saved-searches/{saved.id}"} if new else {}
     return json_response(saved, 201 if new else 200, headers)
@@ -54,7 +55,7 @@ async def list_saved_searches(
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
 ) -> Response:
-    """The caller's saved searches, newest first."""
+    """List the caller's saved searches, newest first."""
     return page_response(
         await services.saved_searches.list_saved(caller.tenant_id, caller.subject, limit=limit, cursor=cursor)
     )
@@ -69,7 +70,7 @@ async def list_saved_searches(
 async def get_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """One of the caller's saved searches."""
+    """Get one of the caller's saved searches."""
     return json_response(await services.saved_searches.get(caller.tenant_id, caller.subject, saved_search_id))
 
 
@@ -79,7 +80,7 @@ async def get_saved_search(
 async def delete_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Forget a saved search, and its subscription."""
+    """Delete a saved search and its subscription."""
     await services.saved_searches.delete(caller.tenant_id, caller.subject, saved_search_id)
     return Response(status_code=204)
 
@@ -93,8 +94,8 @@ async def delete_saved_search(
 async def run_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Search as POST /knowledge/search does; `next_cursor` continues there. 422 when the request, valid once, is now
-    outside the tenant's limits."""
+    """Run a saved search like POST /knowledge/search; continue there with `next_cursor`. 422 if the request has become
+    invalid because the tenant's limits changed."""
     return json_response(await services.saved_searches.run(caller.tenant_id, caller.subject, saved_search_id))
 
 
@@ -108,18 +109,18 @@ async def run_saved_search(
         409,
         413,
         415,
-        others={200: {"model": NewSubscriptionModel, "description": "It took the place of the earlier one"}},
+        others={200: {"model": NewSubscriptionModel, "description": "It replaced the earlier subscription"}},
     ),
 )
 async def subscribe(
     saved_search_id: UUID, body: NewSubscription, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Send each new or changed entry that the saved search finds to a webhook, at least once.
+    """Send each new or changed entry that matches the saved search to a webhook, at least once.
 
-    An entry is found when it passes the filters and a leg of the search has it by itself: a word in common, or a
-    similarity above the threshold. The message is signed as [Standard Webhooks](https://www.standardwebhooks.com)
-    says; its `webhook-id` is the same for the same entry with the same content. What is not answered with 2xx is
-    tried again for two days. Only this answer shows the secret.
+    An entry matches if it passes the filters and one leg of the search finds it by itself: a word in common, or a
+    similarity above the threshold. Messages are signed according to
+    [Standard Webhooks](https://www.standardwebhooks.com); the `webhook-id` is the same for the same entry with the same
+    content. Without a 2xx response, delivery is retried for two days. Only this response contains the secret.
     """
     made, new = await services.subscriptions.subscribe(
         caller.tenant_id, caller.subject, saved_search_id, body.url, body.secret
@@ -136,7 +137,7 @@ async def subscribe(
 async def get_subscription(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """The subscription on one of the caller's saved searches, and how its deliveries go."""
+    """Get the subscription of one of the caller's saved searches, and the state of its deliveries."""
     found = await services.subscriptions.get(caller.tenant_id, caller.subject, saved_search_id)
     return json_response(_show(found))
 
@@ -148,7 +149,7 @@ async def get_subscription(
     responses=problems(404),
 )
 async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """End the subscription; what waits to be delivered is not."""
+    """End the subscription and discard its pending deliveries."""
     await services.subscriptions.delete(
         caller.tenant_id, saved_search_id, actor=caller.subject, owner=caller.subject
     )
@@ -162,7 +163,7 @@ async def list_subscriptions(
     limit: PageSize = PAGE_SIZE,
     cursor: PageCursor | None = None,
 ) -> Response:
-    """Everybody's subscriptions in the tenant, newest first; of each address the host alone."""
+    """List all subscriptions of the tenant, newest first, with only the hosts of their URLs."""
     page = await services.subscriptions.list_subscriptions(
         caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
     )
@@ -176,7 +177,7 @@ async def list_subscriptions(
 async def delete_subscription(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """End anybody's subscription."""
+    """End any subscription of the tenant."""
     await services.subscriptions.delete(caller.tenant_id, saved_search_id, actor=caller.subject)
     return Response(status_code=204)
 

@@ -34,10 +34,10 @@ router = secured_router(Role.READER, "/knowledge", "search")
     summary="Search",
 )
 async def search(request: SearchRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Find the tenant's best entries for a query, by meaning and by words.
+    """Find the tenant's best entries for a query with semantic and keyword search.
 
-    When the embedding provider is down, the words alone answer and `fallback_mode` is true. Nothing found is an
-    empty list, with tags to try in `suggestions`.
+    When the embedding provider is down, the search falls back to keywords and `fallback_mode` is true. If nothing is
+    found, the list is empty and `suggestions` has tags to try.
     """
     query = request.to_query(services.search.defaults)
     return json_response(await services.search.search(caller.tenant_id, query, subject=caller.subject))
@@ -48,14 +48,14 @@ async def search(request: SearchRequest, caller: CurrentCaller, services: Curren
     operation_id="search_batch",
     response_model=SearchBatchResponse,
     responses=problems(413, 415),
-    summary="Search for several queries at once",
+    summary="Run several searches in one request",
 )
 async def search_batch(
     body: SearchBatchRequest, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Run 1 to 32 searches in one request: their queries are embedded in one call, and each has its own outcome.
+    """Run 1 to 32 searches in one request. One call embeds all queries, and each search has its own outcome.
 
-    A search that is refused or fails keeps none of the others from its result. Each counts as one request a minute.
+    If one search is refused or fails, the others still run. Each search counts as one request for the limit per minute.
     """
     services.admission.charge(caller.tenant, len(body.searches) - 1)
     outcomes: dict[int, SearchResult | KnowledgeError] = {}
@@ -80,10 +80,10 @@ async def search_batch(
     operation_id="why_not",
     response_model=WhyNotResponse,
     responses=problems(413, 415),
-    summary="Why is an entry not among the results?",
+    summary="Explain why an entry is not among the results",
 )
 async def why_not(body: WhyNotRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Say which filter, leg, threshold or cut lost an entry."""
+    """Find the filter, leg, threshold or cut that excluded an entry from a search."""
     query = body.request.to_query(services.search.defaults)
     return json_response(await services.search.why_not(caller.tenant_id, body.entry_id, query))
 

@@ -119,7 +119,7 @@ class JwksCache:
             if response.status_code != httpx.codes.OK:
                 raise UnusableKeySet(f"status {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise UnusableKeySet("compressed although that was not asked for")
+                raise UnusableKeySet("compressed, although not requested")
             document = bytearray()
             async for piece in response.aiter_raw():
                 document += piece

@@ -51,7 +51,7 @@ def parse_key_set(document: bytes) -> tuple[SigningKey, ...]:
         raise UnusableKeySet("not JSON") from None
     keys = value.get("keys") if isinstance(value, dict) else None
     if not isinstance(keys, list):
-        raise UnusableKeySet("no list of keys")
+        raise UnusableKeySet("not a list of keys")
     if len(keys) > MAX_KEYS:
         raise UnusableKeySet(f"more than {MAX_KEYS} keys")
     parsed = (_parse_key(key) for key in keys if isinstance(key, dict))
@@ -87,14 +87,14 @@ def _parse_key(key: Mapping[str, object]) -> SigningKey | None:
 def _parse_rsa(key: Mapping[str, object]) -> PublicKey:
     modulus, exponent = _integer(key.get("n")), _integer(key.get("e"))
     if modulus.bit_length() not in _RSA_BITS or exponent.bit_length() > 32:
-        raise ValueError("an RSA key of a size that is not accepted")
+        raise ValueError("the size of the RSA key is not accepted")
     return rsa.RSAPublicNumbers(exponent, modulus).public_key()
 
 
 def _parse_ec(key: Mapping[str, object]) -> tuple[PublicKey, frozenset[str]]:
     name = key.get("crv")
     if not isinstance(name, str) or name not in _CURVES:
-        raise ValueError("a curve that is not accepted")
+        raise ValueError("the curve is not accepted")
     algorithm, curve = _CURVES[name]
     numbers = ec.EllipticCurvePublicNumbers(_integer(key.get("x")), _integer(key.get("y")), curve)
     return numbers.public_key(), frozenset({algorithm})

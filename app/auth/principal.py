@@ -50,11 +50,11 @@ class Principal:
             # Beside it the role may well be there, and not count.
             platform = Role.PLATFORM_ADMIN in self.roles
             clause = f", in a token without {Role.PLATFORM_ADMIN.value}" if platform else ""
-            raise Forbidden(f"this needs the role {role.value}{clause}")
+            raise Forbidden(f"this requires the role {role.value}{clause}")
 
     def require_tenant(self, role: Role) -> UUID:
         """The tenant in which the caller has `role`, one of the tenant roles. Raises Forbidden."""
         self.require(role)
         if self.tenant_id is None:
-            raise Forbidden("this needs a token of a tenant")
+            raise Forbidden("this requires a tenant's token")
         return self.tenant_id

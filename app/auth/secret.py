@@ -17,7 +17,7 @@ SECRET_FILE = "jwt-secret"  # noqa: S105  # a file name
 def ensure_secret(data_dir: Path) -> str:
     """The secret in `data_dir`, made at the first call; processes that call together get the same one.
 
-    The file is readable by its owner only. Raises ConfigurationError when it cannot be made or read, or holds
+    The file is readable by its owner only. Raises ConfigurationError when it cannot be created or read, or holds
     no usable secret.
     """
     path = data_dir / SECRET_FILE
@@ -28,7 +28,7 @@ def ensure_secret(data_dir: Path) -> str:
         return _read(path)
     except OSError as error:
         raise ConfigurationError(
-            "KB_DATA_DIR", f"the token secret {path} cannot be made or read: {error.strerror}"
+            "KB_DATA_DIR", f"the token secret {path} cannot be created or read: {error.strerror}"
         ) from None
 
 
@@ -55,6 +55,8 @@ def _read(path: Path) -> str:
         secret = file.read(4096).strip()
     if len(secret) < MIN_SECRET_BYTES or not secret.isascii():
         raise ConfigurationError(
-            "KB_DATA_DIR", f"{path} holds no usable secret", "remove it, and the next start makes a new one"
+            "KB_DATA_DIR",
+            f"{path} contains no usable secret",
+            "remove it; the next start generates a new one",
         )
     return secret

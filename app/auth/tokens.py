@@ -171,5 +171,5 @@ def _read_header(token: str) -> dict[str, object]:
         raise Unauthenticated("the token uses an extension that is not supported")
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower() not in _TYPES:
-        raise Unauthenticated("the token is of another kind")
+        raise Unauthenticated("the token has another type")
     return header

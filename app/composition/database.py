@@ -107,7 +107,7 @@ async def prepare(admin_dsn: str, *, service_role: str | None, model: EmbeddingM
         except asyncpg.InsufficientPrivilegeError as error:
             raise ConfigurationError(
                 "DATABASE_ADMIN_URL",
-                "the role may not create what the migrations need",
+                "the role lacks privileges that the migrations need",
                 "see deploy/roles.sql",
             ) from error
         if service_role is not None:

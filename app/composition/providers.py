@@ -93,7 +93,7 @@ async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> l
             )
         if number in found:
             raise ConfigurationError(
-                "EMBEDDING_NEXT_PROVIDER", "names the model of EMBEDDING_PROVIDER once more"
+                "EMBEDDING_NEXT_PROVIDER", "must name another model than EMBEDDING_PROVIDER"
             )
         found.append(number)
     for tenant in tenants:

@@ -109,7 +109,7 @@ def refuse_other_sites(request: Request) -> None:
     host = request.headers.get("host")
     same = request.headers.get("origin") in (f"http://{host}", f"https://{host}")
     if request.headers.get("sec-fetch-site", "same-origin" if same else "") != "same-origin":
-        raise Forbidden("this can only be asked for by a page of the console")
+        raise Forbidden("only a page of the console may send this request")
 
 
 async def ask_to_sign_in(request: Request) -> Response:

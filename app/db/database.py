@@ -117,7 +117,7 @@ class Database:
 
         `setup` is SQL text of this package run in the same round trip (planner settings of a leg).
         `background` says that this is background work, with this time limit for a statement in place of the usual one.
-        Raises DatabaseUnavailable when the database is away or a time limit is hit, and TenantNotFound when something
+        Raises DatabaseUnavailable when the database is down or a time limit is hit, and TenantNotFound when something
         was to be written for a tenant that another process has deleted meanwhile.
         """
         # The type is what makes the literal safe: only a UUID's own text reaches the statement.

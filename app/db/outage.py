@@ -186,7 +186,7 @@ class Outage:
         except (DatabaseUnavailable, asyncpg.PostgresError):
             there = True  # its own words, though not those that were hoped for: callers shall hear them
         except Exception:
-            log.exception("the database could not be asked")
+            log.exception("the database could not be queried")
         finally:
             if not answer.done():
                 answer.set_result(there)
@@ -204,7 +204,7 @@ class Outage:
             self.doubt()
         if self._since is None:
             self._since = self._clock()
-            log.warning("the database is away", extra={"error": type(error).__name__})
+            log.warning("the database is down", extra={"error": type(error).__name__})
         self._refused += 1
         return _Away()
 

@@ -33,7 +33,7 @@ def ensure_cluster(folder: DataFolder, account: Account, binaries: Path, setting
         if found != major:
             raise ConfigurationError(
                 "KB_DATA_DIR",
-                f"{folder.cluster} was made by Postgres {found}, installed is {major}",
+                f"{folder.cluster} was created by Postgres {found}, installed is {major}",
                 "export with the old version, or set KB_DATA_DIR to a new folder",
             )
         if not has_password:

@@ -55,9 +55,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     """Raise ConfigurationError for a setting that is no name, or that keeps the server private."""
     for name in settings:
         if not re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", name):
-            raise ConfigurationError(
-                None, f"{name!r} is not the name of a Postgres setting (in small letters)"
-            )
+            raise ConfigurationError(None, f"{name!r} is not the lowercase name of a Postgres setting")
         if name in RESERVED:
             raise ConfigurationError(
                 None, f"the Postgres setting {name} cannot be changed for the embedded database"

@@ -29,7 +29,7 @@ class DataFolder:
             raise ConfigurationError(
                 "KB_DATA_DIR",
                 f"cannot use {root} ({error.strerror})",
-                "set it to a folder that you can write",
+                "set it to a writable folder",
             ) from error
         return folder
 

@@ -35,5 +35,5 @@ def read_or_create_secret(path: Path) -> str:
 def _read(path: Path) -> str:
     secret = path.read_text().strip()
     if not secret:
-        raise ValueError(f"{path} is empty; delete it to have a new secret made")
+        raise ValueError(f"{path} is empty; delete it to generate a new secret")
     return secret

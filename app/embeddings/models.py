@@ -57,7 +57,7 @@ def resolve_model(provider: str, name: str | None = None, dimensions: int | None
     does not have.
     """
     if provider not in PROVIDERS:
-        raise ConfigurationError("EMBEDDING_PROVIDER", f"{provider!r} is none of {', '.join(PROVIDERS)}")
+        raise ConfigurationError("EMBEDDING_PROVIDER", f"must be one of {', '.join(PROVIDERS)}")
     models = KNOWN[provider]
     name = ALIASES.get(name, name) if name else next(iter(models))
     facts = models.get(name)

@@ -153,7 +153,7 @@ async def _search_all(
                 if result.metadata.fallback_mode:
                     raise EvaluationFailed(
                         f"{services.provider.model.provider} gave no vector for query"
-                        f" {collection.queries[place].id}; a ranking by words alone is not measured as {variant.label}"
+                        f" {collection.queries[place].id}; a keyword-only ranking is not measured as {variant.label}"
                     )
                 rankings[place] = [documents[hit.id] for hit in result]
                 report(len(times))

@@ -84,7 +84,7 @@ async def finish_upkeep(services: Services, tenant_id: UUID, patience: float = P
         if await services.worker.run_once():
             deadline = time.monotonic() + patience
         elif time.monotonic() > deadline:
-            raise EvaluationFailed("upkeep of the tenant does not end; the service's log says why")
+            raise EvaluationFailed("maintenance of the tenant does not finish; see the service's log")
         else:
             await asyncio.sleep(0.1)
 

@@ -67,4 +67,4 @@ def read_position(cursor: str) -> Position:
         (microseconds,) = struct.unpack(">q", raw[:8])
         return Position(EPOCH + timedelta(microseconds=microseconds), UUID(bytes=raw[8:]))
     except (binascii.Error, ValueError, struct.error, OverflowError) as error:
-        raise InvalidInput.of("cursor", "must be the next_cursor of an earlier answer") from error
+        raise InvalidInput.of("cursor", "must be the next_cursor of an earlier response") from error

@@ -1,1 +1,1 @@
-"""The Model Context Protocol: what HTTP offers, as tools for language models."""
+"""The Model Context Protocol: the functions of the HTTP API as tools for language models."""

@@ -1,4 +1,4 @@
-"""Answers of the searching tools: structured output, and the same as text that a model reads."""
+"""Results of the search tools: structured output, and the same as text for a model."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from app.mcp.citations import cite
 from app.mcp.passages import READABLE_LENGTH, Marker, Passage, cut_passage, cut_to_tokens
 
 ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
-"""How tokens are counted, see `estimate_tokens`: some 1.5 times what tokenizers make of English prose."""
+"""How `estimate_tokens` counts: about 1.5 times the count of tokenizers for English prose."""
 
 MAIN_FIELDS = ("id", "entry_type", "title", "content", "tags", "score", "similarity", "keyword_score")
-"""Of a hit in an answer with a token budget."""
+"""Fields of a hit in an answer with a token budget."""
 
 MAIN_METADATA = ("search_id", "total", "strong_match", "fallback_mode", "degraded", "suggestions")
 LEAST_CONTENT = 40
-"""Tokens of content for which cutting a hit is worth its place."""
+"""Minimum tokens of content for which a cut hit is still included."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a tool answers; `structured` is plain JSON."""
+    """The result of a tool; `structured` is plain JSON."""
 
     text: str
     structured: dict[str, Any]
@@ -34,14 +34,14 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A hit and how much of its content the text shows."""
+    """A hit and the part of its content in the text."""
 
     hit: Hit
     passage: Passage
 
 
 def answer_search(result: SearchResult, token_budget: int | None = None) -> ToolAnswer:
-    """A search's answer; with a budget, the best hits of which the text fits into so many tokens."""
+    """Build the result of a search; with a budget, only with the best hits whose text fits into it."""
     marker = Marker([*_texts(result), *result.metadata.suggestions])
     if token_budget is None:
         shown = [Shown(h, cut_passage(h.content, h.snippet, READABLE_LENGTH)) for h in result]
@@ -73,13 +73,13 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
 
 
 def to_json(value: Any) -> dict[str, Any]:
-    """A dataclass of the services as plain JSON, as HTTP would show it."""
+    """Convert a dataclass of the services to plain JSON, as in HTTP."""
     plain: dict[str, Any] = orjson.loads(orjson.dumps(value))
     return plain
 
 
 def _fit(result: SearchResult, marker: Marker, budget: int) -> list[Shown]:
-    """The best hits, as many as fit; the first that does not is cut if enough of it remains, and is the last."""
+    """Select the best hits that fit. The first that does not fit is cut if enough of it remains, and is the last."""
     longest_note = _budget_note(budget, len(result), cut=True)
     left = budget - estimate_tokens(_write(result, [], marker, longest_note, count=len(result)))
     shown: list[Shown] = []
@@ -107,12 +107,12 @@ def _write(
         else "There is no strong match: the knowledge base may not have the answer.",
     ]
     if metadata.fallback_mode:
-        lines.append("The search by meaning is away at the moment: these were found by their words alone.")
+        lines.append("Semantic search is unavailable at the moment: keyword search found these.")
     lines.append(note)
     if result.results or metadata.suggestions:
         lines.append(marker.notice)
     if result.debug_info is not None:
-        lines.append("How each hit was ranked is in debug_info of the structured output.")
+        lines.append("debug_info of the structured output explains the rank of each hit.")
     if metadata.suggestions:
         lines.append(f"Words to try instead:\n{marker.enclose(', '.join(metadata.suggestions))}")
     blocks = [_write_hit(number, s, marker) for number, s in enumerate(shown, 1)]
@@ -138,7 +138,7 @@ def _write_hit(number: int, shown: Shown, marker: Marker) -> str:
 def _budget_note(budget: int, left_out: int, *, cut: bool) -> str:
     said = [f"Within {budget} tokens:"]
     if left_out:
-        said.append(f"{left_out} further hits are left out")
+        said.append(f"{left_out} further hits are omitted")
     if cut:
         said.append(f"{'and ' if left_out else ''}the last one is cut")
     return " ".join(said) + "." if len(said) > 1 else f"All fit into {budget} tokens."

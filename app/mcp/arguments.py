@@ -1,4 +1,4 @@
-"""What each tool takes, described so that a language model can choose."""
+"""The arguments of the tools, described for language models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_TOKEN_BUDGET = 1_000_000
 
 
 class NoArguments(BaseModel):
-    """Nothing."""
+    """No arguments."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,19 +31,17 @@ class KbSearchArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: QueryText = Field(
-        description="What you want to know, as a question or a few telling words; names, numbers and error"
-        " messages as they are written. 1 to 10,000 characters."
+        description="The question, or a few characteristic words; names, numbers and error messages exactly as"
+        " written. 1 to 10,000 characters."
     )
-    role: Role | None = Field(
-        None, description="Only entries meant for this role, and those meant for all. Leave out if unsure."
-    )
+    role: Role | None = Field(None, description="Only entries for this role or for all. Omit it if unsure.")
     tags: list[str] | None = Field(
-        None, max_length=100, description="Only entries with at least one of these tags, spelt exactly."
+        None, max_length=100, description="Only entries with at least one of these tags, spelled exactly."
     )
     entry_type: EntryType | list[EntryType] | None = Field(
         None,
-        description="Only entries of this type, or of these. 'chunk' is a passage of an uploaded document;"
-        " the others were written as entries.",
+        description="Only entries of this type, or of these types. A 'chunk' is a passage of an uploaded document;"
+        " the other types are entries written by callers.",
     )
     limit: Annotated[
         int | None, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": DEFAULT_MAX_LIMIT})
@@ -51,35 +49,35 @@ class KbSearchArguments(BaseModel):
         None,
         strict=True,
         json_schema_extra={"default": DEFAULT_LIMIT},
-        description=f"How many hits at most, 1 to {DEFAULT_MAX_LIMIT}.",
+        description=f"Maximum number of hits, 1 to {DEFAULT_MAX_LIMIT}.",
     )
     min_confidence: Annotated[Number, Field(ge=0, le=1)] = Field(
-        0.0, description="Only entries whose authors were at least this sure, 0 to 1."
+        0.0, description="Only entries with at least this confidence, 0 to 1."
     )
     explain: Annotated[bool, Field(strict=True)] = Field(
-        False, description="Also say, in debug_info, how each hit was ranked. Only for finding out why."
+        False, description="Explain the rank of each hit in debug_info. Use it only to investigate a ranking."
     )
     token_budget: Annotated[int, Field(strict=True, ge=MIN_TOKEN_BUDGET, le=MAX_TOKEN_BUDGET)] | None = Field(
         None,
-        description="Most tokens that the text of the answer may take: the best hits that fit, the last one cut if"
-        " need be, and a note of what was left out. Counted by a careful estimate that lies above most tokenizers."
-        " The structured output then repeats the same hits with their main fields only.",
+        description="Maximum number of tokens of the text output. It has the best hits that fit, cuts the last one if"
+        " necessary, and reports what is omitted. The estimate is higher than the count of most tokenizers."
+        " The structured output then has the same hits with their main fields only.",
     )
 
     def to_query(self, defaults: SearchDefaults) -> SearchQuery:
-        """The search that the service understands. Raises InvalidInput."""
+        """Convert the arguments to a query of the service. Raises InvalidInput."""
         given = self.model_fields_set - {"token_budget"}
         return SearchQuery(**{name: getattr(self, name) for name in given}, max_limit=defaults.max_limit)
 
 
 class RelatedArguments(BaseModel):
-    """An entry whose surroundings are wanted."""
+    """An entry whose related entries are requested."""
 
     model_config = ConfigDict(extra="forbid")
 
-    entry_id: UUID = Field(description="The id of an entry or chunk, as a search gave it.")
+    entry_id: UUID = Field(description="The id of an entry or chunk from a search.")
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_RELATED)] = Field(
-        5, description="How many related entries at most, 1 to 20."
+        5, description="Maximum number of related entries, 1 to 20."
     )
 
 
@@ -88,26 +86,26 @@ class HybridSearchArguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query_text: QueryText = Field(description="What is asked, 1 to 10,000 characters; searched by its words.")
+    query_text: QueryText = Field(description="The query for the keyword search, 1 to 10,000 characters.")
     query_embedding: list[Number] | None = Field(
         None,
         min_length=1,
         max_length=4000,
-        description="A vector to search by meaning with, of exactly the dimension of the knowledge base's model."
-        " Leave it out, and the text is embedded for you.",
+        description="A vector for the semantic search, with the dimensions of the knowledge base's model."
+        " If omitted, the service embeds the query text.",
     )
     top_k: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] = Field(
-        5, description=f"How many hits at most, 1 to {MAX_LIMIT}."
+        5, description=f"Maximum number of hits, 1 to {MAX_LIMIT}."
     )
     weights: WeightsModel | None = Field(
         None,
         json_schema_extra={"default": {"semantic": 0.7, "keyword": 0.3}},
-        description="What meaning (semantic) and words (keyword) are worth; together 1. More for keyword when the"
-        " exact words matter. Left out: as the knowledge base is set, 0.7 and 0.3 unless its admin chose others.",
+        description="The weights of semantic and keyword search; they add up to 1. Increase keyword if exact words"
+        " matter. Default: the settings of the knowledge base, 0.7 and 0.3 unless its admin has changed them.",
     )
 
     def to_query(self) -> SearchQuery:
-        """The search that the service understands. Raises InvalidInput."""
+        """Convert the arguments to a query of the service. Raises InvalidInput."""
         return SearchQuery(
             query=self.query_text,
             query_embedding=self.query_embedding,
@@ -119,7 +117,7 @@ class HybridSearchArguments(BaseModel):
 class BulkArguments(BulkRequest):
     """1 to 1,000 entries."""
 
-    # HTTP's description refers to a component; here the schema of an entry stands in its place.
+    # The HTTP schema refers to a component; here it contains the schema of an entry.
     entries: Annotated[
         list[Any],
         WithJsonSchema(

@@ -1,4 +1,4 @@
-"""Where a hit comes from, so that an answer can name its source."""
+"""The source of a hit, for citations in an answer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Citation:
     Attributes:
         entry_id: the entry or chunk itself.
         asset_id, asset_name: the document that a chunk was cut from; None for a written entry.
-        page, page_end: where it stands, and ends, in a document with pages or slides, from 1.
-        char_start, char_end: the chunk's place in the asset's text, as GET /knowledge/assets/{id}/text gives it.
+        page, page_end: the first and last page or slide of the chunk, from 1.
+        char_start, char_end: offsets of the chunk in the asset's text (GET /knowledge/assets/{id}/text).
     """
 
     entry_id: UUID
@@ -29,7 +29,7 @@ class Citation:
 
     @property
     def text(self) -> str:
-        """The same for people, on one line."""
+        """The citation for people, on one line."""
         if self.asset_id is None:
             return f"entry {self.entry_id}"
         parts = [" ".join((self.asset_name or f"asset {self.asset_id}").split())]
@@ -42,8 +42,8 @@ class Citation:
 
 
 def cite(hit: Hit) -> Citation:
-    """The source of a hit."""
-    # Only of chunks the service itself has written these numbers.
+    """Return the source of a hit."""
+    # These numbers are written by the service in chunks only; in other entries they come from callers.
     found = {name: hit.metadata.get(name) for name in ("page", "page_end", "char_start", "char_end")}
     numbers = {
         name: value if hit.asset_id is not None and type(value) is int else None

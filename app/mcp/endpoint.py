@@ -25,21 +25,24 @@ from app.web.json_body import LARGE, check_shape, media_type, refuse_coding
 PATH = "/mcp"
 
 SMALL = 64 * 1024
-"""Bytes of a message that is read although its caller is over a limit, so that its tool can say so to a model."""
+"""Size of a message that is read even if its caller is over a limit, so that the tool's result can report it."""
 
 
 class Endpoint:
-    """Answers each POST by itself, as JSON, so that any instance can: there are no sessions and no streams."""
+    """Answers each POST independently, as JSON, without sessions and streams, so that any instance can answer."""
 
     path = PATH
-    """By which the log, the metrics and the audit trail name the route, as they do FastAPI's own."""
+    """The route's name in the log, the metrics and the audit trail, like FastAPI's routes."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request. Raises Unauthenticated, Forbidden, and RateLimited where it is large, before its body
-        is read; UnsupportedMediaType, TooLarge and TooSlow."""
+        """Serve one request.
+
+        Raises Unauthenticated, Forbidden, and RateLimited for a large request, before it reads the body;
+        UnsupportedMediaType, TooLarge and TooSlow.
+        """
         scope["route"] = self
         request = Request(scope, receive)
         try:
@@ -47,7 +50,7 @@ class Endpoint:
         except RateLimited as error:
             if not _is_small(request):
                 raise
-            request.state.refusal = error  # told in the tool's result, where a model reads it
+            request.state.refusal = error  # reported in the tool's result, which a model reads
         if request.method != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})
         if media_type(request) != "application/json":
@@ -58,7 +61,7 @@ class Endpoint:
         except ClientDisconnect:
             return
         try:
-            # The kit parses whatever it is given, and nobody else is served meanwhile.
+            # The SDK parses any body, and blocks the event loop while it does.
             await asyncio.to_thread(check_shape, body) if len(body) > LARGE else check_shape(body)
         except InvalidInput as error:
             await _refuse(error)(scope, receive, send)
@@ -73,13 +76,13 @@ def _is_small(request: Request) -> bool:
 
 
 def _refuse(error: InvalidInput) -> JSONResponse:
-    """The answer to a message that is not read, as the protocol has it."""
+    """The protocol's answer to a message that is not read."""
     refusal = {"code": INVALID_REQUEST, "message": str(error)}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": refusal}, 400)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that was read already, and then what follows it."""
+    """Replays a body that was already read, then receives what follows it."""
     waiting = [body]
 
     async def replay() -> Message:
@@ -97,13 +100,13 @@ def install_endpoint(app: FastAPI) -> None:
 
 @contextlib.asynccontextmanager
 async def open_endpoint(app: FastAPI) -> AsyncIterator[None]:
-    """What /mcp needs while the app runs; `app.state.parts` must be there."""
+    """Run the session manager of /mcp while the app runs; `app.state.parts` must be set."""
     parts: Parts = app.state.parts
     manager = StreamableHTTPSessionManager(
         build_server(parts.services, _find_caller),
         json_response=True,
         stateless=True,
-        max_request_body_size=sys.maxsize,  # RequestGuard bounds it, as for every other path
+        max_request_body_size=sys.maxsize,  # RequestGuard limits it, as for every other path
     )
     async with manager.run():
         app.state.mcp = manager

@@ -1,4 +1,4 @@
-"""The shapes of the tools' structured output."""
+"""The models of the tools' structured output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.web.models.search import HitModel, SearchMetadataModel
 
 
 class CitationModel(BaseModel):
-    """Where a hit comes from."""
+    """The source of a hit."""
 
     entry_id: UUID
     asset_id: UUID | None
@@ -23,21 +23,21 @@ class CitationModel(BaseModel):
     page_end: int | None
     char_start: int | None
     char_end: int | None
-    text: str = Field(description="The same on one line, for an answer's references.")
+    text: str = Field(description="The citation on one line, for the references of an answer.")
 
 
 class CitedHitModel(HitModel):
     """A hit with its source."""
 
     citation: CitationModel
-    content_cut: bool = Field(description="Whether a token budget made the content shorter.")
+    content_cut: bool = Field(description="Whether the content was cut to fit the token budget.")
 
 
 class BudgetModel(BaseModel):
-    """What a token budget did."""
+    """The effect of a token budget."""
 
     token_budget: int
-    tokens: int = Field(description="Of the text, as estimated.")
+    tokens: int = Field(description="Estimated tokens of the text.")
     estimate: str
     hits_left_out: int
 
@@ -52,10 +52,10 @@ class SearchAnswerModel(BaseModel):
 
 
 class AddedModel(BaseModel):
-    """What became of an entry."""
+    """The outcome of storing an entry."""
 
     status: Literal["created", "existing"] = Field(
-        description="existing: the knowledge base had it, and its fields were brought up to date."
+        description="existing: the entry existed, and its fields were updated."
     )
     entry: EntryModel
 

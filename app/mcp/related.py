@@ -1,4 +1,4 @@
-"""The answer of kb_get_related."""
+"""The result of kb_get_related."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.mcp.passages import READABLE_LENGTH, Marker, cut_passage
 
 
 def answer_related(found: Sequence[RelatedEntry], structured: dict[str, Any]) -> ToolAnswer:
-    """Related entries as text, beside their structured form."""
+    """Build the text and the structured form of related entries."""
     if not found:
         return ToolAnswer("Nothing is related to it, or there is no such entry.", structured)
     marker = Marker(

@@ -1,4 +1,4 @@
-"""JSON schemas of tools, flat: not every client follows references, and models read plain ones best."""
+"""Flat JSON schemas of tools: not every client resolves references, and models read plain schemas best."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 
 def input_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a tool's arguments; null, which any optional argument may be, is left out."""
+    """The schema of a tool's arguments, without the null that any optional argument accepts."""
     simple: dict[str, Any] = _simplify(_flatten(model))
     return simple
 
@@ -34,7 +34,7 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:
     if isinstance(reference := node.get("$ref"), str):
         rest = {key: value for key, value in node.items() if key != "$ref"}
         return _inline(definitions[reference.rpartition("/")[2]] | rest, definitions)
-    # `properties` maps names to schemas: a property called "title" is no annotation.
+    # `properties` maps names to schemas: a property called "title" is not an annotation.
     return {
         key: {name: _inline(value, definitions) for name, value in inner.items()}
         if key == "properties"

@@ -1,4 +1,4 @@
-"""The tools over standard input and output, for a client that starts the service as a program of its own."""
+"""The tools over standard input and output, for a client that starts the service as a subprocess."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from app.telemetry.logs import request_id
 from app.web.access import Caller
 
 MAX_LINE = 32 * 1024 * 1024
-"""Longest message in bytes, as over HTTP."""
+"""Maximum size of a message in bytes, as over HTTP."""
 
 
 async def serve_stdio(services: Services, tenant_id: UUID, role: Role, subject: str) -> None:
-    """Serve one client, who acts in the tenant with the role, until it closes our standard input."""
+    """Serve one client, which acts in the tenant with the role, until it closes standard input."""
     principal = Principal(subject, tenant_id, frozenset({role}))
 
     async def find_caller(_context: Context) -> Caller:
@@ -40,9 +40,9 @@ async def serve_stdio(services: Services, tenant_id: UUID, role: Role, subject: 
 
 
 async def _open_input() -> AsyncIterator[str] | None:
-    """Lines of standard input that a signal can interrupt; None where it is no pipe, for the kit's own way.
+    """Open standard input so that a signal can interrupt reading; None if it is not a pipe and the SDK must read it.
 
-    The kit reads in a thread, which keeps the process from ending until the next line comes.
+    The SDK reads in a thread, which keeps the process running until the next line arrives.
     """
     reader = asyncio.StreamReader(limit=MAX_LINE)
     pipe = os.fdopen(os.dup(0), "rb", 0)

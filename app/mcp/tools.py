@@ -1,4 +1,4 @@
-"""The tools, each with the role that may use it; what they do is what HTTP does."""
+"""The tools, each with its required role; they do the same as the HTTP endpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from app.web.rendering import describe_change
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls a tool, and what it works with."""
+    """The caller of a tool, and the services that it uses."""
 
     caller: Caller
     services: Services
@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as it is listed, and what it does. `fields` are its names for fields of the services, for errors."""
+    """A tool with its listing and function. `fields` maps field names of the services to its own, for errors."""
 
     name: str
     title: str
@@ -79,8 +79,8 @@ async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
     caller = call.caller
     entry, new = await call.services.entries.create(caller.tenant_id, arguments.given(), actor=caller.subject)
     status = "created" if new else "existing"
-    said = "Stored as a new entry" if new else "The knowledge base has it already; its fields are up to date"
-    text = f"{said}: id {entry.id}. Words find it at once; meaning: {entry.embedding_status}."
+    said = "Stored as a new entry" if new else "The entry existed already; its fields have been updated"
+    text = f"{said}: id {entry.id}. Keyword search: ready; semantic search: {entry.embedding_status}."
     return ToolAnswer(text, to_json({"status": status, "entry": entry}))
 
 
@@ -113,8 +113,8 @@ async def _rebuild(arguments: NewModelChange, call: Call) -> ToolAnswer:
         actor=call.caller.subject,
     )
     text = (
-        f"The vectors of {change.new.name} are made in the background: {change.entries - change.waiting} of"
-        f" {change.entries} entries have theirs. Searches use {change.old.name} until the switch."
+        f"The vectors of {change.new.name} are created in the background: {change.entries - change.waiting} of"
+        f" {change.entries} entries are done. Searches use {change.old.name} until the switch."
     )
     return ToolAnswer(text, to_json(describe_change(change)))
 
@@ -151,10 +151,10 @@ TOOLS: Mapping[str, Tool] = {
         _tool(
             "kb_search",
             "Search the knowledge base",
-            "Find what the team knows: decisions, lessons, facts and passages of uploaded documents, by meaning and"
-            " by words. Use it first, for any question that the team's own knowledge may answer. Each hit has its"
-            " text, a score and a citation; the answer says when there is no strong match. Ask one thing at a time;"
-            " if nothing fits, ask again in other words, or without filters.",
+            "Search the team's knowledge: decisions, lessons, facts and passages of uploaded documents, with semantic"
+            " and keyword search. Use this tool first for any question that the team's own knowledge may answer."
+            " Each hit has its text, a score and a citation; the result says when there is no strong match. Ask one"
+            " thing at a time; if nothing fits, try other words, or remove filters.",
             Role.READER,
             KbSearchArguments,
             _search,
@@ -162,10 +162,10 @@ TOOLS: Mapping[str, Tool] = {
         ),
         _tool(
             "kb_get_related",
-            "Read around an entry",
-            "What belongs to an entry that a search found: its parent, its siblings (for a passage of a document"
-            " those before and after it), entries that it was made from or that were made from it, and entries that"
-            " share its tags. Use it when a hit is cut off or lacks its context.",
+            "Read the context of an entry",
+            "Get the entries related to an entry that a search found: its parent, its siblings (for a passage of a"
+            " document, the passages before and after it), its sources, entries derived from it, and entries that"
+            " share its tags. Use this tool when a hit is cut off or lacks context.",
             Role.READER,
             RelatedArguments,
             _related,
@@ -174,9 +174,9 @@ TOOLS: Mapping[str, Tool] = {
         _tool(
             "hybrid_search",
             "Search with chosen weights",
-            "As kb_search without its filters, but you choose what meaning and exact words are worth, may bring a"
-            " vector of your own, and get up to 100 hits. Use it when kb_search ranks badly: more weight for"
-            " keyword where names, codes or quotations matter, more for semantic where wording may differ.",
+            "Like kb_search without its filters, but you choose the weights of semantic and keyword search, can supply"
+            " your own vector, and get up to 100 hits. Use this tool when kb_search ranks badly: increase the keyword"
+            " weight if names, codes or quotations matter, and the semantic weight if the wording may differ.",
             Role.READER,
             HybridSearchArguments,
             _hybrid_search,
@@ -186,9 +186,9 @@ TOOLS: Mapping[str, Tool] = {
         _tool(
             "kb_add",
             "Add an entry",
-            "Store one piece of knowledge that will be worth finding again: a fact, a decision with its reason, a"
-            " lesson. One subject an entry, understandable by itself. The same external_id, else the same content,"
-            " again changes the existing entry and makes no second one.",
+            "Store one piece of knowledge for later: a fact, a decision with its reason, a lesson. Write one"
+            " self-contained entry per subject. If an entry with the same external_id, or without one the same"
+            " content, exists, it is updated and no second entry is created.",
             Role.CREATOR,
             NewEntry,
             _add,
@@ -198,8 +198,8 @@ TOOLS: Mapping[str, Tool] = {
         _tool(
             "kb_bulk_import",
             "Add many entries",
-            "Store 1 to 1,000 entries at once, each as kb_add takes it. One that is refused keeps none of the others"
-            " from being stored; the answer has a result for each.",
+            "Store 1 to 1,000 entries in one call, each in the form that kb_add accepts. If one is refused, the others"
+            " are still stored; the result lists the outcome of each.",
             Role.CREATOR,
             BulkArguments,
             _import,
@@ -208,9 +208,9 @@ TOOLS: Mapping[str, Tool] = {
         ),
         _tool(
             "kb_stats",
-            "Count what is there",
-            "How many entries of each type and documents of each status there are, what waits for its vector, the"
-            " embedding model, and the searches of the last day.",
+            "Get statistics",
+            "Get the number of entries by type and of documents by status, the entries without a vector, the embedding"
+            " model, and the searches of the last day.",
             Role.TENANT_ADMIN,
             NoArguments,
             _stats,
@@ -219,9 +219,9 @@ TOOLS: Mapping[str, Tool] = {
         _tool(
             "kb_rebuild_embeddings",
             "Rebuild all vectors with another model",
-            "Move the knowledge base to another embedding model that its operator has registered: all vectors are"
-            " made anew in the background while searches go on with the old ones. Called again, it shows how far"
-            " that is. It costs one embedding of everything: only when asked to.",
+            "Move the knowledge base to another embedding model that its operator has registered. All vectors are"
+            " created again in the background, while searches use the old ones. Call it again to see the progress."
+            " This embeds the whole knowledge base, which may be expensive: use it only on request.",
             Role.TENANT_ADMIN,
             NewModelChange,
             _rebuild,
@@ -230,4 +230,4 @@ TOOLS: Mapping[str, Tool] = {
         ),
     )
 }
-"""By name, in the order in which they are listed."""
+"""Tools by name, in the order of the listing."""

@@ -36,7 +36,7 @@ async def open_tracing(environment: Mapping[str, str] | None = None) -> AsyncIte
     try:
         from app.telemetry.opentelemetry import OpenTelemetryTracer, make_provider
     except ImportError:
-        log.warning("no traces: a collector is named, but the extra otel is not installed")
+        log.warning("no traces: a collector is configured, but the extra otel is not installed")
         yield
         return
     provider = await asyncio.to_thread(make_provider)

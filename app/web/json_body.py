@@ -57,7 +57,7 @@ def media_type(request: Request) -> str:
 def refuse_coding(request: Request) -> None:
     """Raise UnsupportedMediaType for a body that is compressed."""
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise UnsupportedMediaType("send the body as it is, without Content-Encoding")
+        raise UnsupportedMediaType("send the body without Content-Encoding")
 
 
 def parse_json(body: bytes) -> Any:

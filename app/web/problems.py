@@ -23,7 +23,7 @@ from app.web.metrics import REFUSALS
 log = logging.getLogger("app.api")
 
 MEDIA_TYPE = "application/problem+json"
-METHOD_NOT_ALLOWED = "this path does not take this method"
+METHOD_NOT_ALLOWED = "this path does not support this method"
 Responses = dict[int | str, dict[str, Any]]
 
 STATUSES: Mapping[type[errors.KnowledgeError], int] = {
@@ -202,20 +202,20 @@ def invalid_input(error: ValidationError) -> errors.InvalidInput:
 def problems(*statuses: int, others: Responses | None = None) -> Responses:
     """OpenAPI's description of the problems that a path can answer with, beside `others`."""
     texts = {
-        400: "No HTTP request, or a body that cannot be read",
-        401: "No valid token, or the token's tenant is gone",
-        403: "The token lacks the role",
-        404: "Nothing of the caller's tenant has this id",
-        408: "The request came too slowly",
+        400: "A malformed HTTP request, or a body that cannot be read",
+        401: "No valid token, or the token's tenant no longer exists",
+        403: "The token lacks the required role",
+        404: "The caller's tenant has no item with this id",
+        408: "The request arrived too slowly",
         409: "The change contradicts what is stored",
-        410: "The ranked list is gone: search again",
+        410: "The ranked list has expired: search again",
         412: "The entry changed since it was read",
-        413: "Larger than the limit",
-        415: "A kind of file or body that is not read",
-        422: "A field is outside its range",
-        429: "A limit is used up; see Retry-After",
+        413: "The input is larger than the limit",
+        415: "An unsupported type of file or body",
+        422: "A field is invalid",
+        429: "A limit is reached; see Retry-After",
         431: "The request line and the headers are too long",
         500: "An unexpected error, logged with the request_id",
-        503: "The database is away; see Retry-After",
+        503: "The database is down; see Retry-After",
     }
     return (others or {}) | {s: {"model": Problem, "description": texts[s]} for s in sorted(statuses)}

@@ -219,4 +219,4 @@ async def test_a_provider_that_is_down_delays_vectors_and_neither_words_nor_text
 
 async def test_tags_as_a_json_list_are_refused_rather_than_taken_apart(admin: Caller) -> None:
     problem = expect_problem(await admin.upload("a.txt", b"Text.", "text/plain", tags='["a", "b"]'), 422)
-    assert problem["errors"] == [{"field": "tags", "message": "must be repeated, or separated by commas"}]
+    assert problem["errors"] == [{"field": "tags", "message": "must be repeated or separated by commas"}]

@@ -181,7 +181,7 @@ async def test_a_tenants_admin_may_lower_a_limit_and_not_lift_it(admin: Caller, 
     await allow(platform, admin, entries=5)
     problem = expect_problem(await admin.patch("/admin/settings", {"limits": {"entries": 6}}), 422)
     assert problem["errors"] == [
-        {"field": "limits.entries", "message": "must be at most 5, which the platform allows this tenant"}
+        {"field": "limits.entries", "message": "must be at most 5, the platform's limit for this tenant"}
     ]
     changed = (await admin.patch("/admin/settings", {"limits": {"entries": 1, "bytes": 100}})).json()
     assert changed["limits"] == {**dict.fromkeys(NAMES), "entries": 1, "bytes": 100}

@@ -99,7 +99,7 @@ def test_a_ranking_kept_without_a_reason_is_continued(fallback: bool, degraded: 
     assert pinned_ranking(decode_receipt({**FIRST_RELEASES, "fallback": fallback})).degraded == degraded
 
 
-ANOTHER = "continues another search: send the same query and filters"
+ANOTHER = "belongs to another search: send the same query and filters"
 ASKED: dict[str, Any] = {"query": "harbour", "limit": 2, "tags": ["b", "a"], "metadata": {"x": 1, "y": [2]}}
 
 

@@ -32,7 +32,7 @@ def test_a_principal_has_the_roles_that_its_own_include(own: set[Role], granted:
         if role in granted:
             principal.require(role)
         else:
-            with pytest.raises(Forbidden, match=f"^this needs the role {role.value}{clause}$"):
+            with pytest.raises(Forbidden, match=f"^this requires the role {role.value}{clause}$"):
                 principal.require(role)
 
 
@@ -47,5 +47,5 @@ def test_require_tenant_refuses_a_platform_administrator() -> None:
     both = Principal("root", TENANT, frozenset({Role.PLATFORM_ADMIN, Role.READER}))
     with pytest.raises(Forbidden):
         both.require_tenant(Role.READER)
-    with pytest.raises(Forbidden, match="a token of a tenant"):
+    with pytest.raises(Forbidden, match="a tenant's token"):
         Principal("root", None, frozenset({Role.PLATFORM_ADMIN})).require_tenant(Role.PLATFORM_ADMIN)

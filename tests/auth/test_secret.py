@@ -62,13 +62,13 @@ def test_an_open_secret_is_closed_to_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"short\n", b"\xff" * 64, b" " * 64])
 def test_a_damaged_secret_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / SECRET_FILE).write_bytes(content)
-    with pytest.raises(ConfigurationError, match=rf"^KB_DATA_DIR: .*{SECRET_FILE} holds no usable secret"):
+    with pytest.raises(ConfigurationError, match=rf"^KB_DATA_DIR: .*{SECRET_FILE} contains no usable secret"):
         ensure_secret(tmp_path)
 
 
 def test_a_secret_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigurationError, match=r"^KB_DATA_DIR: .* cannot be made or read: ") as caught:
+    with pytest.raises(ConfigurationError, match=r"^KB_DATA_DIR: .* cannot be created or read: ") as caught:
         ensure_secret(tmp_path / "file")
     assert "\n" not in str(caught.value)
 
@@ -76,5 +76,5 @@ def test_a_secret_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
 def test_a_link_in_place_of_the_secret_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("y" * 64)
     (tmp_path / SECRET_FILE).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ConfigurationError, match="cannot be made or read"):
+    with pytest.raises(ConfigurationError, match="cannot be created or read"):
         ensure_secret(tmp_path)

@@ -85,7 +85,7 @@ async def test_a_critical_extension_is_refused(extra: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", ["logout+jwt", "JWE", "", 1, None, ["JWT"]])
 async def test_a_token_of_another_kind_is_refused(kind: object) -> None:
-    assert "kind" in await refuse(forge(make_claims(), {"alg": "HS256", "typ": kind}))
+    assert "type" in await refuse(forge(make_claims(), {"alg": "HS256", "typ": kind}))
 
 
 @pytest.mark.parametrize("size", [8193, 5 * 1024 * 1024])

@@ -98,6 +98,6 @@ def test_import_of_an_export_that_is_cut_short_says_so_and_can_be_done_again(
     knowledge.succeed("tenant", "create", copy)
     result = knowledge("import", "half.jsonl", "-t", copy)
     assert result.status == 1
-    assert "failed: line 3: the export is cut short; what it has was written" in result.err
+    assert "failed: line 3: the export is truncated; its complete part was imported" in result.err
     done = knowledge.succeed("import", "whole.jsonl", "-t", copy, "--json").json
     assert (done["created"], done["unchanged"], done["failed"]) == (3, 2, 0)

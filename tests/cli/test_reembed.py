@@ -74,5 +74,5 @@ def test_move_without_a_second_model_says_what_to_set(knowledge: CommandLine, te
     result = knowledge("reembed", "-t", tenant)
     assert (result.status, result.err) == (
         1,
-        "error: model: this service serves no other model; set EMBEDDING_NEXT_PROVIDER\n",
+        "error: model: this service has no second model; set EMBEDDING_NEXT_PROVIDER\n",
     )

@@ -15,7 +15,7 @@ def test_tenant_is_created_listed_and_deleted(knowledge: CommandLine) -> None:
     assert "Acme Ltd." in knowledge.succeed("tenant", "list").out
 
     again = knowledge("tenant", "create", "acme")
-    assert (again.status, again.err) == (1, "error: a tenant 'acme' exists already\n")
+    assert (again.status, again.err) == (1, "error: a tenant 'acme' already exists\n")
 
     assert knowledge.succeed("tenant", "delete", "acme", "--yes").out == "deleted tenant acme\n"
     assert "acme" not in knowledge.succeed("tenant", "list").out

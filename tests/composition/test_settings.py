@@ -320,10 +320,10 @@ def test_the_example_file_lists_every_setting_with_its_default() -> None:
     [
         (
             {"EMBEDDING_NEXT_MODEL": "x"},
-            "EMBEDDING_NEXT_MODEL: means nothing without EMBEDDING_NEXT_PROVIDER",
+            "EMBEDDING_NEXT_MODEL: has no effect without EMBEDDING_NEXT_PROVIDER",
         ),
-        ({"EMBEDDING_NEXT_DIMENSIONS": "8"}, "EMBEDDING_NEXT_DIMENSIONS: means nothing"),
-        ({"EMBEDDING_NEXT_API_KEY": "hidden"}, "EMBEDDING_NEXT_API_KEY: means nothing"),
+        ({"EMBEDDING_NEXT_DIMENSIONS": "8"}, "EMBEDDING_NEXT_DIMENSIONS: has no effect"),
+        ({"EMBEDDING_NEXT_API_KEY": "hidden"}, "EMBEDDING_NEXT_API_KEY: has no effect"),
         ({"EMBEDDING_NEXT_PROVIDER": "openai"}, "EMBEDDING_NEXT_API_KEY: must be set"),
         ({"EMBEDDING_NEXT_PROVIDER": "gemini", "OPENAI_API_KEY": "k"}, "EMBEDDING_NEXT_API_KEY: must be set"),
     ],

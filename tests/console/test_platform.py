@@ -101,7 +101,7 @@ async def test_a_tenant_is_created(sign_in: SignIn, platform: Caller, api_servic
         assert not page.all("main script")
     again = await browser.post(f"{PLATFORM}/tenants", {"slug": slug})
     assert again.status == 409
-    assert "exists already" in again.one("#field-slug-error").text_content()
+    assert "already exists" in again.one("#field-slug-error").text_content()
     for bad in ("", "Not A Slug", "<script>", "-x"):
         wrong = await browser.post(f"{PLATFORM}/tenants", {"slug": bad})
         assert wrong.status == 422

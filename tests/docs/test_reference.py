@@ -57,7 +57,7 @@ def test_tools_page_has_every_tool_with_its_arguments(made_pages: Mapping[str, s
 
 
 def test_errors_page_has_statuses_and_classes(made_pages: Mapping[str, str]) -> None:
-    assert "| 429 | A limit is used up; see Retry-After |" in made_pages["reference/errors.md"]
+    assert "| 429 | A limit is reached; see Retry-After |" in made_pages["reference/errors.md"]
     assert (
         "| `EntryNotFound` | 404 | No entry with this id in the tenant. |"
         in made_pages["reference/errors.md"]

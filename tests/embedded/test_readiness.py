@@ -86,7 +86,7 @@ def test_postgres_that_dies_is_reported_with_its_log(prepared_dir: Path) -> None
 
 def test_cluster_of_another_version_is_refused_by_number(prepared_dir: Path) -> None:
     (prepared_dir / "postgres" / "PG_VERSION").write_text("12\n")
-    with pytest.raises(ConfigurationError, match=r"made by Postgres 12, installed is 18"):
+    with pytest.raises(ConfigurationError, match=r"created by Postgres 12, installed is 18"):
         EmbeddedPostgres(prepared_dir).start()
 
 

@@ -120,7 +120,7 @@ async def test_a_server_that_is_gone_is_a_503_until_it_is_back(
         await scene.proxy.listen()
         await scene.expect_service()
     lines = [record for record in caplog.records if record.name == "app.db"]
-    assert [line.getMessage() for line in lines] == ["the database is away", "the database is back"]
+    assert [line.getMessage() for line in lines] == ["the database is down", "the database is back"]
     assert all(line.exc_info is None for line in lines)
 
 

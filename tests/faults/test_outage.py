@@ -1,4 +1,4 @@
-"""When callers are refused because the database is away, how long they wait for that, and when they no longer are."""
+"""When callers are refused because the database is down, how long they wait for that, and when they no longer are."""
 
 from __future__ import annotations
 

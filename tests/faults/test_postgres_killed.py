@@ -160,7 +160,7 @@ def expect_few_lines(service: ServedProcess) -> None:
     lines = [json.loads(line) for line in service.read_output().splitlines()]
     about = [line for line in lines if line["logger"] == "app.db"]
     messages = [line["message"] for line in about]
-    assert messages.count("the database is away") == messages.count("the database is back") > 0
+    assert messages.count("the database is down") == messages.count("the database is back") > 0
     assert not any("exception" in line for line in about if line["message"].startswith("the database is"))
 
 

@@ -78,7 +78,7 @@ async def test_a_broken_database_is_not_served(fresh_database: TestDatabase) -> 
     with pytest.raises(ConfigurationError) as caught:
         await check_database(fresh_database.service_dsn)
     assert str(caught.value) == (
-        "DATABASE_URL: tenants are not kept apart: table assets has row-level security that its owner is free of"
+        "DATABASE_URL: tenants are not isolated: table assets has row-level security that its owner is free of"
         " (and 1 more: knowledge doctor); remedy: alter table assets enable row level security,"
         " force row level security"
     )

@@ -208,7 +208,7 @@ async def test_a_wrong_argument_is_a_problem_that_names_it(app: FastAPI, admin: 
 
 async def test_an_unknown_tool_is_a_protocol_error(app: FastAPI, admin: Caller) -> None:
     async with connect(app, admin.token) as client:
-        with pytest.raises(MCPError, match="no tool of this name"):
+        with pytest.raises(MCPError, match="no tool with this name"):
             await client.call_tool("kb_drop", {})
 
 

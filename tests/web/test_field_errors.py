@@ -75,7 +75,7 @@ async def test_a_parameter_is_refused_in_plain_words(
 
 async def test_the_slug_of_a_tenant_is_refused_as_on_the_command_line(platform: Caller) -> None:
     body = expect_fields(await platform.post("/admin/tenants", {"slug": "Not A Slug"}), "slug")
-    assert body["detail"] == "slug: must be 1 to 63 of a-z, 0-9 and -, and not begin with -"
+    assert body["detail"] == "slug: must be 1 to 63 of a-z, 0-9 and -, and must not start with -"
 
 
 async def test_a_bulk_result_says_what_the_other_paths_say(admin: Caller) -> None:

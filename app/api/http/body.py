@@ -65,7 +65,7 @@ class BoundedBody:
             async with asyncio.timeout(min(left, self._patience.stall)):
                 message = await self._receive()
         except TimeoutError:
-            raise TooSlow("the request body came too slowly") from None
+            raise TooSlow("the request body arrived too slowly") from None
         self._waited += time.monotonic() - started
         self._seen += len(message.get("body", b""))
         self._complete = message["type"] != "http.request" or not message.get("more_body", False)

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beyond what FastAPI knows: problems, headers, and an example of everything."""
+"""Complete FastAPI's OpenAPI document with problems, headers and examples."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from app.errors import FieldError
 from app.web.problems import MEDIA_TYPE, problems, title_of
 
 ANYWHERE = (400, 408, 431, 500)
-"""Statuses that any request may be answered with, before or around its handler."""
+"""Statuses that any request may get, before or around its handler."""
 
 _WRONG_FIELD = FieldError("limit", "must be between 1 and 50")
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _DETAILS = {
     400: "the request body could not be read",
     401: "send a token: Authorization: Bearer <token>",
-    403: "this needs the role creator",
+    403: "this requires the role creator",
     404: "there is no entry with this id",
-    408: "the request came too slowly",
+    408: "the request arrived too slowly",
     409: "another entry has this external_id",
-    410: "the ranked list is gone; search again",
+    410: "the ranked list has expired; search again",
     412: "the entry changed since it was read",
     413: "the request body is larger than the limit of 2097152 bytes",
     415: "send JSON, with Content-Type: application/json",
     422: str(_WRONG_FIELD),
-    429: "the tenant's limit of requests a minute is used up",
+    429: "the tenant has reached its limit of requests per minute",
     431: "the request line and the headers are longer than the limit of 65536 bytes",
     500: "an unexpected error occurred",
     503: "the database is not reachable at the moment",
 }
 _RETRY_AFTER = {
     "Retry-After": {
-        "description": "Seconds to wait before the next try.",
+        "description": "Seconds to wait before trying again.",
         "schema": {"type": "integer", "minimum": 1},
         "example": 1,
     }
@@ -53,7 +53,7 @@ _HEADERS: dict[int, dict[str, Any]] = {
 
 
 def describe(app: FastAPI) -> None:
-    """Complete the app's OpenAPI document, once, when it is first asked for."""
+    """Complete the app's OpenAPI document when it is first requested."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _complete(document: dict[str, Any]) -> None:
 def _complete_response(status: int, response: dict[str, Any], make: ExampleMaker) -> None:
     content = response.get("content", {})
     if any(part.get("schema") == _PROBLEM for part in content.values()):
-        # FastAPI declares a problem under the media type of the path's answers.
+        # FastAPI declares a problem under the media type of the path's responses.
         response["content"] = {MEDIA_TYPE: {"schema": _PROBLEM, "example": make_problem(status)}}
         if status in _HEADERS:
             response["headers"] = _HEADERS[status]
@@ -105,7 +105,7 @@ def _exemplify(content: dict[str, Any], make: ExampleMaker, *, complete: bool) -
 
 
 def make_problem(status: int) -> dict[str, Any]:
-    """A problem with this status as a caller would see it."""
+    """Make an example of a problem with this status."""
     detail = _DETAILS.get(status, title_of(status))
     problem: dict[str, Any] = {
         "type": "about:blank",

@@ -1,4 +1,4 @@
-"""Examples for the OpenAPI document: made from the schemas, with one coherent story for the names of fields."""
+"""Examples for the OpenAPI document, generated from the schemas with consistent values for known field names."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ REQUEST_ID = "5f2b6c1e8d3a4f70"
 ID = "0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17"
 TIME = "2026-01-15T09:30:00Z"
 
-# Values that fit a field of this name, in any model or in the one named before the dot; the first that the
-# field's schema allows is taken.
+# Values for fields of this name, in any model or in the one named before the dot. The first that the field's schema
+# allows is used.
 FIELDS: Mapping[str, tuple[Any, ...]] = {
     "action": ("entry.created",),
     "actor": ("ada",),
@@ -98,13 +98,13 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 class ExampleMaker:
-    """Makes a value for any schema of a document with these components."""
+    """Generates an example for any schema of a document with these components."""
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components
 
     def of(self, schema: Schema, name: str, *, complete: bool = True) -> Any:
-        """An example of the field `name`, or `Model.name`; unless `complete`, objects have only what they must have."""
+        """Generate an example of the field `name` or `Model.name`; unless `complete`, only with required fields."""
         schema = self._resolve(schema)
         short = name.rpartition(".")[2]
         for value in (*FIELDS.get(name, ()), *schema.get("examples", ()), *FIELDS.get(short, ())):
@@ -145,7 +145,7 @@ class ExampleMaker:
         return {}
 
     def _allows(self, schema: Schema, value: Any) -> bool:
-        """Whether the value is of the schema's kind; its bounds are not looked at."""
+        """Whether the value has the schema's type; bounds are not checked."""
         schema = self._resolve(schema)
         choices = schema.get("anyOf") or schema.get("oneOf")
         if choices:

@@ -238,5 +238,5 @@ def _id(field: str, text: str) -> UUID | None:
 def _version(text: object) -> int:
     """The version that a form was made of. Raises InvalidInput: nobody changes what they have not seen."""
     if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidInput.of("version", "is missing: open the entry's page and try again from there")
+        raise InvalidInput.of("version", "is missing: open the entry's page and try again there")
     return int(text)

@@ -41,7 +41,7 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     version = int(await connection.fetchval("show server_version_num"))
     if version < OLDEST_SERVER:
         raise ConfigurationError(
-            "DATABASE_URL", f"Postgres {version // 10000} is too old", "16 or newer is needed"
+            "DATABASE_URL", f"Postgres {version // 10000} is too old", "16 or newer is required"
         )
     vector = await connection.fetchval("select extversion from pg_extension where extname = 'vector'")
     if vector is None:
@@ -54,7 +54,7 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
         raise ConfigurationError(
             "DATABASE_URL",
             f"pgvector {vector} is too old",
-            "0.8 or newer is needed: alter extension vector update",
+            "0.8 or newer is required: alter extension vector update",
         )
 
 
@@ -68,7 +68,7 @@ async def check_service_role(connection: asyncpg.Connection[asyncpg.Record]) -> 
     if role["rolsuper"]:
         raise ConfigurationError(
             "DATABASE_URL",
-            f"the role {name} is a superuser, whom row-level security does not bind",
+            f"the role {name} is a superuser, to which row-level security does not apply",
             "use another",
         )
     if role["rolbypassrls"]:

@@ -37,6 +37,6 @@ async def check_isolation(connection: asyncpg.Connection[asyncpg.Record]) -> Non
         others = f" (and {len(faults) - 1} more: knowledge doctor)" if len(faults) > 1 else ""
         raise ConfigurationError(
             "DATABASE_URL",
-            f"tenants are not kept apart: {faults[0].text}{others}",
+            f"tenants are not isolated: {faults[0].text}{others}",
             f"remedy: {faults[0].remedy}",
         )

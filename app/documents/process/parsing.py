@@ -114,7 +114,7 @@ async def _read_bounded(pipe: asyncio.StreamReader, limits: ParseLimits) -> byte
     while piece := await pipe.read(_PIECE):
         answer += piece
         if len(answer) > most:
-            raise UnreadableDocument("the file gives more text than is read")
+            raise UnreadableDocument("the file contains more text than the service reads")
     return bytes(answer)
 
 

@@ -44,7 +44,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
             if document.text:
                 builder.add_part(path, document)
     if not found:
-        raise UnreadableDocument("the ZIP file has no member of a kind that is read")
+        raise UnreadableDocument("the ZIP file has no member in a supported format")
     return builder.finish("zip")
 
 

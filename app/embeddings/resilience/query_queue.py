@@ -62,7 +62,7 @@ class QueryQueue:
                 await self._turns.acquire(tenant, most=self._most)
         except TimeoutError:
             raise EmbeddingUnavailable(
-                self.model.provider, "too many of the tenant's queries wait", attempts=0, retry_after=1.0
+                self.model.provider, "too many queries of the tenant are waiting", attempts=0, retry_after=1.0
             ) from None
         try:
             return await self._inner.embed_query(text)

@@ -54,7 +54,7 @@ class EntryEmbedder:
                 await self.embed(tenant_id, ids)
         except (TimeoutError, KnowledgeError) as error:
             log.info(
-                "embedding left to the queue",
+                "embedding is left to the queue",
                 extra={"tenant_id": str(tenant_id), "entries": len(ids), "reason": type(error).__name__},
             )
 
@@ -154,13 +154,13 @@ class EntryEmbedder:
         if not failing:
             return True
         log.warning(
-            "the provider fails at texts of entries, and answers others",
+            "the provider fails on some texts and embeds others",
             extra={"tenant_id": str(tenant_id), "entries": len(failing), "given_up": gives_up},
         )
         if gives_up:
             async with self._database.tenant_session(tenant_id) as session:
                 await db.note_failure(session, tenant.space.model_id, sorted(failing))
-        raise TextsFail(tenant.model.provider, "it fails at some texts")
+        raise TextsFail(tenant.model.provider, "it fails on some texts")
 
     async def is_provider_away(self, tenant_id: UUID, *, within: float = 0.0) -> bool:
         """Whether queued work leaves the provider of the tenant's model alone, or did `within` the last seconds."""

@@ -83,7 +83,7 @@ class EntryService:
         Vectors follow in the background. Raises InvalidInput for a wrong number of items, DatabaseUnavailable.
         """
         if not 1 <= len(items) <= MAX_BULK:
-            raise InvalidInput.of("entries", f"must hold 1 to {MAX_BULK} entries")
+            raise InvalidInput.of("entries", f"must contain 1 to {MAX_BULK} entries")
         results: dict[int, BulkResult] = {}
         drafts: list[Draft] = []
         for index, item in enumerate(items):

@@ -104,7 +104,7 @@ class EntryWriter:
             if not remaining:
                 break
         else:
-            raise Conflict("the entry is being written by others; try again")
+            raise Conflict("other requests are writing the entry; try again")
         if any(r.status in ("created", "updated") for r in results):
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=delay)
         return results

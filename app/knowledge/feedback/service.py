@@ -98,7 +98,7 @@ class FeedbackService:
         async with self._trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
             kept = await self._journal.find(tenant_id, search_id)
             if kept is None or kept.subject != subject:
-                raise SearchNotFound("you made no search with this id within the last 24 hours")
+                raise SearchNotFound("there is no search of yours with this id within the last 24 hours")
             receipt = kept.receipt
             if entry_id not in {candidate.id for candidate in receipt.ranking}:
                 raise InvalidInput.of("entry_id", "must be a hit of that search")
@@ -112,7 +112,7 @@ class FeedbackService:
                         session, subject, "feedback.write", [search_id, entry_id], detail
                     )
             except asyncpg.ForeignKeyViolationError:
-                raise EntryNotFound("there is no entry with this id any more") from None
+                raise EntryNotFound("the entry no longer exists") from None
         return Feedback(search_id, entry_id, relevant, at)
 
     async def report(self, tenant_id: UUID, *, reader: str | None = None) -> FeedbackReport:

@@ -88,7 +88,7 @@ class AssetService:
                         continue
                 break
             else:
-                raise Conflict("the same file is being written by others; try again")
+                raise Conflict("other requests are writing the same file; try again")
             if work:
                 await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
                 await records.write_audit(

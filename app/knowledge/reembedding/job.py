@@ -138,5 +138,5 @@ class ReembeddingJob:
         while not await self._machine.drop(tenant_id, change):
             if time.monotonic() >= end:
                 return 0.0
-        log.info("the vectors of the former model are removed", extra={"tenant_id": str(tenant_id)})
+        log.info("the vectors of the former model have been removed", extra={"tenant_id": str(tenant_id)})
         return None

@@ -103,13 +103,13 @@ class ChangeMachine:
             change = await db.fetch_change(session)
             if change is None:
                 if target.id == in_use:
-                    raise Conflict("the tenant is on this model already")
+                    raise Conflict("the tenant already uses this model")
                 await db.start_change(session, in_use, target.id, rate, switch_at_overlap)
                 await _note(session, actor, "model.reembed", target.model)
             elif change.state == "dropping":
                 raise Conflict(ENDING)
             elif change.to_model != target.id:
-                raise Conflict("the tenant is being moved to another model; end that first")
+                raise Conflict("the tenant is moving to another model; end that change first")
             else:
                 await db.adjust_change(session, rate, switch_at_overlap)
                 await _note(session, actor, "model.pace", target.model)
@@ -146,7 +146,7 @@ class ChangeMachine:
             if target == change.current:
                 return change
             if target not in self.served:
-                raise Conflict("this service has no provider of that model; set EMBEDDING_NEXT_PROVIDER")
+                raise Conflict("this service has no provider for that model; set EMBEDDING_NEXT_PROVIDER")
             searchable = not self.lacks_index(change)
             if searchable:
                 if await db.count_lagging(session, target):
@@ -157,7 +157,7 @@ class ChangeMachine:
             else:
                 await self._jobs.enqueue(session, "reembed", "model")
         if not searchable:
-            raise Conflict("the index of that model's vectors is not complete yet; it is being made")
+            raise Conflict("the index of that model's vectors is not complete yet; it is being built")
         self._tenants.forget(tenant_id)
         return change
 
@@ -203,7 +203,7 @@ class ChangeMachine:
 def require_change(change: ChangeRow | None) -> ChangeRow:
     """The change. Raises ModelChangeNotFound where there is none."""
     if change is None:
-        raise ModelChangeNotFound("the tenant is in no change of model")
+        raise ModelChangeNotFound("no model change is in progress")
     return change
 
 

@@ -83,7 +83,7 @@ class ReembeddingService:
                 # Entries written a moment ago.
                 change = require_change(await self._machine.read(tenant_id))
                 await self._embedder.embed_for(await self._machine.other_context(tenant_id, change))
-            raise Conflict("entries are written faster than they get their vectors; try again in a moment")
+            raise Conflict("entries are written faster than they are embedded; try again in a moment")
 
     async def end(self, tenant_id: UUID, *, actor: str = "service") -> None:
         """Stay with the model in use, and remove the vectors of the other in the background.

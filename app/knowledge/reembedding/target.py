@@ -38,13 +38,13 @@ def choose_model(
     if wanted == WantedModel():
         found = [m for m in found if m.id != in_use]
         if not found:
-            raise InvalidInput.of("model", "this service serves no other model; set EMBEDDING_NEXT_PROVIDER")
+            raise InvalidInput.of("model", "this service has no second model; set EMBEDDING_NEXT_PROVIDER")
     if not fitting:
-        raise InvalidInput.of("model", "is not registered; the operator runs: knowledge model add")
+        raise InvalidInput.of("model", "is not registered; the operator must run: knowledge model add")
     if not found:
         raise InvalidInput.of(
-            "model", "is registered, but this service has no provider of it; set EMBEDDING_NEXT_PROVIDER"
+            "model", "is registered, but this service has no provider for it; set EMBEDDING_NEXT_PROVIDER"
         )
     if len(found) > 1:
-        raise InvalidInput.of("model", "several models fit; name provider, model and dimensions")
+        raise InvalidInput.of("model", "several models match; name provider, model and dimensions")
     return found[0]

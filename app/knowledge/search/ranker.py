@@ -109,7 +109,7 @@ class Ranker:
             try:
                 await asyncio.gather(*(rehearse(model_id, provider) for _ in range(connections)))
             except DatabaseUnavailable:
-                log.warning("the database went away while connections were opened in advance")
+                log.warning("the database went down while connections were opened in advance")
 
     async def _search_aside(self, embedding: asyncio.Task[QueryEmbedding], plan: Plan) -> SemanticHits | None:
         """Wait for the embedding; run the semantic leg beside the other one while few connections are in use."""

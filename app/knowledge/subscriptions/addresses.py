@@ -62,7 +62,7 @@ def check_url(url: str, *, allow_private: bool) -> None:
             host == name.lstrip(".") or (name.startswith(".") and host.endswith(name)) for name in LOCAL_NAMES
         )
     if refused:
-        raise InvalidInput.of("url", "must lead to a public address")
+        raise InvalidInput.of("url", "must resolve to a public address")
 
 
 def is_allowed(address: str, *, allow_private: bool) -> bool:
@@ -125,7 +125,7 @@ class Resolver:
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """The addresses of a name. Raises OSError, and AddressRefused at once while every thread is taken."""
         if not self._free.acquire(blocking=False):
-            raise AddressRefused("too many other names are being looked up")
+            raise AddressRefused("too many names are being resolved")
         try:
             lookup = self._threads.submit(self._look_up, host, port, type=socket.SOCK_STREAM)
         except BaseException:

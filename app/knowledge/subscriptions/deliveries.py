@@ -101,7 +101,7 @@ class DeliveryService:
             state = await self._note(tenant_id, delivery, answer)
         except DatabaseUnavailable:
             # Sent or not, it is found again after the lease.
-            log.warning("a delivery's outcome was not noted", extra={"delivery_id": str(delivery.id)})
+            log.warning("a delivery's outcome was not recorded", extra={"delivery_id": str(delivery.id)})
             return
         log.info(
             "webhook delivered" if answer.error is None else "webhook not delivered: %s",

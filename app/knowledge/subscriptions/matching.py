@@ -109,7 +109,7 @@ class ChangeMatcher:
                 put = await outbox.put_deliveries(session, list(found.values()), MAX_WAITING)
                 if put["given_up"]:
                     log.warning(
-                        "finds of subscriptions with too many messages waiting are given up",
+                        "matches of subscriptions with too many pending messages are discarded",
                         extra={"tenant_id": str(tenant_id), "finds": put["given_up"]},
                     )
                 if put["waiting"]:

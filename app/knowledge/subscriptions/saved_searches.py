@@ -76,7 +76,7 @@ class SavedSearchService:
             self._database.tenant_session(tenant_id) as session,
         ):
             if await db.count_others(session, owner, name) >= MAX_SAVED:
-                raise Conflict(f"{MAX_SAVED} saved searches are the most; delete one first")
+                raise Conflict(f"{MAX_SAVED} saved searches are the maximum; delete one first")
             row = await db.put_saved_search(session, owner, name, request)
             if row["is_replaced"]:
                 await deliveries.give_up_waiting(session, row["id"])
@@ -129,7 +129,7 @@ def read_request(request: Mapping[str, Any], *, max_limit: int = MAX_LIMIT) -> S
     """
     values = {name: value for name, value in request.items() if value is not None}
     if "cursor" in values:
-        raise InvalidInput.of("request.cursor", "cannot be saved: it continues one search")
+        raise InvalidInput.of("request.cursor", "cannot be saved: a cursor belongs to one search")
     try:
         if "weights" in values:
             values["weights"] = Weights(**values["weights"])

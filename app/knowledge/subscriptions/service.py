@@ -115,7 +115,7 @@ class SubscriptionService:
             if await searches.fetch_saved_search(session, owner, saved_search_id) is None:
                 raise SavedSearchNotFound("you have no saved search with this id")
             if await db.count_others(session, saved_search_id) >= MAX_SUBSCRIPTIONS:
-                raise Conflict(f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which are the most")
+                raise Conflict(f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum")
             new = saved_search_id not in await db.fetch_subscriptions(session, [saved_search_id])
             await db.put_subscription(session, saved_search_id, url, secret, self._rights_last)
             await records.write_audit(session, owner, "subscription.write", [saved_search_id], {})
@@ -129,7 +129,7 @@ class SubscriptionService:
         async with self._database.tenant_session(tenant_id) as session:
             rows = await db.fetch_subscriptions(session, [saved_search_id], owner)
         if saved_search_id not in rows:
-            raise SubscriptionNotFound("you have no subscription on a saved search with this id")
+            raise SubscriptionNotFound("you have no subscription for a saved search with this id")
         return Subscription.from_row(rows[saved_search_id])
 
     async def list_subscriptions(
@@ -159,7 +159,7 @@ class SubscriptionService:
             self._database.tenant_session(tenant_id) as session,
         ):
             if not await db.delete_subscription(session, saved_search_id, owner):
-                raise SubscriptionNotFound("there is no subscription on a saved search with this id")
+                raise SubscriptionNotFound("there is no subscription for a saved search with this id")
             await db.forget_changes(session)
             await records.write_audit(session, actor, "subscription.delete", [saved_search_id], {})
 
@@ -194,7 +194,7 @@ class SubscriptionService:
         except Exception as error:  # noted again with the next call; no call fails for it
             self._noted.pop((tenant_id, subject, reads), None)
             log.warning(
-                "a caller's rights were not noted: %s",
+                "a caller's rights were not recorded: %s",
                 type(error).__name__,
                 extra={"tenant_id": str(tenant_id)},
             )

@@ -172,7 +172,7 @@ class TenantDirectory:
     ) -> Tenant:
         """Add a tenant on the given model, else the service's own. Raises InvalidInput, Conflict."""
         if not SLUG.fullmatch(slug):
-            raise InvalidInput.of("slug", "must be 1 to 63 of a-z, 0-9 and -, and not begin with -")
+            raise InvalidInput.of("slug", "must be 1 to 63 of a-z, 0-9 and -, and must not start with -")
         name = name if name is not None else slug
         if not 1 <= len(name.strip()) <= 200 or not is_storable(name):
             raise InvalidInput.of("name", "must have 1 to 200 characters")
@@ -184,7 +184,7 @@ class TenantDirectory:
                 )
         except asyncpg.UniqueViolationError as error:
             await self._trail.refuse_on_platform(actor, "tenant.create")
-            raise Conflict(f"a tenant {slug!r} exists already") from error
+            raise Conflict(f"a tenant {slug!r} already exists") from error
         return next(tenant for tenant in await self.list_tenants() if tenant.id == tenant_id)
 
     async def delete(self, tenant_id: UUID, *, actor: str) -> None:

@@ -70,7 +70,7 @@ def check_limits(given: Any, least: int, prefix: str = "limits") -> list[FieldEr
 def require_lower(own: Mapping[str, Any], allowed: Limits) -> None:
     """Raise InvalidInput for limits of a tenant's own that are above what the platform allows it."""
     errors = [
-        FieldError(f"limits.{name}", f"must be at most {most}, which the platform allows this tenant")
+        FieldError(f"limits.{name}", f"must be at most {most}, the platform's limit for this tenant")
         for name, value in own.items()
         if value is not None and 0 < (most := getattr(allowed, name)) < value
     ]

@@ -83,7 +83,7 @@ class TenantSettings:
 def check_page_limits(changes: Mapping[str, Any], greatest: int) -> None:
     """Raise InvalidInput for changes of `default_limit` and `max_limit` above what the service itself allows."""
     errors = [
-        FieldError(name, f"must be between 1 and {greatest}, which the service allows")
+        FieldError(name, f"must be between 1 and {greatest}, the service's limit")
         for name in PAGE_LIMITS
         if type(value := changes.get(name)) is int and value > greatest
     ]
@@ -128,6 +128,6 @@ def _type_weights(value: Any, errors: list[FieldError]) -> dict[str, float]:
     if not isinstance(value, Mapping) or not all(
         k in allowed and _is_number(v, 0, 100) for k, v in value.items()
     ):
-        errors.append(FieldError("type_weights", f"must give {', '.join(allowed)} numbers between 0 and 100"))
+        errors.append(FieldError("type_weights", f"must have {', '.join(allowed)} numbers between 0 and 100"))
         return {}
     return {k: float(v) for k, v in value.items()}

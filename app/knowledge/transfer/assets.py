@@ -92,7 +92,7 @@ class AssetRestoration:
         values = original.values
         data = bytes(original.data)
         if values.get("sha256") != "\\x" + hashlib.sha256(data).hexdigest():
-            self.outcome.fail(original.number, "the bytes are not those that were exported")
+            self.outcome.fail(original.number, "the bytes differ from the exported ones")
             return
         try:
             asset_id = UUID(values["id"])

@@ -67,7 +67,7 @@ class TenantRestoration:
     async def write(self, header: Mapping[str, Any], lines: Iterable[NumberedLine], report: Progress) -> None:
         """Settings first, then every line after the header. Raises InvalidInput, DatabaseUnavailable."""
         if header.get("format") != FORMAT:
-            raise InvalidInput.of("FILE", "was exported by another version of the service")
+            raise InvalidInput.of("FILE", "comes from another version of the service")
         settings = header.get("settings")
         await self._tenants.restore_settings(
             self._tenant_id, settings if isinstance(settings, dict) else {}, actor=self._actor
@@ -93,7 +93,7 @@ class TenantRestoration:
             await self._write_entries(batch)
             batch, size = [], 0
             if given is None or kind not in ("asset", "original", "saved_search", "feedback", "end"):
-                self.outcome.fail(number, "is no line of an export")
+                self.outcome.fail(number, "is not a line of an export")
             elif kind == "asset":
                 await self._assets.begin(number, given)
             elif kind == "original":
@@ -104,7 +104,7 @@ class TenantRestoration:
         await self._write_entries(batch)
         await self._assets.give_up()
         if kind != "end":
-            self.outcome.fail(self.outcome.lines, "the export is cut short; what it has was written")
+            self.outcome.fail(self.outcome.lines, "the export is truncated; its complete part was imported")
         self._jobs.wake()
         report(self.outcome.lines)
 

@@ -94,7 +94,7 @@ class Worker:
                 log.warning("worker waits: %s", error)
                 await asyncio.sleep(POLL_SECONDS)
             except Exception:
-                log.exception("a job failed in an unexpected way")
+                log.exception("a job failed unexpectedly")
                 await asyncio.sleep(POLL_SECONDS)
             if not busy:
                 with contextlib.suppress(TimeoutError):
@@ -106,7 +106,7 @@ class Worker:
             try:
                 await queue.listen_for_jobs(self.database, self.jobs.wake)
             except Exception as error:
-                log.debug("no hints of new work: %s", type(error).__name__)
+                log.debug("no notifications of new jobs: %s", type(error).__name__)
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
 
     async def _sweep(self) -> None:
@@ -114,5 +114,5 @@ class Worker:
             try:
                 await self.sweep.run()
             except Exception:
-                log.exception("the sweep failed; it is tried again later")
+                log.exception("the sweep failed; it will be retried later")
             await asyncio.sleep(SWEEP_SECONDS)

@@ -1,4 +1,4 @@
-"""What admins read and set."""
+"""Requests and responses of the administration endpoints."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class ModelInfo(BaseModel):
 
 
 class LimitUse(BaseModel):
-    """How much of a limit is used, and the limit; null: there is none."""
+    """The usage of a limit, and the limit; null means unlimited."""
 
     used: int
     limit: int | None
 
 
 class OwnLimits(BaseModel):
-    """A tenant's own limits: they count where they are below what the platform allows it. Null: none of its own."""
+    """A tenant's own limits. They apply where they are lower than the platform's limits. Null means not set."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,7 +45,7 @@ class OwnLimits(BaseModel):
 
 
 class AllowedLimits(BaseModel):
-    """What the platform allows a tenant in place of its defaults: 0 is no limit, null goes back to the default."""
+    """Limits that the platform sets for one tenant. 0 means unlimited; null restores the platform's default."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"entries": 100_000}]})
 
@@ -57,14 +57,14 @@ class AllowedLimits(BaseModel):
 
 
 class TenantLimits(BaseModel):
-    """What the platform allows a tenant in place of its defaults."""
+    """The limits that the platform has set for a tenant."""
 
     id: UUID
     limits: AllowedLimits
 
 
 class TenantPatch(BaseModel):
-    """Changes to a tenant; limits that are not named stay."""
+    """Changes to a tenant. Omitted limits are unchanged."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"limits": {"entries": 100_000, "bytes": None}}]}
@@ -74,13 +74,15 @@ class TenantPatch(BaseModel):
 
 
 class ModelUse(ModelInfo):
-    """An embedding model that the tenant has vectors of, or waits for."""
+    """An embedding model for which the tenant has, or is getting, vectors."""
 
     is_current: bool = Field(description="Whether searches use it.")
-    entries: int = Field(description="Entries that have vectors of it.")
+    entries: int = Field(description="Entries with vectors of this model.")
     passages: int
-    waiting: int = Field(description="Entries whose vectors are still to be made.")
-    refused: int = Field(description="Entries that the provider refused five times; they are found by words.")
+    waiting: int = Field(description="Entries that still need vectors of this model.")
+    refused: int = Field(
+        description="Entries that the provider refused five times; only keyword search finds them."
+    )
     index_state: Literal["none", "building", "ready"]
 
 
@@ -90,7 +92,7 @@ class BacklogModel(BaseModel):
     kind: str
     queued: int
     running: int
-    oldest: datetime | None = Field(description="When the longest waiting was due.")
+    oldest: datetime | None = Field(description="When the oldest queued job became due.")
 
 
 class HourModel(BaseModel):
@@ -105,7 +107,7 @@ class HourModel(BaseModel):
 
 
 class Stats(BaseModel):
-    """Counts of the caller's own tenant."""
+    """Statistics of the caller's tenant."""
 
     entries: int
     entries_by_type: dict[str, int]
@@ -120,17 +122,17 @@ class Stats(BaseModel):
     searches_without_results_24h: int
     fallback_rate_24h: float
     searches_by_hour: list[HourModel] = Field(
-        description="The last 24 hours; an hour without searches is left out, the first and the last are not whole."
+        description="The last 24 hours. Hours without searches are omitted; the first and the last hour are partial."
     )
-    models: list[ModelUse] = Field(description="The one that searches use comes first.")
+    models: list[ModelUse] = Field(description="The model that searches use comes first.")
     backlog: list[BacklogModel]
     limits: dict[str, LimitUse] = Field(
-        description="By name. Requests and searches are those of the process that answers, the others exact."
+        description="Limits by name. Requests and searches are counted per process; the other counts are exact."
     )
 
 
 class SettingsModel(BaseModel):
-    """The tenant's settings, defaults filled in."""
+    """The tenant's settings, including defaults."""
 
     weights: WeightsModel | None
     type_weights: dict[str, float]
@@ -145,7 +147,7 @@ class SettingsModel(BaseModel):
 
 
 class SettingsPatch(BaseModel):
-    """Changes to the tenant's settings; null goes back to the service's default."""
+    """Changes to the tenant's settings. Null restores the service's default."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"fusion": "score", "similarity_threshold": 0.25}]}
@@ -175,12 +177,12 @@ class SettingsPatch(BaseModel):
     limits: OwnLimits | None = None
 
     def given(self) -> dict[str, Any]:
-        """Only the fields that the caller gave, as plain values."""
+        """Return only the fields that the caller set, as plain values."""
         return self.model_dump(exclude_unset=True)
 
 
 class NewModelChange(BaseModel):
-    """A model to move to. What is left out of provider, model and dimensions, the only one that fits has."""
+    """The new embedding model. Omitted fields are taken from the only registered model that matches."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -191,37 +193,37 @@ class NewModelChange(BaseModel):
 
     provider: Annotated[str, Field(min_length=1, max_length=50)] | None = None
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        None, description="A model that the operator has registered (`knowledge model add`) and serves."
+        None, description="A model that the operator has registered (`knowledge model add`) and configured."
     )
     dimensions: Annotated[int, Field(strict=True, ge=1, le=4000)] | None = None
     rate: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = Field(
-        None, description="Entries to embed a minute; null: as many as the provider takes."
+        None, description="Entries to embed per minute; null means as many as the provider accepts."
     )
     switch_at_overlap: Annotated[float, Field(strict=True, ge=0, le=1)] | None = Field(
         0.0,
-        description="Switch by itself when the searches of both models have at least this share of their first ten"
-        " hits in common; null: wait for POST /admin/reembed/switch.",
+        description="Switch automatically when searches with both models share at least this fraction of their first"
+        " ten hits; null means wait for POST /admin/reembed/switch.",
     )
 
 
 class ComparisonModel(BaseModel):
-    """What searches with both models have in common, over some of the tenant's own queries, else titles of entries."""
+    """A comparison of both models on a sample of the tenant's queries, or of entry titles if there are none."""
 
     queries: int
     source: Literal["queries", "titles"]
-    overlap: float = Field(description="Mean share of the first ten hits that both bring.")
-    semantic_overlap: float = Field(description="The same of the semantic leg alone.")
-    same: int = Field(description="Queries whose first ten hits are the same.")
-    empty: int = Field(description="Queries for which only the old model's semantic leg brings anything.")
-    judged: int = Field(0, description="Queries with feedback that both were measured by.")
-    ndcg_old: float | None = Field(None, description="Mean nDCG@10 of those with the old model.")
+    overlap: float = Field(description="Mean fraction of the first ten hits that both models find.")
+    semantic_overlap: float = Field(description="The same fraction for the semantic leg only.")
+    same: int = Field(description="Queries with the same first ten hits.")
+    empty: int = Field(description="Queries for which only the old model's semantic leg finds anything.")
+    judged: int = Field(0, description="Queries with feedback, used to measure both models.")
+    ndcg_old: float | None = Field(None, description="Mean nDCG@10 of these queries with the old model.")
     ndcg_new: float | None = Field(
-        None, description="The same with the new one; what nobody judged counts as wrong."
+        None, description="Mean nDCG@10 with the new model; hits without feedback count as wrong."
     )
 
 
 class ModelChangeModel(BaseModel):
-    """A change of model, and how far it has come."""
+    """A model change and its progress."""
 
     state: Literal["filling", "ready", "switched", "dropping"]
     old: ModelInfo
@@ -229,13 +231,11 @@ class ModelChangeModel(BaseModel):
     rate: int | None
     switch_at_overlap: float | None
     entries: int
-    waiting: int = Field(
-        description="Entries whose vectors of the model that is not in use are still to be made."
-    )
+    waiting: int = Field(description="Entries that still need vectors of the model that is not in use.")
     refused: int = Field(description="Entries that the provider of that model refuses.")
     progress: float
     served: bool = Field(
-        description="Whether this service has a provider of that model; the work waits if not."
+        description="Whether this service has a provider for that model; if not, the change waits."
     )
     comparison: ComparisonModel | None
     started_at: datetime
@@ -244,7 +244,7 @@ class ModelChangeModel(BaseModel):
 
 
 class AuditModel(BaseModel):
-    """Who did what to which things, when, and how it ended."""
+    """An action: its actor, subjects, time and outcome."""
 
     id: UUID
     at: datetime
@@ -286,6 +286,6 @@ class NewTenant(BaseModel):
     )
 
     slug: Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"})] = Field(
-        description="Short name, unique: 1 to 63 of a-z, 0-9 and -, not beginning with -."
+        description="Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -."
     )
     name: str | None = Field(None, min_length=1, max_length=200)

@@ -1,4 +1,4 @@
-"""Assets as they are read."""
+"""Responses of the asset endpoints."""
 
 from __future__ import annotations
 

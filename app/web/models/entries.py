@@ -1,4 +1,4 @@
-"""Entries as they are written and read."""
+"""Requests and responses of the entry endpoints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
 
 def _written(moment: object) -> object:
-    """A date and time as text: pydantic would also take numbers, as seconds since 1970."""
+    """Accept a date and time only as text: pydantic would also accept numbers, as seconds since 1970."""
     if isinstance(moment, str) and moment.strip().lstrip("+-").replace(".", "", 1).isdigit():
         raise ValueError("must be a date and time, such as 2026-01-31T12:00:00Z")
     if isinstance(moment, bool | int | float):
@@ -37,20 +37,20 @@ Moment = Annotated[datetime, BeforeValidator(_written)]
 
 
 class EntryFields(BaseModel):
-    """What may be said of an entry; a field that is left out keeps its value, or takes its default."""
+    """Fields of an entry. Omitted fields keep their value, or get their default in a new entry."""
 
     model_config = ConfigDict(extra="forbid")
 
     entry_type: WritableType = Field(
         "fact",
-        description="decision: what was chosen and why; lesson: what experience taught; insight and summary: made"
-        " from other entries (source_ids); template: text to fill in; temp_note: of passing use.",
+        description="decision: a choice and its reasons; lesson: learnt from experience; insight and summary: derived"
+        " from other entries (source_ids); template: text to fill in; temp_note: a temporary note.",
     )
     title: str | None = Field(
         None,
         min_length=1,
         max_length=MAX_TITLE,
-        description="What it is about, in a few words; its words count more in searches.",
+        description="The subject in a few words; words in the title count more in searches.",
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]] = Field(
         default_factory=list, max_length=MAX_TAGS, description="Subjects; entries that share two are related."
@@ -69,24 +69,26 @@ class EntryFields(BaseModel):
     )
     language: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(LANGUAGES)})] | None = Field(
         None,
-        description="A Postgres text-search configuration, e.g. english or german; detected when absent.",
+        description="A Postgres text search configuration, e.g. english or german; detected if omitted.",
     )
-    expires_at: Moment | None = Field(None, description="With a time zone; hidden from then on.")
+    expires_at: Moment | None = Field(
+        None, description="Date and time with a time zone; the entry is hidden from then on."
+    )
     superseded_by_id: UUID | None = Field(
-        None, description="The entry that takes this one's place; searches leave this one out."
+        None, description="The entry that replaces this one; searches skip this one."
     )
     is_verified: Annotated[bool, Field(strict=True)] = Field(
-        False, description="Whether somebody has checked that it is so."
+        False, description="Whether a person has verified the content."
     )
     external_id: str | None = Field(
         None,
         min_length=1,
         max_length=MAX_EXTERNAL_ID,
-        description="Your own id for it: writing it again changes this entry.",
+        description="Your own id; writing with the same id again updates this entry.",
     )
 
     def given(self) -> dict[str, Any]:
-        """Only the fields that the caller gave."""
+        """Return only the fields that the caller set."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
@@ -110,12 +112,12 @@ class NewEntry(EntryFields):
     content: str = Field(
         min_length=1,
         max_length=MAX_CONTENT,
-        description="The knowledge itself, understandable without anything else; 1 to 100,000 characters.",
+        description="The text, self-contained; 1 to 100,000 characters.",
     )
 
 
 class EntryPatch(EntryFields):
-    """Changes to an entry; what is left out stays as it is, null clears what may be empty."""
+    """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tags": ["vercel"]}]})
 
@@ -123,7 +125,7 @@ class EntryPatch(EntryFields):
 
 
 class BulkRequest(BaseModel):
-    """1 to 1,000 entries; each is judged by itself."""
+    """1 to 1,000 entries, each with its own outcome."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -141,7 +143,7 @@ class BulkRequest(BaseModel):
 
 
 class BulkResultModel(BaseModel):
-    """What became of one entry of a bulk write."""
+    """The outcome of one entry of a bulk write."""
 
     index: int
     id: UUID | None
@@ -194,18 +196,18 @@ class RelatedModel(EntryModel):
     """A related entry."""
 
     relationship: Literal["parent", "sibling", "source", "derived", "tag_overlap"]
-    overlap_count: int | None = Field(description="Shared tags, for tag_overlap.")
+    overlap_count: int | None = Field(description="Number of shared tags, for tag_overlap.")
 
 
 class RelatedMetadata(BaseModel):
-    """How many there are, and of which kinds."""
+    """The number of related entries and their relations."""
 
     total: int
     relationship_types: list[str]
 
 
 class RelatedResponse(BaseModel):
-    """Parent first, then siblings, sources, entries derived from it, and entries sharing two or more tags."""
+    """The parent, then siblings, sources, derived entries, and entries that share two or more tags."""
 
     results: list[RelatedModel]
     metadata: RelatedMetadata

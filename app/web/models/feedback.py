@@ -1,4 +1,4 @@
-"""Feedback on hits, as it is written and read."""
+"""Requests and responses of the feedback endpoints."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ IDS = {
 
 
 class NewFeedback(BaseModel):
-    """Whether a hit was of use to the one who searched."""
+    """Whether a hit was useful to the caller."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{**IDS, "relevant": True}]})
 
-    search_id: UUID = Field(description="The `metadata.search_id` of a search that the caller made.")
-    entry_id: UUID = Field(description="One of its hits.")
+    search_id: UUID = Field(description="The `metadata.search_id` of one of the caller's searches.")
+    entry_id: UUID = Field(description="A hit of that search.")
     relevant: Annotated[bool, Field(strict=True)]
 
 
 class FeedbackModel(BaseModel):
-    """What the caller says of a hit."""
+    """The caller's feedback on a hit."""
 
     search_id: UUID
     entry_id: UUID
@@ -44,7 +44,7 @@ class EmptySearchModel(BaseModel):
 
 
 class DislikedEntryModel(BaseModel):
-    """An entry that was found and not wanted."""
+    """An entry that callers marked as not relevant."""
 
     entry_id: UUID
     title: str | None
@@ -56,14 +56,14 @@ class DislikedEntryModel(BaseModel):
 
 
 class FeedbackReportModel(BaseModel):
-    """What callers missed and disliked in the last days."""
+    """Searches without results and disliked hits of the last days."""
 
     days: int
     queries_kept: bool = Field(
-        description="Whether the tenant keeps what is asked (`keep_query_text`); if not, no queries are shown."
+        description="Whether the tenant keeps query texts (`keep_query_text`); if not, the report has no queries."
     )
     relevant: int
     not_relevant: int
     searches_without_results: int
-    empty_searches: list[EmptySearchModel] = Field(description="The most frequent first, at most 50.")
-    disliked: list[DislikedEntryModel] = Field(description="The most disliked first, at most 50.")
+    empty_searches: list[EmptySearchModel] = Field(description="Most frequent first, at most 50.")
+    disliked: list[DislikedEntryModel] = Field(description="Most disliked first, at most 50.")

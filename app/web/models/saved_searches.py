@@ -1,4 +1,4 @@
-"""Saved searches and subscriptions on them, as they are written and read."""
+"""Requests and responses of the endpoints for saved searches and subscriptions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SEARCH: JsonDict = {"query": "how do I order routes in vercel.json", "limit": 3}
 
 
 class NewSavedSearch(BaseModel):
-    """A search to keep under a name."""
+    """A named search to save."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"name": "Route order", "request": SEARCH}]}
     )
 
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NAME)]
-    request: SearchRequest = Field(description="Any search; `cursor` cannot be kept.")
+    request: SearchRequest = Field(description="Any search without a `cursor`.")
 
     def given(self) -> dict[str, Any]:
         """The fields of the request that the caller gave, as JSON."""
@@ -32,7 +32,7 @@ class NewSavedSearch(BaseModel):
 
 
 class SavedSearchModel(BaseModel):
-    """A kept search of the caller."""
+    """A saved search of the caller."""
 
     id: UUID
     name: str = Field(examples=["Route order"])
@@ -49,35 +49,35 @@ class SavedSearchList(BaseModel):
 
 
 class NewSubscription(BaseModel):
-    """Where new and changed entries that the saved search finds are sent."""
+    """The webhook for new and changed entries that match the saved search."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"url": "https://example.com/hooks/knowledge"}]}
     )
 
     url: Annotated[str, Field(min_length=1, max_length=MAX_URL)] = Field(
-        description="An http or https address that is reachable from the internet; redirects are not followed."
+        description="An http or https URL that is reachable from the internet; redirects are not followed."
     )
     secret: Annotated[str, Field(max_length=120)] | None = Field(
         None,
-        description="`whsec_` and 24 to 64 bytes in base64, as Standard Webhooks has it; made when absent.",
+        description="`whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks; generated if omitted.",
     )
 
 
 class SubscriptionModel(BaseModel):
-    """A subscription and how its deliveries go."""
+    """A subscription and the state of its deliveries."""
 
     saved_search_id: UUID
     url: str
     state: Literal["active", "paused", "disabled"] = Field(
-        description="paused: the owner has not called for a while; the next call goes on with it. disabled: the"
-        " endpoint failed for days, answered 410, or the owner stayed away; subscribe again."
+        description="paused: the owner has not called for a while; the owner's next call resumes it. disabled: the"
+        " endpoint failed for days or answered 410, or the owner stayed inactive; subscribe again."
     )
     rights_until: datetime = Field(
-        description="Until then the owner counts as a reader; each call prolongs it."
+        description="Until then the owner counts as a reader; each call of the owner extends it."
     )
-    waiting: int = Field(description="Entries still to be delivered.")
-    failures: int = Field(description="Tries in a row that the endpoint did not take.")
+    waiting: int = Field(description="Pending deliveries.")
+    failures: int = Field(description="Consecutive failed attempts.")
     failing_since: datetime | None
     last_error: str | None = Field(examples=["the endpoint answered 500"])
     last_delivered_at: datetime | None
@@ -85,13 +85,13 @@ class SubscriptionModel(BaseModel):
 
 
 class NewSubscriptionModel(SubscriptionModel):
-    """A subscription just made, with the secret that its deliveries are signed with; it is not shown again."""
+    """A new subscription with the secret that signs its deliveries; the secret is not shown again."""
 
     secret: str = Field(examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"])
 
 
 class OwnedSubscriptionModel(SubscriptionModel):
-    """A subscription as the tenant's admin sees it; of the address, the host alone."""
+    """A subscription as the tenant's admin sees it, with only the host of the URL."""
 
     owner: str
     name: str

@@ -1,4 +1,4 @@
-"""The search request and its answer."""
+"""Requests and responses of the search endpoints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Tag = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLengt
 
 
 class WeightsModel(BaseModel):
-    """What each leg is worth; together 1."""
+    """The weight of each leg; the weights add up to 1."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -43,7 +43,7 @@ class WeightsModel(BaseModel):
 
 
 class SearchRequest(BaseModel):
-    """A search; only `query` is required, and an unknown field is refused."""
+    """A search. Only `query` is required; unknown fields are refused."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -55,8 +55,8 @@ class SearchRequest(BaseModel):
         },
     )
 
-    query: QueryText = Field(description="What is asked, 1 to 10,000 characters after trimming.")
-    mode: Mode = Field("hybrid", description="Which legs run: both, meaning only, or words only.")
+    query: QueryText = Field(description="The query, 1 to 10,000 characters after trimming.")
+    mode: Mode = Field("hybrid", description="The legs to run: both, semantic only, or keyword only.")
     limit: Annotated[
         int | None,
         WithJsonSchema(
@@ -65,44 +65,48 @@ class SearchRequest(BaseModel):
     ] = Field(
         None,
         strict=True,
-        description=f"Hits on the page; the service's default is {DEFAULT_LIMIT}, its maximum {DEFAULT_MAX_LIMIT}.",
+        description=f"Hits per page; the service's default is {DEFAULT_LIMIT}, its maximum {DEFAULT_MAX_LIMIT}.",
     )
     similarity_threshold: Annotated[Number, Field(ge=0, le=1)] | None = Field(
-        None, description="Cosine that the semantic leg demands; default: the tenant's, else the model's."
+        None, description="Minimum cosine of a semantic match. Default: the tenant's, or the model's."
     )
-    weights: WeightsModel | None = Field(None, description="Default 0.7 and 0.3.")
-    role: Role | None = Field(None, description="Entries meant for this role or for all.")
+    weights: WeightsModel | None = Field(None, description="Default: semantic 0.7, keyword 0.3.")
+    role: Role | None = Field(None, description="Only entries for this role or for all.")
     tags: list[Tag] | None = Field(None, max_length=100)
-    tags_match: TagsMatch = Field("any", description="Whether one of the tags suffices or all are needed.")
+    tags_match: TagsMatch = Field("any", description="Whether an entry needs any or all of the tags.")
     entry_type: EntryType | list[EntryType] | None = None
     min_confidence: Annotated[Number, Field(ge=0, le=1)] | None = None
     scope: Scope | None = None
-    source: Source | None = Field(None, description="Entries written by callers, or chunks of assets.")
+    source: Source | None = Field(
+        None, description="Only entries written by callers, or only chunks of assets."
+    )
     asset_id: list[UUID] | None = Field(None, max_length=1000)
-    metadata: dict[str, Any] | None = Field(None, description="What an entry's metadata must contain.")
+    metadata: dict[str, Any] | None = Field(
+        None, description="Values that the entry's metadata must contain."
+    )
     include_superseded: Annotated[bool, Field(strict=True)] = False
-    boost: list[Boost] = Field(default_factory=list, description="Factors on the fused score.")
-    fusion: Fusion | None = Field(None, description="Default: the tenant's, else rrf.")
+    boost: list[Boost] = Field(default_factory=list, description="Boosts that multiply the fused score.")
+    fusion: Fusion | None = Field(None, description="Default: the tenant's, or rrf.")
     rrf_k: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
     ef_search: Annotated[int, Field(strict=True, ge=10, le=200)] | None = None
     query_embedding: list[Number] | None = Field(
-        None, min_length=1, max_length=4000, description="A vector to use in place of the query's own."
+        None, min_length=1, max_length=4000, description="A vector to use instead of the query's embedding."
     )
     explain: Annotated[bool, Field(strict=True)] = Field(
         False,
-        description="Fill `debug_info`. With `cursor` it has ranks and scores; terms, boosts and strategies are null.",
+        description="Fill `debug_info`. With `cursor`, it has ranks and scores; terms, boosts and strategies are null.",
     )
     diversity: Annotated[Number, Field(ge=0, le=1)] = Field(
-        0.0, description="Above 0, hits that resemble better ones are put back (maximal marginal relevance)."
+        0.0, description="Above 0, hits that resemble better ones move down (maximal marginal relevance)."
     )
     cursor: str | None = Field(
         None,
         max_length=200,
-        description="The `next_cursor` of an earlier answer. Send the same query, and the same filters or none.",
+        description="The `next_cursor` of an earlier response. Send the same query, and the same filters or none.",
     )
 
     def to_query(self, defaults: SearchDefaults) -> SearchQuery:
-        """The search that the service understands. Raises InvalidInput."""
+        """Convert the request to a query of the service. Raises InvalidInput."""
         values = {name: getattr(self, name) for name in self.model_fields_set}
         if self.weights is not None:
             values["weights"] = self.weights.to_weights()
@@ -110,7 +114,7 @@ class SearchRequest(BaseModel):
 
 
 class WhyNotRequest(BaseModel):
-    """An entry, and the search that it is missing from."""
+    """An entry, and the search whose results lack it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -119,14 +123,14 @@ class WhyNotRequest(BaseModel):
 
 
 class ReasonModel(BaseModel):
-    """One thing that kept the entry out."""
+    """One reason why the entry is missing."""
 
     stage: str = Field(examples=["semantic"])
     detail: str = Field(examples=["similarity 0.2104 is below the threshold 0.3000"])
 
 
 class WhyNotResponse(BaseModel):
-    """Whether the entry is on the page, its rank among the candidates, and what lost it."""
+    """Whether the entry is on the page, its rank among the candidates, and what excluded it."""
 
     entry_id: UUID
     in_results: bool
@@ -135,7 +139,7 @@ class WhyNotResponse(BaseModel):
 
 
 class HitModel(BaseModel):
-    """A ranked entry and how the search came to it."""
+    """A ranked entry with its scores and the legs that found it."""
 
     id: UUID
     entry_type: EntryType
@@ -154,29 +158,31 @@ class HitModel(BaseModel):
     chunk_index: int | None
     external_id: str | None
     metadata: dict[str, Any] = Field(
-        description="For a chunk also char_start and char_end in the asset's text; page and total_pages where"
-        " it has pages or slides; page_end where it runs on to a later page.",
+        description="A chunk also has char_start and char_end in the asset's text; page and total_pages if the asset"
+        " has pages or slides; page_end if the chunk continues on a later page.",
         examples=[{"char_start": 0, "char_end": 812, "page": 3, "total_pages": 12}],
     )
     created_at: datetime
     updated_at: datetime
     score: float = Field(examples=[0.0161])
-    similarity: float | None = Field(description="Cosine; null where the semantic leg did not find it.")
-    keyword_score: float | None = Field(description="BM25; null where the keyword leg did not find it.")
+    similarity: float | None = Field(description="Cosine; null if the semantic leg did not find the entry.")
+    keyword_score: float | None = Field(description="BM25; null if the keyword leg did not find the entry.")
     sources: list[str] = Field(examples=[["semantic", "keyword"]])
-    snippet: str = Field(description="Plain text, at most 240 characters, … where it is cut.")
+    snippet: str = Field(description="Plain text, at most 240 characters; … marks a cut.")
     matched_terms: list[str]
 
 
 class SearchMetadataModel(BaseModel):
-    """How the search went; times in milliseconds."""
+    """Facts about the search; times in milliseconds."""
 
     search_id: UUID
     total: int = Field(description="Distinct candidates before the limit.")
     strong_match: bool = Field(
-        description="Whether a hit of the first page answers the query clearly, as far as scores can say."
+        description="Whether, judging by scores, a hit of the first page clearly answers the query."
     )
-    fallback_mode: bool = Field(description="The embedding provider failed, and words alone answered.")
+    fallback_mode: bool = Field(
+        description="Whether the embedding provider failed and the search used keywords only."
+    )
     search_modes_used: list[str]
     degraded: list[str] = Field(examples=[["embedding_unavailable"]])
     exact: bool = Field(description="Whether the semantic leg compared every passage.")
@@ -199,7 +205,7 @@ class SearchResponse(BaseModel):
 
 
 class SearchBatchRequest(BaseModel):
-    """1 to 32 searches; each is judged by itself."""
+    """1 to 32 searches, each with its own outcome."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -224,16 +230,16 @@ class SearchBatchRequest(BaseModel):
 
 
 class SearchProblem(Problem):
-    """The problem of one search among others, which has no headers of its own."""
+    """The problem of one search of a batch, with the values that would be headers."""
 
-    retry_after: int | None = Field(None, description="Seconds to wait before the next try, for 429 and 503.")
+    retry_after: int | None = Field(None, description="For 429 and 503: seconds to wait before trying again.")
 
 
 class SearchOutcome(BaseModel):
-    """What became of one search of a batch: its result, or the problem that it alone would have been answered."""
+    """The outcome of one search of a batch: its result, or its problem."""
 
-    index: int = Field(description="Its place in the request, from 0.")
-    status: int = Field(description="The status that it alone would have been answered.", examples=[200])
+    index: int = Field(description="The position in the request, from 0.")
+    status: int = Field(description="The status of the same search as a single request.", examples=[200])
     result: SearchResponse | None
     error: SearchProblem | None
 

@@ -92,7 +92,7 @@ class Conflict(ProblemError):
 
 
 class CursorExpired(ProblemError):
-    """410: the ranked list is gone; search again."""
+    """410: the ranked list has expired; search again."""
 
 
 class PreconditionFailed(ProblemError):

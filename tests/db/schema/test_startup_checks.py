@@ -181,5 +181,5 @@ async def test_both_models_are_served_while_tenants_move(
     for one in (MODEL, other):
         with pytest.raises(ConfigurationError, match=r"tenant (first|newcomer) has vectors of"):
             await find_models(services.database, [one])
-    with pytest.raises(ConfigurationError, match="names the model of EMBEDDING_PROVIDER once more"):
+    with pytest.raises(ConfigurationError, match="must name another model than EMBEDDING_PROVIDER"):
         await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(MODEL))

@@ -41,7 +41,7 @@ async def test_bulk_writes_the_good_and_names_the_bad(services: Services, tenant
 
 async def test_bulk_of_the_wrong_size_is_refused(services: Services, tenant: Tenant) -> None:
     for number in (0, 1_001):
-        with pytest.raises(InvalidInput, match="entries: must hold 1 to 1000"):
+        with pytest.raises(InvalidInput, match="entries: must contain 1 to 1000"):
             await services.entries.create_many(tenant.id, [{"content": "x"}] * number)
 
 

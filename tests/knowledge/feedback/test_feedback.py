@@ -48,7 +48,7 @@ async def test_feedback_is_for_hits_of_the_callers_own_searches(desk: Desk) -> N
         (stranger.id, "anna", search_id),
         (desk.tenant.id, "anna", uuid4()),
     ):
-        with pytest.raises(SearchNotFound, match="you made no search with this id"):
+        with pytest.raises(SearchNotFound, match="there is no search of yours with this id"):
             await service.give(tenant, subject, identifier, entry, True)
     for wrong in (other, uuid4()):
         with pytest.raises(InvalidInput, match="entry_id: must be a hit of that search"):

@@ -16,11 +16,11 @@ from tests.knowledge.reembedding.moving import WIDER, Move
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"name": "unheard-of"}, "model: is not registered; the operator runs: knowledge model add"),
+        ({"name": "unheard-of"}, "model: is not registered; the operator must run: knowledge model add"),
         ({"provider": "openai"}, "model: is not registered"),
         ({"dimensions": 25}, "model: is not registered"),
         ({"provider": "local"}, "model: is registered, but this service has no provider"),
-        ({"provider": "mock"}, "model: several models fit"),
+        ({"provider": "mock"}, "model: several models match"),
         ({"dimensions": 24, "rate": 0}, "rate: must be"),
         ({"dimensions": 24, "switch_at_overlap": 1.5}, "switch_at_overlap: must be"),
     ],
@@ -43,10 +43,10 @@ async def test_the_only_other_model_needs_no_name(move: Move) -> None:
 async def test_change_to_the_model_in_use_or_beside_another_is_refused(
     move: Move, services: Services
 ) -> None:
-    with pytest.raises(Conflict, match="on this model already"):
+    with pytest.raises(Conflict, match="already uses this model"):
         await move.services.reembedding.start(move.tenant.id, dimensions=16)
     await move.start()
-    with pytest.raises(Conflict, match="moved to another model"):
+    with pytest.raises(Conflict, match="moving to another model"):
         await move.services.reembedding.start(move.tenant.id, dimensions=16)
-    with pytest.raises(InvalidInput, match="serves no other model"):
+    with pytest.raises(InvalidInput, match="has no second model"):
         await services.reembedding.start(move.tenant.id)

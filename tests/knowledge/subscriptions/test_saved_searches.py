@@ -69,7 +69,7 @@ async def test_an_owner_keeps_so_many_and_no_more(desk: Desk, monkeypatch: pytes
     monkeypatch.setattr(saved_searches, "MAX_SAVED", 1)
     service, tenant = desk.services.saved_searches, desk.tenant.id
     await service.save(tenant, "anna", "a", {"query": "harbour"})
-    with pytest.raises(Conflict, match="1 saved searches are the most"):
+    with pytest.raises(Conflict, match="1 saved searches are the maximum"):
         await service.save(tenant, "anna", "b", {"query": "harbour"})
     await service.save(tenant, "anna", "a", {"query": "lamp"})
     await service.save(tenant, "berta", "b", {"query": "harbour"})

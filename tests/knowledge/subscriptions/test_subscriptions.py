@@ -348,7 +348,7 @@ async def test_a_subscription_needs_an_own_saved_search_and_a_public_address(des
     strict = subscriptions.SubscriptionService(
         desk.services.database, desk.services.trail, desk.services.jobs
     )
-    with pytest.raises(InvalidInput, match="must lead to a public address"):
+    with pytest.raises(InvalidInput, match="must resolve to a public address"):
         await strict.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
     with pytest.raises(InvalidInput, match="secret"):
         await service.subscribe(desk.tenant.id, OWNER, saved.id, "https://example.com", "whsec_x")

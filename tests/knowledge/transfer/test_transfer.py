@@ -66,7 +66,7 @@ async def test_interrupted_restoration_goes_on_where_it_stopped(
     lines = await export(services, full)
     for share in (0.2, 0.5, 0.7, 0.9):
         partial = await restore(services, other_tenant, lines[: int(len(lines) * share)])
-        assert "cut short" in partial.failures[-1].error
+        assert "truncated" in partial.failures[-1].error
     outcome = await restore(services, other_tenant, lines)
     assert outcome.failed == 0
     assert outcome.unchanged > 0
@@ -174,10 +174,10 @@ async def test_refused_lines_are_named_and_the_others_written(
     outcome = await restore(services, other_tenant, [header, asset, wrong_bytes, *bad, end])
     assert (outcome.created, outcome.failed, outcome.assets) == (2, 5, 0)
     assert {f.line: f.error for f in outcome.failures} == {
-        2: "the bytes are not those that were exported",
+        2: "the bytes differ from the exported ones",
         4: "breaks a rule of the table: entries_scope_check",
-        5: "is no line of an export",
-        6: "is no line of an export",
+        5: "is not a line of an export",
+        6: "is not a line of an export",
         7: "has a field that cannot be read",
     }
 

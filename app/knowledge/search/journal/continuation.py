@@ -43,7 +43,7 @@ class PageStart:
         except (binascii.Error, ValueError):
             raw = b""
         if len(raw) != 20:
-            raise InvalidInput.of("cursor", "must be the next_cursor of an earlier answer")
+            raise InvalidInput.of("cursor", "must be the next_cursor of an earlier response")
         return cls(UUID(bytes=raw[:16]), int.from_bytes(raw[16:]))
 
 
@@ -63,7 +63,7 @@ def resume(query: SearchQuery, search_id: UUID, receipt: Receipt) -> SearchQuery
     own = mark_search(search_id, query)
     filters = bool(_filters_of(query))
     if own.query != receipt.asked.query or (filters and own.filters != receipt.asked.filters):
-        raise InvalidInput.of("cursor", "continues another search: send the same query and filters")
+        raise InvalidInput.of("cursor", "belongs to another search: send the same query and filters")
     if filters:
         return query
     pinned = {name: receipt.options.get(name, default) for name, default in FILTERS.items()}
