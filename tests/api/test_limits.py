@@ -23,6 +23,14 @@ from tests.fixtures.http.limits import allow, expect_refusal
 from tests.fixtures.providers.failing import FailingProvider
 
 
+@pytest.fixture
+def still_clock(api_services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute's requests come back one by one, but not while this test runs."""
+    now = time.monotonic()
+    monkeypatch.setattr(api_services.admission, "_clock", lambda: now)
+
+
+@pytest.mark.usefixtures("still_clock")
 async def test_requests_over_a_minutes_limit_are_refused_until_one_is_free(
     admin: Caller, stranger: Caller, platform: Caller
 ) -> None:
@@ -37,6 +45,7 @@ async def test_requests_over_a_minutes_limit_are_refused_until_one_is_free(
     assert (await admin.get("/knowledge/entries")).status_code == 200
 
 
+@pytest.mark.usefixtures("still_clock")
 async def test_requests_without_the_role_are_counted_too(
     admin: Caller, reader: Caller, platform: Caller
 ) -> None:
@@ -46,6 +55,7 @@ async def test_requests_without_the_role_are_counted_too(
     expect_refusal(await reader.post("/knowledge/entries", {"content": "harbour"}), "requests_per_minute")
 
 
+@pytest.mark.usefixtures("still_clock")
 async def test_searches_of_a_batch_are_counted_each(admin: Caller, platform: Caller) -> None:
     await allow(platform, admin, requests_per_minute=60)
     batch = {"searches": [{"query": "harbour", "mode": "keyword"}] * 32}
@@ -156,15 +166,10 @@ async def test_searches_answer_by_words_when_the_days_tokens_are_used_up(
     assert (await admin.search("harbour"))["metadata"]["degraded"] == []
 
 
+@pytest.mark.usefixtures("still_clock")
 async def test_stats_say_how_much_of_each_limit_is_used(
-    admin: Caller,
-    platform: Caller,
-    provider: FailingProvider,
-    api_services: Services,
-    monkeypatch: pytest.MonkeyPatch,
+    admin: Caller, platform: Caller, provider: FailingProvider
 ) -> None:
-    now = time.monotonic()  # A minute's requests come back one by one: not while this test runs.
-    monkeypatch.setattr(api_services.admission, "_clock", lambda: now)
     await allow(platform, admin, entries=10, requests_per_minute=100, bytes=0)
     await admin.add("12345678")
     await admin.search("1234")
