@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 from pgvector.asyncpg import register_vector
 
+from app.db.queries.search import hits
 from app.db.queries.search.search import SQL
 from app.db.statements import Statement
 from app.knowledge.search.legs.semantic import session_setup
@@ -30,7 +31,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     indexed = tenant.indexed and tenant.passages > defaults.exact_limit
     integers = {"model_id": tenant.space.model_id, "dimensions": tenant.space.dimensions}
     nearest = SQL["indexed" if indexed else "exact_all"].literal(**integers)
-    hydrate = SQL["hydrate"].literal(**integers)
+    hydrate = hits.SQL["hydrate"].literal(**integers)
     begin = f"begin;select set_config('app.current_tenant', '{tenant.tenant_id}', true);"
     end = "set local statement_timeout='30000ms';set local jit=off"
     start = begin + session_setup(None, tenant.passages) + end

@@ -13,8 +13,9 @@ from uuid import UUID
 import numpy as np
 
 from app.db.database import Database
+from app.db.queries.search import hits
 from app.db.queries.search import search as db
-from app.db.queries.search.search import VectorSpace
+from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import DatabaseUnavailable
@@ -104,6 +105,7 @@ class Ranker:
             vector = np.ones(space.dimensions, dtype=np.float32)
             async with self._database.tenant_session(NOBODY, setup=session_setup(None)) as session:
                 await db.rehearse(session, space, vector)
+                await hits.hydrate(session, space, [], "rehearsal", vector, EntryFilter())
 
         for model_id, provider in self._providers.items():
             try:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.db.queries.search.hits import StoredEntry
 from app.db.queries.search.receipts import ModelName
-from app.db.queries.search.search import StoredEntry
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.vocabulary import Leg, Weights
 

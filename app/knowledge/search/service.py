@@ -11,7 +11,7 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.identifiers import new_id
-from app.db.queries.search import search as db
+from app.db.queries.search.hits import fetch_verdict
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import CursorExpired, EmbeddingUnavailable, KnowledgeError
 from app.knowledge.search.answer.explanation import explain, explain_page
@@ -123,7 +123,7 @@ class KnowledgeSearchService:
         async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
             legs = ranked.legs
             words, vector = legs.words_sought(query.query), legs.vector
-            verdict = await db.fetch_verdict(
+            verdict = await fetch_verdict(
                 ranked.session, plan.tenant.space, entry_id, words, vector, plan.entry_filter
             )
         return judge(entry_id, plan, legs, ranked.candidates, verdict)

@@ -1,8 +1,8 @@
-"""The statements of a search: both legs, and the reading of the hits."""
+"""The statements of a search's legs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -110,65 +110,6 @@ class KeywordMatches:
     unknown: Sequence[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """An entry as hits show it."""
-
-    id: UUID
-    entry_type: str
-    title: str | None
-    content: str
-    tags: Sequence[str]
-    roles: Sequence[str]
-    confidence: float
-    scope: str
-    parent_id: UUID | None
-    source_ids: Sequence[UUID]
-    superseded_by_id: UUID | None
-    is_verified: bool
-    asset_id: UUID | None
-    asset_name: str | None
-    chunk_index: int | None
-    external_id: str | None
-    metadata: Mapping[str, Any]
-    created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class HydratedEntry(StoredEntry):
-    """An entry with what its snippet needs.
-
-    Attributes:
-        query_lexemes: the query's, as they are stemmed in the entry's language.
-        char_start, char_end: the passage nearest to the query's vector, where there is one.
-    """
-
-    language: str
-    query_lexemes: Sequence[str] | None
-    char_start: int | None
-    char_end: int | None
-
-
-FILTERS = (
-    "role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How one entry stands to a search; `failed` are those of FILTERS that it does not pass.
-
-    `cosine` is that of its nearest passage, None while it has no vector.
-    """
-
-    unexpired: bool
-    current: bool
-    failed: Sequence[str]
-    shares_words: bool
-    cosine: float | None
-
-
 CORRECTION_WEIGHT = 0.7
 """What a corrected word is worth beside one that was spelt as the entries spell it."""
 
@@ -194,13 +135,12 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
 
 
 async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
-    """Run the statements of a search for nothing, so that the connection has their plans."""
+    """Run the statements of the legs for nothing, so that the connection has their plans."""
     nothing = EntryFilter()
     await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
     await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1, 1))
     await exact_all(session, space, vector, 2.0, nothing, 1)
     await indexed(session, space, vector, 2.0, nothing, 1)
-    await hydrate(session, space, [], "rehearsal", vector, nothing)
 
 
 async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[str] | None) -> dict[str, str]:
@@ -301,44 +241,3 @@ async def first_vectors(
     """The vector of each entry's first passage, where it has one; of length 1, as stored."""
     rows = await session.fetch(SQL["first_vectors"].literal(model_id=space.model_id), ids=list(ids))
     return {row["entry_id"]: row["embedding"].to_numpy().astype(np.float32) for row in rows}
-
-
-async def hydrate(
-    session: TenantSession,
-    space: VectorSpace,
-    ids: Sequence[UUID],
-    query: str,
-    vector: Any | None,
-    entry_filter: EntryFilter,
-) -> list[HydratedEntry]:
-    """The entries with these ids that still pass the filter, in the order of `ids`."""
-    rows = await session.fetch(
-        SQL["hydrate"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        ids=list(ids),
-        query=query,
-        vector=vector,
-        filter=entry_filter.as_row(),
-    )
-    return [HydratedEntry(*row) for row in rows]
-
-
-async def fetch_verdict(
-    session: TenantSession,
-    space: VectorSpace,
-    entry_id: UUID,
-    query: str,
-    vector: Any | None,
-    entry_filter: EntryFilter,
-) -> Verdict | None:
-    """How one entry stands to a search; None for no such entry."""
-    row = await session.fetch_row(
-        SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        id=entry_id,
-        query=query,
-        vector=vector,
-        filter=entry_filter.as_row(),
-    )
-    if row is None:
-        return None
-    failed = [name for name in FILTERS if not row[name]]
-    return Verdict(row["unexpired"], row["current"], failed, row["shares_words"], row["cosine"])

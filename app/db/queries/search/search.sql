@@ -1,4 +1,4 @@
--- The statements of a search: both legs, the spelling of words, and the reading of the hits.
+-- The statements of a search's legs, and the spelling of words.
 
 -- name: keyword_leg
 -- Turns the query into lexemes once for each language that the tenant has, looks their frequencies up, and asks
@@ -146,49 +146,3 @@ select n.entry_id, e.updated_at, 1 - n.distance as similarity
 -- name: first_vectors
 select entry_id, embedding from embeddings
  where tenant_id = :tenant_id and model_id = {model_id} and passage = 0 and entry_id = any (:ids::uuid[]);
-
--- name: hydrate
--- The hits themselves, with what the snippet needs: the query's lexemes in the entry's language, and the
--- passage nearest to the query's vector.
-with lexemes as materialized (
-  select language, tsvector_to_array(text_lexemes(language, :query)) as query_lexemes
-    from corpus_statistics where tenant_id = :tenant_id and entries > 0
-)
-select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.external_id, e.metadata,
-       e.created_at, e.updated_at, e.language, lexemes.query_lexemes, nearest.char_start, nearest.char_end
-  from unnest(:ids::uuid[]) with ordinality wanted (id, place)
-  join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
-  left join lexemes on lexemes.language = e.language
-  left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
-  left join lateral (
-    select p.char_start, p.char_end from embeddings p
-     where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
-       and :vector::halfvec({dimensions}) is not null
-     order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
-  ) nearest on true
- where entry_matches(e, :filter)
- order by wanted.place;
-
--- name: verdict
--- Why one entry may be missing: each part of the filter by itself, and what the legs have of the entry.
-select e.expires_at is null or e.expires_at > now() as unexpired,
-       e.superseded_by_id is null or (:filter::entry_filter).include_superseded as current,
-       (:filter::entry_filter).roles is null or e.roles && (:filter::entry_filter).roles as role,
-       (:filter::entry_filter).tags is null
-         or case when (:filter::entry_filter).all_tags then e.tags @> (:filter::entry_filter).tags
-                 else e.tags && (:filter::entry_filter).tags end as tags,
-       (:filter::entry_filter).entry_types is null or e.entry_type = any ((:filter::entry_filter).entry_types) as entry_type,
-       (:filter::entry_filter).min_confidence is null or e.confidence >= (:filter::entry_filter).min_confidence
-         as min_confidence,
-       (:filter::entry_filter).scope is null or e.scope = (:filter::entry_filter).scope as scope,
-       (:filter::entry_filter).source is null
-         or (e.asset_id is not null) = ((:filter::entry_filter).source = 'asset') as source,
-       (:filter::entry_filter).asset_ids is null or coalesce(e.asset_id = any ((:filter::entry_filter).asset_ids), false)
-         as asset_id,
-       (:filter::entry_filter).metadata is null or e.metadata @> (:filter::entry_filter).metadata as metadata,
-       exists (select from unnest(tsvector_to_array(text_lexemes(e.language, :query) || identifier_lexemes(:query))) l
-                where l = any (tsvector_to_array(e.lexemes))) as shares_words,
-       (select 1 - min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) from embeddings p
-         where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}) as cosine
-  from entries e where e.tenant_id = :tenant_id and e.id = :id;

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from operator import attrgetter
 
-from app.db.queries.search import search as db
-from app.db.queries.search.search import EntryFilter, HydratedEntry, StoredEntry
+from app.db.queries.search import hits as db
+from app.db.queries.search.hits import HydratedEntry, StoredEntry
+from app.db.queries.search.search import EntryFilter
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.search.answer.snippet import SnippetMaker

@@ -1,0 +1,115 @@
+"""The reading of a search's hits, and of what keeps an entry from being one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.db.session import TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as hits show it."""
+
+    id: UUID
+    entry_type: str
+    title: str | None
+    content: str
+    tags: Sequence[str]
+    roles: Sequence[str]
+    confidence: float
+    scope: str
+    parent_id: UUID | None
+    source_ids: Sequence[UUID]
+    superseded_by_id: UUID | None
+    is_verified: bool
+    asset_id: UUID | None
+    asset_name: str | None
+    chunk_index: int | None
+    external_id: str | None
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HydratedEntry(StoredEntry):
+    """An entry with what its snippet needs.
+
+    Attributes:
+        query_lexemes: the query's, as they are stemmed in the entry's language.
+        char_start, char_end: the passage nearest to the query's vector, where there is one.
+    """
+
+    language: str
+    query_lexemes: Sequence[str] | None
+    char_start: int | None
+    char_end: int | None
+
+
+FILTERS = (
+    "role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one entry stands to a search; `failed` are those of FILTERS that it does not pass.
+
+    `cosine` is that of its nearest passage, None while it has no vector.
+    """
+
+    unexpired: bool
+    current: bool
+    failed: Sequence[str]
+    shares_words: bool
+    cosine: float | None
+
+
+async def hydrate(
+    session: TenantSession,
+    space: VectorSpace,
+    ids: Sequence[UUID],
+    query: str,
+    vector: Any | None,
+    entry_filter: EntryFilter,
+) -> list[HydratedEntry]:
+    """The entries with these ids that still pass the filter, in the order of `ids`."""
+    rows = await session.fetch(
+        SQL["hydrate"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        ids=list(ids),
+        query=query,
+        vector=vector,
+        filter=entry_filter.as_row(),
+    )
+    return [HydratedEntry(*row) for row in rows]
+
+
+async def fetch_verdict(
+    session: TenantSession,
+    space: VectorSpace,
+    entry_id: UUID,
+    query: str,
+    vector: Any | None,
+    entry_filter: EntryFilter,
+) -> Verdict | None:
+    """How one entry stands to a search; None for no such entry."""
+    row = await session.fetch_row(
+        SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        id=entry_id,
+        query=query,
+        vector=vector,
+        filter=entry_filter.as_row(),
+    )
+    if row is None:
+        return None
+    failed = [name for name in FILTERS if not row[name]]
+    return Verdict(row["unexpired"], row["current"], failed, row["shares_words"], row["cosine"])
