@@ -167,7 +167,7 @@ async def _serve(settings: Settings) -> AsyncIterator[str]:
 async def _fill(services: Services, slug: str, texts: Sequence[Document], entries: int) -> UUID:
     with contextlib.suppress(TenantNotFound):
         tenant = await services.tenants.find(slug)
-        if (await services.administration.stats(tenant.id))["entries"] >= entries:
+        if (await services.administration.stats(tenant.id)).entries >= entries:
             return tenant.id
         await services.tenants.delete(tenant.id, actor="benchmark")
     tenant = await services.tenants.create(slug, actor="benchmark")

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Response
 
 from app.auth.principal import Role
-from app.knowledge.subscriptions.service import Subscription
+from app.db.queries.work.subscriptions import Subscription
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.saved_searches import (
     NewSavedSearch,

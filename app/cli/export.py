@@ -90,7 +90,7 @@ async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool
     written: Counter[str] = Counter()
     async with open_tenant(settings, slug) as (services, tenant):
         statistics = await services.administration.stats(tenant.id)
-        total = statistics["entries"] + sum(statistics["assets_by_status"].values())
+        total = statistics.entries + sum(statistics.assets_by_status.values())
         lines = services.export.lines(tenant.id, with_vectors=vectors, actor=ACTOR)
         with show_progress("entries and assets", total) as report:
             # Closed also where the reader of the output has gone: the transaction ends before the database is closed.

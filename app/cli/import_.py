@@ -114,7 +114,7 @@ async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int:
             await wait_for_upkeep(services, tenant_id)
         return unembedded
     statistics = await services.administration.stats(tenant_id)
-    return int(statistics["pending_embeddings"])
+    return statistics.pending_embeddings
 
 
 async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapping[str, Any]) -> Restored:

@@ -136,16 +136,16 @@ async def wait_for_embeddings(services: Services, tenant_id: UUID, patience: Pat
     """
     patience = patience or Patience(services, tenant_id)
     statistics = await services.administration.stats(tenant_id)
-    total = pending = int(statistics["pending_embeddings"])
+    total = pending = statistics.pending_embeddings
     if total:
         with show_progress("embeddings", total) as report:
             while pending:
                 await asyncio.sleep(POLL_SECONDS)
                 statistics = await services.administration.stats(tenant_id)
-                pending = int(statistics["pending_embeddings"])
+                pending = statistics.pending_embeddings
                 total = max(total, pending)
                 report(total - pending)
-                if not statistics["jobs"]:
+                if not statistics.jobs:
                     break  # nobody will try the rest again
                 if pending and await patience.is_over(pending):
                     remark(
@@ -163,6 +163,6 @@ async def wait_for_upkeep(services: Services, tenant_id: UUID) -> None:
     deadline = time.monotonic() + UPKEEP_SECONDS
     while time.monotonic() < deadline:
         statistics = await services.administration.stats(tenant_id)
-        if statistics["entries"] < LEAST_ENTRIES or not statistics["jobs"]:
+        if statistics.entries < LEAST_ENTRIES or not statistics.jobs:
             return
         await asyncio.sleep(POLL_SECONDS)

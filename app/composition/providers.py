@@ -97,12 +97,12 @@ async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> l
             )
         found.append(number)
     for tenant in tenants:
-        if tenant["model_id"] not in found:
-            other = models[tenant["model_id"]]
+        if tenant.model_id not in found:
+            other = models[tenant.model_id]
             present = " and ".join(f"{model.provider}/{model.name}" for model in served)
             raise ConfigurationError(
                 "EMBEDDING_PROVIDER",
-                f"tenant {tenant['slug']} has vectors of {other.provider}/{other.name} with "
+                f"tenant {tenant.slug} has vectors of {other.provider}/{other.name} with "
                 f"{other.dimensions} dimensions, which {present} cannot search",
                 "set EMBEDDING_PROVIDER and EMBEDDING_MODEL to that model, or EMBEDDING_NEXT_PROVIDER while "
                 "tenants move from one to the other",

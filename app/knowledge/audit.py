@@ -1,6 +1,6 @@
 """The trail of what was done and of what was refused.
 
-What is done is noted in the transaction that does it, with `write_audit` of `app.db.queries.search.records`. What is
+What is done is noted in the transaction that does it, with `write_audit` of `app.db.queries.tenants.audit`. What is
 refused has no transaction that lasts, so it gets one of its own here.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search import records
+from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as platform
 from app.errors import (
     Conflict,
@@ -52,7 +52,7 @@ class AuditTrail:
         self,
         tenant_id: UUID,
         actor: str | None,
-        action: records.Action,
+        action: audit.Action,
         subject_ids: Sequence[UUID] = (),
     ) -> AsyncIterator[None]:
         """Note it when what `actor` does inside is refused; the refusal goes on to the caller.
@@ -71,7 +71,7 @@ class AuditTrail:
         self,
         tenant_id: UUID,
         actor: str,
-        action: records.Action,
+        action: audit.Action,
         error: KnowledgeError,
         subject_ids: Sequence[UUID] = (),
     ) -> None:
@@ -88,12 +88,12 @@ class AuditTrail:
         self,
         tenant_id: UUID,
         actor: str,
-        action: records.Action,
+        action: audit.Action,
         subject_ids: Sequence[UUID],
         noted: Mapping[str, Any],
     ) -> None:
         async with self._database.tenant_session(tenant_id) as session:
-            await records.write_audit(session, actor, action, subject_ids, noted, outcome="refused")
+            await audit.write_audit(session, actor, action, subject_ids, noted, outcome="refused")
 
     async def deny(self, tenant_id: UUID | None, actor: str, operation: str, error: Forbidden) -> None:
         """Note that a caller lacks the role for an operation, in the trail of the tenant that its token names."""

@@ -56,7 +56,7 @@ class Line:
         started = time.perf_counter()
         await asyncio.gather(*(self._work() for _ in range(self.concurrency)))
         took = time.perf_counter() - started
-        counts = (await self.services.administration.stats(self.tenant_id))["assets_by_status"]
+        counts = (await self.services.administration.stats(self.tenant_id)).assets_by_status
         if set(counts) - {"indexed"}:
             raise IngestionFailed(f"files did not become searchable: {counts}")
         return took
@@ -86,7 +86,7 @@ class Line:
     async def count_chunks(self) -> int:
         """Chunks that the tenant has."""
         stats = await self.services.administration.stats(self.tenant_id)
-        return int(stats["entries"])
+        return int(stats.entries)
 
     async def _work(self) -> None:
         while await self._waiting() and await self.services.worker.run_once():

@@ -63,14 +63,14 @@ async def test_demo_does_not_wait_for_an_absent_provider_and_is_loaded_once(
     entries = await read_entries(services)
     assert {entry.embedding_status for entry in entries.values()} == {"pending"}
     before = await services.administration.stats(tenant.id)
-    assert before["assets_by_status"] == {"indexed": len(load_documents())}
-    assert before["pending_embeddings"] == before["entries"]
+    assert before.assets_by_status == {"indexed": len(load_documents())}
+    assert before.pending_embeddings == before.entries
     await load_demo(services)
     failing_provider.down = False
     assert await services.embedder.embed_all(tenant.id)
     after = await services.administration.stats(tenant.id)
-    assert (after["entries"], after["assets_by_status"]) == (before["entries"], before["assets_by_status"])
-    assert after["pending_embeddings"] == 0
+    assert (after.entries, after.assets_by_status) == (before.entries, before.assets_by_status)
+    assert after.pending_embeddings == 0
 
 
 def test_curl_line_avoids_a_proxy_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

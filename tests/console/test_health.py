@@ -121,14 +121,14 @@ async def test_an_empty_tenant_has_a_page(browser: Browser, signed_out: Browser)
 def test_bars_stand_at_their_hours_and_fit_the_scale() -> None:
     now = datetime(2026, 3, 1, 17, 42, tzinfo=UTC)
     rows = [
-        {"hour": datetime(2026, 3, 1, 17, tzinfo=UTC), "all": 40, "some": 10},
-        {"hour": datetime(2026, 2, 28, 17, tzinfo=UTC), "all": 7, "some": 0},
+        (datetime(2026, 3, 1, 17, tzinfo=UTC), 40, 10),
+        (datetime(2026, 2, 28, 17, tzinfo=UTC), 7, 0),
     ]
-    chart = draw_hours(rows, now, "all", "some")
+    chart = draw_hours(rows, now)
     assert chart.top == 50
     first, last = chart.bars
     assert (first.hour.day, first.outer_height, first.inner_height) == (28, 14, 0)
     assert (last.x, last.outer_height, last.inner_height) == (96.48, 80, 20)
     assert [text for text, _ in chart.labels] == ["18:00", "00:00", "06:00", "12:00"]
-    assert draw_hours([], now, "all", "some").bars == []
+    assert draw_hours([], now).bars == []
     assert [round_up(n) for n in (0, 1, 2, 3, 9, 10, 11, 999, 1001)] == [1, 1, 2, 5, 10, 10, 20, 1000, 2000]

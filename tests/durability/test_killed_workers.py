@@ -203,4 +203,4 @@ async def test_killed_knowledge_worker_is_replaced_by_the_next(
         assert 1 <= held <= IngestionSettings().concurrency
         await assert_nothing_left_over(superuser, tenant.id)
         stats = await services.administration.stats(tenant.id)
-        assert stats["assets_by_status"] == {"indexed": FILES}
+        assert stats.assets_by_status == {"indexed": FILES}

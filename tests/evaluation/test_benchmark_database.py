@@ -104,7 +104,7 @@ async def test_a_built_tenant_is_as_if_the_service_had_filled_it(services: Servi
     assert (small.passages, small.indexed) == (40, False)
     assert (large.passages, large.indexed) == (BATCH + 200, True)
     stats = await services.administration.stats(LARGE.tenant_id)
-    assert (stats["entries"], stats["pending_embeddings"]) == (LARGE.size, 0)
+    assert (stats.entries, stats.pending_embeddings) == (LARGE.size, 0)
     query = SearchQuery(query="boils", mode="keyword", tags=(RARE,), limit=50)
     found = await services.search.search(LARGE.tenant_id, query)
     entries = make_stock(MODEL.dimensions).make_entries(LARGE)

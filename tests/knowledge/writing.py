@@ -24,5 +24,5 @@ def ids(result: SearchResult) -> Sequence[UUID]:
 
 
 async def count(services: Services, tenant: Tenant) -> int:
-    entries: int = (await services.administration.stats(tenant.id))["entries"]
+    entries: int = (await services.administration.stats(tenant.id)).entries
     return entries

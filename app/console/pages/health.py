@@ -38,15 +38,15 @@ async def show_health(request: Request, caller: CurrentCaller, services: Current
     tenant_id, now = caller.tenant_id, datetime.now(UTC)
     stats = await services.administration.stats(tenant_id, reader=caller.subject)
     report = await services.feedback.report(tenant_id, reader=caller.subject)
-    hours = stats["searches_by_hour"]
+    hours = stats.searches_by_hour
     return render(
         request,
         "pages/health.html",
         stats=stats,
         report=report,
         now=now,
-        times=draw_hours(hours, now, "p95_ms", "p50_ms"),
-        counts=draw_hours(hours, now, "searches", "without_results"),
-        limits=[(label, name, stats["limits"][name]) for name, label in LIMITS.items()],
+        times=draw_hours([(h.hour, h.p95_ms, h.p50_ms) for h in hours], now),
+        counts=draw_hours([(h.hour, h.searches, h.without_results) for h in hours], now),
+        limits=[(label, name, stats.limits[name]) for name, label in LIMITS.items()],
         kinds=KINDS,
     )

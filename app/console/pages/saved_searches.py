@@ -17,8 +17,8 @@ from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.search_form import SearchForm
 from app.console.rendering import render
 from app.console.session import console_router
+from app.db.queries.work.subscriptions import Subscription
 from app.errors import Conflict, FieldError, InvalidInput, SubscriptionNotFound
-from app.knowledge.subscriptions.service import Subscription
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.models.saved_searches import NewSavedSearch
 from app.web.pages import PageCursor

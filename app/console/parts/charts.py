@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 HOURS = 25
 """The 24 hours up to now, the first and the last not whole."""
@@ -34,25 +33,25 @@ class HourChart:
     labels: Sequence[tuple[str, float]]
 
 
-def draw_hours(rows: Sequence[Mapping[str, Any]], now: datetime, outer: str, inner: str) -> HourChart:
-    """The chart of two columns of rows that each have an `hour`; an hour without a row is empty."""
+def draw_hours(values: Sequence[tuple[datetime, int, int]], now: datetime) -> HourChart:
+    """The chart of hours, each with an outer and an inner value; one that is not among them is empty."""
     last = now.replace(minute=0, second=0, microsecond=0)
     hours = [last - timedelta(hours=n) for n in range(HOURS - 1, -1, -1)]
-    found = {row["hour"]: row for row in rows}
-    top = round_up(max((int(row[outer]) for row in rows), default=0))
+    found = {hour: (outer, inner) for hour, outer, inner in values}
+    top = round_up(max((outer for _, outer, _ in values), default=0))
     slot = 100 / HOURS
     bars = [
         Bar(
             hour,
             x=round(place * slot + slot * 0.12, 3),
             width=round(slot * 0.76, 3),
-            outer=int(row[outer]),
-            inner=int(row[inner]),
-            outer_height=round(100 * int(row[outer]) / top, 3),
-            inner_height=round(100 * int(row[inner]) / top, 3),
+            outer=found[hour][0],
+            inner=found[hour][1],
+            outer_height=round(100 * found[hour][0] / top, 3),
+            inner_height=round(100 * found[hour][1] / top, 3),
         )
         for place, hour in enumerate(hours)
-        if (row := found.get(hour)) is not None
+        if hour in found
     ]
     labels = [
         (f"{hour:%H}:00", round(place * slot + slot / 2, 3))

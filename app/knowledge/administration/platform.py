@@ -84,7 +84,7 @@ class PlatformService:
             rows = await db.page_of_tenants(session, wanted.after, wanted.reach)
             await db.note_action(session, reader, "tenant.list", None)
         return wanted.cut(
-            [Tenant(**dict(row)) for row in rows], lambda tenant: Position(tenant.created_at, tenant.id)
+            [Tenant.of(row) for row in rows], lambda tenant: Position(tenant.created_at, tenant.id)
         )
 
     async def tenants(self, page: int = 1, *, size: int = SHOWN, reader: str) -> TenantPage:
@@ -135,12 +135,12 @@ class PlatformService:
             return None
         return TenantHealth(
             tenant=tenant,
-            entries=row["entries"],
-            assets=row["assets"],
-            pending=row["pending_assets"] + row["pending_embeddings"],
-            failed=row["failed_assets"] + row["refused_embeddings"],
-            searches_24h=row["searches"],
-            fallback_rate=row["fallbacks"] / max(row["searches"], 1),
-            last_activity=row["last_activity"],
-            allowed=self._tenants.allow(row["limits"]),
+            entries=row.entries,
+            assets=row.assets,
+            pending=row.pending_assets + row.pending_embeddings,
+            failed=row.failed_assets + row.refused_embeddings,
+            searches_24h=row.searches,
+            fallback_rate=row.fallbacks / max(row.searches, 1),
+            last_activity=row.last_activity,
+            allowed=self._tenants.allow(row.limits),
         )

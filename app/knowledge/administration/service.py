@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search import records, statistics
+from app.db.queries.search import statistics
 from app.db.queries.search.receipts import KeptSearch
-from app.db.queries.tenants import usage
+from app.db.queries.tenants import audit, usage
+from app.db.queries.tenants.audit import AuditRecord
 from app.db.rows import Position
 from app.db.session import TenantSession
 from app.errors import SearchNotFound
@@ -23,16 +23,42 @@ from app.knowledge.tenants.settings import TenantSettings
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """Who did what to which things, when, and how it ended; metadata only."""
+class ModelName:
+    """An embedding model, as its users name it."""
 
-    id: UUID
-    at: datetime
-    actor: str
-    action: str
-    subject_ids: Sequence[UUID]
-    outcome: records.Outcome
-    detail: Mapping[str, Any]
+    provider: str
+    name: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much of a limit is used; no `limit` is None."""
+
+    used: int
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantStatistics:
+    """A tenant's stock, backlog, model, use of its limits, and the searches of its last 24 hours."""
+
+    entries: int
+    entries_by_type: Mapping[str, int]
+    entries_by_language: Mapping[str, int]
+    assets_by_status: Mapping[str, int]
+    pending_embeddings: int
+    jobs: int
+    model: ModelName
+    passages: int
+    indexed: bool
+    searches_24h: int
+    searches_without_results_24h: int
+    fallback_rate_24h: float
+    searches_by_hour: Sequence[statistics.HourOfSearches]
+    models: Sequence[statistics.ModelUse]
+    backlog: Sequence[statistics.KindOfWork]
+    limits: Mapping[str, Use]
 
 
 class AdministrationService:
@@ -49,49 +75,43 @@ class AdministrationService:
         self._admission = admission
         self._journal = journal
 
-    async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, Any]:
+    async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> TenantStatistics:
         """Entries, assets, backlog, model and the last day's searches."""
         self._tenants.forget(tenant_id)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
-            row = await statistics.overview(session)
+            stock = await statistics.overview(session)
             hours = await statistics.searches_by_hour(session)
             models = await statistics.models_in_use(session)
             work = await statistics.backlog(session)
             stored = await usage.fetch_stored(session)
             tokens = await usage.fetch_tokens(session) + self._journal.meter.unwritten(tenant_id)
             await _note_read(session, reader, "stats.read")
-        searches = sum(hour["searches"] for hour in hours)
-        return {
-            "entries": int(row["entries"]),
-            "entries_by_type": row["entries_by_type"],
-            "entries_by_language": row["entries_by_language"],
-            "assets_by_status": row["assets_by_status"],
-            "pending_embeddings": row["pending_embeddings"],
-            "jobs": sum(kind["queued"] + kind["running"] for kind in work),
-            "model": {
-                "provider": tenant.model.provider,
-                "name": tenant.model.name,
-                "dimensions": tenant.model.dimensions,
-            },
-            "passages": tenant.passages,
-            "indexed": tenant.indexed,
-            "searches_24h": searches,
-            "searches_without_results_24h": sum(hour["without_results"] for hour in hours),
-            "fallback_rate_24h": sum(hour["fallbacks"] for hour in hours) / max(searches, 1),
-            "searches_by_hour": [dict(hour) for hour in hours],
-            "models": [dict(model) for model in models],
-            "backlog": [dict(kind) for kind in work],
-            "limits": {
-                name: {"used": used, "limit": getattr(tenant.limits, name) or None}
-                for name, used in {
-                    **self._admission.used(tenant),
-                    "entries": stored.entries,
-                    "bytes": stored.bytes,
-                    "embedding_tokens_per_day": tokens,
-                }.items()
-            },
+        searches = sum(hour.searches for hour in hours)
+        used = {
+            **self._admission.used(tenant),
+            "entries": stored.entries,
+            "bytes": stored.bytes,
+            "embedding_tokens_per_day": tokens,
         }
+        return TenantStatistics(
+            entries=stock.entries,
+            entries_by_type=stock.entries_by_type,
+            entries_by_language=stock.entries_by_language,
+            assets_by_status=stock.assets_by_status,
+            pending_embeddings=stock.pending_embeddings,
+            jobs=sum(kind.queued + kind.running for kind in work),
+            model=ModelName(tenant.model.provider, tenant.model.name, tenant.model.dimensions),
+            passages=tenant.passages,
+            indexed=tenant.indexed,
+            searches_24h=searches,
+            searches_without_results_24h=sum(hour.without_results for hour in hours),
+            fallback_rate_24h=sum(hour.fallbacks for hour in hours) / max(searches, 1),
+            searches_by_hour=hours,
+            models=models,
+            backlog=work,
+            limits={n: Use(number, getattr(tenant.limits, n) or None) for n, number in used.items()},
+        )
 
     async def settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
         """The tenant's settings, defaults filled in. Raises TenantNotFound."""
@@ -109,11 +129,9 @@ class AdministrationService:
         """The audit trail, newest first, as it was before this read. Raises InvalidInput for a bad cursor."""
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-            rows = await records.list_audit(session, wanted.after, wanted.reach)
+            found = await audit.list_audit(session, wanted.after, wanted.reach)
             await _note_read(session, reader, "audit.read")
-        return wanted.cut(
-            [AuditRecord(**dict(row)) for row in rows], lambda record: Position(record.at, record.id)
-        )
+        return wanted.cut(found, lambda record: Position(record.at, record.id))
 
     async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> KeptSearch:
         """What a search did: its settings, model and ranks. Raises SearchNotFound."""
@@ -126,8 +144,8 @@ class AdministrationService:
 
 
 async def _note_read(
-    session: TenantSession, reader: str | None, action: records.Action, *subject_ids: UUID, found: bool = True
+    session: TenantSession, reader: str | None, action: audit.Action, *subject_ids: UUID, found: bool = True
 ) -> None:
     if reader is not None:
-        outcome: records.Outcome = "done" if found else "refused"
-        await records.write_audit(session, reader, action, subject_ids, {}, outcome=outcome)
+        outcome: audit.AuditOutcome = "done" if found else "refused"
+        await audit.write_audit(session, reader, action, subject_ids, {}, outcome=outcome)

@@ -11,7 +11,7 @@ import asyncpg
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry, LockedEntry
-from app.db.queries.search import records
+from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.audit import AuditTrail
@@ -170,7 +170,7 @@ class EntryService:
                     changed = await self._change(session, entry_id, given, if_version, room)
                     if changed:
                         fields = {"fields": sorted(given)}
-                        await records.write_audit(session, actor, "entry.update", [entry_id], fields)
+                        await audit.write_audit(session, actor, "entry.update", [entry_id], fields)
             except asyncpg.UniqueViolationError as error:
                 raise Conflict("another entry has the same content or external_id") from error
         if changed:
@@ -194,7 +194,7 @@ class EntryService:
             if locked.asset_id is not None:
                 raise Conflict("the entry is a chunk of an asset: delete the asset instead")
             await db.delete_entry(session, entry_id)
-            await records.write_audit(session, actor, "entry.delete", [entry_id], {})
+            await audit.write_audit(session, actor, "entry.delete", [entry_id], {})
 
     async def _change(
         self,
@@ -248,4 +248,4 @@ async def _note_writes(session: TenantSession, actor: str, results: Sequence[Bul
     touched = [r.id for r in results if r.id is not None and r.status in ("created", "updated")]
     if touched:
         counts = {s: sum(r.status == s for r in results) for s in ("created", "updated")}
-        await records.write_audit(session, actor, "entry.write", list(dict.fromkeys(touched)), counts)
+        await audit.write_audit(session, actor, "entry.write", list(dict.fromkeys(touched)), counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -11,8 +11,8 @@ import asyncpg
 
 from app.db.database import Database
 from app.db.queries.search import feedback as db
-from app.db.queries.search import records
-from app.db.session import Row
+from app.db.queries.search.feedback import DislikedEntry, EmptySearch, Judgement
+from app.db.queries.tenants import audit
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.search.journal.records import SearchJournal
@@ -31,28 +31,6 @@ class Feedback:
     entry_id: UUID
     relevant: bool
     at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class EmptySearch:
-    """A query that found nothing, and how often."""
-
-    query: str
-    searches: int
-    last_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class DislikedEntry:
-    """An entry that was found and not wanted; `queries` are a few that it was not wanted for, where they are kept."""
-
-    entry_id: UUID
-    title: str | None
-    entry_type: str
-    not_relevant: int
-    relevant: int
-    last_at: datetime
-    queries: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +86,7 @@ class FeedbackService:
                 async with self._database.tenant_session(tenant_id) as session:
                     at = await db.put_feedback(session, search_id, entry_id, subject, relevant, query)
                     detail = {"relevant": relevant}
-                    await records.write_audit(
-                        session, subject, "feedback.write", [search_id, entry_id], detail
-                    )
+                    await audit.write_audit(session, subject, "feedback.write", [search_id, entry_id], detail)
             except asyncpg.ForeignKeyViolationError:
                 raise EntryNotFound("the entry no longer exists") from None
         return Feedback(search_id, entry_id, relevant, at)
@@ -123,17 +99,15 @@ class FeedbackService:
             empty = await db.list_empty_searches(session, REPORTED, SHOWN) if kept else []
             disliked = await db.list_disliked(session, REPORTED, SHOWN)
             if reader is not None:
-                await records.write_audit(session, reader, "feedback.read", [], {})
+                await audit.write_audit(session, reader, "feedback.read", [], {})
         return FeedbackReport(
             days=REPORTED.days,
             queries_kept=kept,
-            relevant=counts["relevant"],
-            not_relevant=counts["not_relevant"],
-            searches_without_results=counts["without_results"],
-            empty_searches=[EmptySearch(**dict(row)) for row in empty],
-            disliked=[
-                DislikedEntry(**{**dict(row), "queries": row["queries"] if kept else []}) for row in disliked
-            ],
+            relevant=counts.relevant,
+            not_relevant=counts.not_relevant,
+            searches_without_results=counts.without_results,
+            empty_searches=empty,
+            disliked=disliked if kept else [replace(entry, queries=[]) for entry in disliked],
         )
 
     async def judged_queries(self, tenant_id: UUID, *, reader: str | None = None) -> list[JudgedQuery]:
@@ -144,13 +118,13 @@ class FeedbackService:
         async with self._database.tenant_session(tenant_id) as session:
             rows = await db.list_judgements(session)
             if reader is not None:
-                await records.write_audit(session, reader, "feedback.read", [], {})
+                await audit.write_audit(session, reader, "feedback.read", [], {})
         return judge_queries(rows)
 
 
-def judge_queries(rows: Sequence[Row]) -> list[JudgedQuery]:
-    """The judged queries of rows that `list_judgements` read; those without anything relevant are left out."""
+def judge_queries(judgements: Sequence[Judgement]) -> list[JudgedQuery]:
+    """Judgements by their queries; queries without anything relevant are omitted."""
     grades: dict[str, dict[UUID, float]] = {}
-    for row in rows:
-        grades.setdefault(row["query"], {})[row["entry_id"]] = float(row["relevant"])
+    for judgement in judgements:
+        grades.setdefault(judgement.query, {})[judgement.entry_id] = float(judgement.relevant)
     return [JudgedQuery(query, found) for query, found in grades.items() if any(found.values())]

@@ -12,7 +12,7 @@ from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge.assets import Asset, NewAsset
-from app.db.queries.search import records
+from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
 from app.documents.formats import detect_format
 from app.errors import AssetNotFound, Conflict, FieldError, InvalidInput, TooLarge
@@ -91,7 +91,7 @@ class AssetService:
                 raise Conflict("other requests are writing the same file; try again")
             if work:
                 await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
-                await records.write_audit(
+                await audit.write_audit(
                     session, actor, "asset.upload", [asset_id], {"bytes": len(upload.data)}
                 )
         if work:
@@ -147,7 +147,7 @@ class AssetService:
             if not await db.retry_asset(session, asset_id):
                 raise Conflict("only a failed asset can be retried")
             await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
-            await records.write_audit(session, actor, "asset.retry", [asset_id], {})
+            await audit.write_audit(session, actor, "asset.retry", [asset_id], {})
         self._jobs.wake()
         return await self.get(tenant_id, asset_id)
 
@@ -161,7 +161,7 @@ class AssetService:
             await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
             if not await db.delete_asset(session, asset_id):
                 raise AssetNotFound("there is no asset with this id")
-            await records.write_audit(session, actor, "asset.delete", [asset_id], {})
+            await audit.write_audit(session, actor, "asset.delete", [asset_id], {})
 
     def _check(self, upload: Upload) -> NewAsset:
         self.check_size(len(upload.data))

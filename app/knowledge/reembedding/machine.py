@@ -38,8 +38,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search import records
 from app.db.queries.search.search import VectorSpace
+from app.db.queries.tenants import audit
 from app.db.queries.tenants.tenants import list_models
 from app.db.queries.work import reembedding as db
 from app.db.queries.work.reembedding import ChangeRow, Comparison
@@ -207,6 +207,6 @@ def require_change(change: ChangeRow | None) -> ChangeRow:
     return change
 
 
-async def _note(session: TenantSession, actor: str, action: records.Action, model: EmbeddingModel) -> None:
+async def _note(session: TenantSession, actor: str, action: audit.Action, model: EmbeddingModel) -> None:
     detail = {"provider": model.provider, "model": model.name, "dimensions": model.dimensions}
-    await records.write_audit(session, actor, action, [], detail)
+    await audit.write_audit(session, actor, action, [], detail)

@@ -85,9 +85,9 @@ class DeliveryService:
         async with self._database.tenant_session(tenant_id) as session:
             await db.tidy(session, waiting=WAITING, kept=KEPT, absence=WAITING)
             work = await db.due_work(session)
-            if work["changes"]:
+            if work.changes:
                 await self._jobs.enqueue(session, "match_changes", "entries")
-            if work["deliveries"]:
+            if work.deliveries:
                 await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
 
     async def _deliver(self, tenant_id: UUID, delivery: Delivery, shown: tuple[Entry, bytes] | None) -> None:

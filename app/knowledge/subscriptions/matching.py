@@ -16,7 +16,7 @@ from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work import deliveries as outbox
 from app.db.queries.work import subscriptions as db
 from app.db.queries.work.deliveries import NewDelivery
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider, Vector
 from app.embeddings.vectors import make_unit_vector
 from app.errors import EmbeddingUnavailable, InvalidInput
@@ -88,7 +88,7 @@ class ChangeMatcher:
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             await db.forget_changes(session)
-            standing = [s for row in await db.list_active(session) if (s := self._read(tenant, row))]
+            standing = [s for active in await db.list_active(session) if (s := self._read(tenant, active))]
             tokens = await tokens_left(session, tenant)
             # Without tokens new entries get no vectors today; those that have theirs are compared first.
             waits = tokens is not None and tokens <= 0 and not await db.list_changes(session, "ready", 1)
@@ -107,12 +107,12 @@ class ChangeMatcher:
                 found.update((d.id, d) for d in (describe_find(search.id, row) for row in rows))
             if found:
                 put = await outbox.put_deliveries(session, list(found.values()), MAX_WAITING)
-                if put["given_up"]:
+                if put.given_up:
                     log.warning(
                         "matches of subscriptions with too many pending messages are discarded",
-                        extra={"tenant_id": str(tenant_id), "finds": put["given_up"]},
+                        extra={"tenant_id": str(tenant_id), "finds": put.given_up},
                     )
-                if put["waiting"]:
+                if put.waiting:
                     await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
             if kind == "words":
                 await db.note_words(session, changes)
@@ -131,17 +131,17 @@ class ChangeMatcher:
         # Many that wait for their vectors wait for long, and looking at them costs more.
         return LATER_SECONDS if kind == "words" else min(AGAIN_SECONDS + left / BATCH, LONGEST_SECONDS)
 
-    def _read(self, tenant: TenantContext, row: Row) -> Standing | None:
+    def _read(self, tenant: TenantContext, active: db.ActiveSearch) -> Standing | None:
         try:
-            query = read_request({**row["request"], "limit": 1})
+            query = read_request({**active.request, "limit": 1})
             plan = make_plan(query, tenant, self._defaults)
-            return Standing(row["saved_search_id"], row["request"], plan)
+            return Standing(active.saved_search_id, active.request, plan)
         except InvalidInput as error:
             # E.g. a query_embedding of a model that the tenant has left.
             log.warning(
                 "a saved search is no longer valid: %s",
                 ", ".join(e.field for e in error.errors),
-                extra={"tenant_id": str(tenant.tenant_id), "saved_search_id": str(row["saved_search_id"])},
+                extra={"tenant_id": str(tenant.tenant_id), "saved_search_id": str(active.saved_search_id)},
             )
             return None
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search import records
 from app.db.queries.search import saved_searches as db
+from app.db.queries.search.saved_searches import SavedSearch
+from app.db.queries.tenants import audit
 from app.db.queries.work import deliveries
 from app.db.rows import Position
-from app.db.session import Row
 from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
@@ -26,22 +24,6 @@ from app.knowledge.vocabulary import Weights
 MAX_NAME = 200
 MAX_SAVED = 200
 """Saved searches of one owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedSearch:
-    """A search under its owner's name for it; `request` holds what the owner asked for and nothing else."""
-
-    id: UUID
-    name: str
-    request: Mapping[str, Any]
-    subscribed: bool
-    created_at: datetime
-
-    @classmethod
-    def from_row(cls, row: Row) -> SavedSearch:
-        """The saved search of a stored row."""
-        return cls(row["id"], row["name"], row["request"], row["subscribed"], row["created_at"])
 
 
 class SavedSearchService:
@@ -77,21 +59,21 @@ class SavedSearchService:
         ):
             if await db.count_others(session, owner, name) >= MAX_SAVED:
                 raise Conflict(f"{MAX_SAVED} saved searches are the maximum; delete one first")
-            row = await db.put_saved_search(session, owner, name, request)
-            if row["is_replaced"]:
-                await deliveries.give_up_waiting(session, row["id"])
-            await records.write_audit(session, owner, "saved_search.write", [row["id"]], {})
-            stored = await db.fetch_saved_search(session, owner, row["id"])
+            kept = await db.put_saved_search(session, owner, name, request)
+            if kept.is_replaced:
+                await deliveries.give_up_waiting(session, kept.id)
+            await audit.write_audit(session, owner, "saved_search.write", [kept.id], {})
+            stored = await db.fetch_saved_search(session, owner, kept.id)
         assert stored is not None
-        return SavedSearch.from_row(stored), row["is_new"]
+        return stored, kept.is_new
 
     async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> SavedSearch:
         """One of the owner's. Raises SavedSearchNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
-            row = await db.fetch_saved_search(session, owner, saved_search_id)
-        if row is None:
+            kept = await db.fetch_saved_search(session, owner, saved_search_id)
+        if kept is None:
             raise SavedSearchNotFound("you have no saved search with this id")
-        return SavedSearch.from_row(row)
+        return kept
 
     async def run(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> SearchResult:
         """Search as one of the owner's says, within the limits of now. Raises SavedSearchNotFound, and as a search."""
@@ -104,8 +86,7 @@ class SavedSearchService:
         """The owner's, newest first. Raises InvalidInput for a bad cursor."""
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-            rows = await db.list_saved_searches(session, owner, wanted.after, wanted.reach)
-        found = [SavedSearch.from_row(row) for row in rows]
+            found = await db.list_saved_searches(session, owner, wanted.after, wanted.reach)
         return wanted.cut(found, lambda saved: Position(saved.created_at, saved.id))
 
     async def delete(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> None:
@@ -116,7 +97,7 @@ class SavedSearchService:
         ):
             if not await db.delete_saved_search(session, owner, saved_search_id):
                 raise SavedSearchNotFound("you have no saved search with this id")
-            await records.write_audit(session, owner, "saved_search.delete", [saved_search_id], {})
+            await audit.write_audit(session, owner, "saved_search.delete", [saved_search_id], {})
 
     def _read(self, request: Mapping[str, Any]) -> SearchQuery:
         return read_request(request, max_limit=self._search.defaults.max_limit)

@@ -6,20 +6,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Literal
+from dataclasses import replace
+from datetime import timedelta
 from uuid import UUID
 
 import httpx
 
 from app.concurrency.background import start_background
 from app.db.database import Database
-from app.db.queries.search import records
 from app.db.queries.search import saved_searches as searches
+from app.db.queries.tenants import audit
 from app.db.queries.work import deliveries
 from app.db.queries.work import subscriptions as db
-from app.db.session import Row
+from app.db.queries.work.subscriptions import Subscription
 from app.errors import Conflict, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
@@ -40,37 +39,6 @@ NOTE_SECONDS = 3600.0
 """How often an owner's calls are noted, at most."""
 
 MAX_NOTED = 50_000
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """Where a saved search's finds go, and how that goes; `secret` is shown once, to who subscribed.
-
-    Attributes:
-        state: `paused` while the owner is not known to be a reader, `disabled` once it was given up.
-        waiting: entries still to be delivered.
-        failures: tries in a row that the endpoint did not take, since `failing_since`.
-    """
-
-    saved_search_id: UUID
-    owner: str
-    name: str
-    url: str
-    state: Literal["active", "paused", "disabled"]
-    rights_until: datetime
-    waiting: int
-    failures: int
-    failing_since: datetime | None
-    last_error: str | None
-    last_delivered_at: datetime | None
-    created_at: datetime
-    secret: str | None = None
-
-    @classmethod
-    def from_row(cls, row: Row) -> Subscription:
-        """The subscription of a stored row, without its secret."""
-        names = (name for name in cls.__dataclass_fields__ if name != "secret")
-        return cls(**{name: row[name] for name in names})
 
 
 class SubscriptionService:
@@ -118,11 +86,11 @@ class SubscriptionService:
                 raise Conflict(f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum")
             new = saved_search_id not in await db.fetch_subscriptions(session, [saved_search_id])
             await db.put_subscription(session, saved_search_id, url, secret, self._rights_last)
-            await records.write_audit(session, owner, "subscription.write", [saved_search_id], {})
+            await audit.write_audit(session, owner, "subscription.write", [saved_search_id], {})
             if not new:
                 await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
-            row = (await db.fetch_subscriptions(session, [saved_search_id]))[saved_search_id]
-        return replace(Subscription.from_row(row), secret=secret), new
+            stored = (await db.fetch_subscriptions(session, [saved_search_id]))[saved_search_id]
+        return replace(stored, secret=secret), new
 
     async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> Subscription:
         """The subscription on one of the owner's saved searches. Raises SubscriptionNotFound."""
@@ -130,7 +98,7 @@ class SubscriptionService:
             rows = await db.fetch_subscriptions(session, [saved_search_id], owner)
         if saved_search_id not in rows:
             raise SubscriptionNotFound("you have no subscription for a saved search with this id")
-        return Subscription.from_row(rows[saved_search_id])
+        return rows[saved_search_id]
 
     async def list_subscriptions(
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
@@ -146,8 +114,8 @@ class SubscriptionService:
             page = wanted.cut(places, lambda place: place)
             rows = await db.fetch_subscriptions(session, [place.id for place in page.items])
             if reader is not None:
-                await records.write_audit(session, reader, "subscription.list", [], {})
-        found = [Subscription.from_row(rows[place.id]) for place in page.items]
+                await audit.write_audit(session, reader, "subscription.list", [], {})
+        found = [rows[place.id] for place in page.items]
         return Page([replace(s, url=httpx.URL(s.url).host) for s in found], page.next_cursor)
 
     async def delete(
@@ -161,7 +129,7 @@ class SubscriptionService:
             if not await db.delete_subscription(session, saved_search_id, owner):
                 raise SubscriptionNotFound("there is no subscription for a saved search with this id")
             await db.forget_changes(session)
-            await records.write_audit(session, actor, "subscription.delete", [saved_search_id], {})
+            await audit.write_audit(session, actor, "subscription.delete", [saved_search_id], {})
 
     def note_caller(self, tenant_id: UUID, subject: str, *, reads: bool) -> None:
         """Somebody has called with a valid token of the tenant, as a reader or not: a subscription of theirs goes on
@@ -187,7 +155,7 @@ class SubscriptionService:
             async with self._database.tenant_session(tenant_id) as session:
                 lasts = self._rights_last if reads else timedelta(0)
                 owns = await db.set_rights(session, subject, lasts)
-                if owns and reads and (await deliveries.due_work(session))["deliveries"]:
+                if owns and reads and (await deliveries.due_work(session)).deliveries:
                     await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
         except TenantNotFound:
             return  # and its subscriptions went with it

@@ -15,10 +15,11 @@ import orjson
 
 from app.db.database import Database
 from app.db.identifiers import new_id
-from app.db.queries.search import feedback, records
+from app.db.queries.search import feedback
 from app.db.queries.search.search import VectorSpace
+from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as db
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, DatabaseUnavailable, InvalidInput, TenantNotFound
 from app.knowledge.audit import AuditTrail
@@ -40,6 +41,11 @@ class Tenant:
     slug: str
     name: str
     created_at: datetime
+
+    @classmethod
+    def of(cls, stored: db.StoredTenant) -> Tenant:
+        """Without the number of its model."""
+        return cls(stored.id, stored.slug, stored.name, stored.created_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,25 +112,25 @@ class TenantDirectory:
         if row is None:
             self._known.pop(tenant_id, None)
             raise TenantNotFound("the tenant does not exist")
-        settings = TenantSettings.from_mapping(row["settings"])
-        allowed = self.allow(row["limits"])
+        settings = TenantSettings.from_mapping(row.settings)
+        allowed = self.allow(row.limits)
         context = TenantContext(
             tenant_id=tenant_id,
-            slug=row["slug"],
+            slug=row.slug,
             settings=settings,
             model=EmbeddingModel(
-                provider=row["provider"],
-                name=row["model"],
-                dimensions=row["dimensions"],
-                max_tokens=row["max_tokens"],
-                similarity_threshold=row["similarity_threshold"],
+                provider=row.provider,
+                name=row.model,
+                dimensions=row.dimensions,
+                max_tokens=row.max_tokens,
+                similarity_threshold=row.similarity_threshold,
             ),
-            space=VectorSpace(row["model_id"], row["dimensions"]),
-            passages=row["passages"],
-            indexed=row["index_state"] == "ready",
+            space=VectorSpace(row.model_id, row.dimensions),
+            passages=row.passages,
+            indexed=row.index_state == "ready",
             limits=allowed.lowered(settings.limits),
             allowed=allowed,
-            tokens_today=row["tokens_today"],
+            tokens_today=row.tokens_today,
         )
         if len(self._known) >= 10_000:
             self._known.clear()
@@ -136,7 +142,7 @@ class TenantDirectory:
         context = await self.context(tenant_id)
         if reader is not None:
             async with self._database.tenant_session(tenant_id) as session:
-                await records.write_audit(session, reader, "settings.read", [], {})
+                await audit.write_audit(session, reader, "settings.read", [], {})
         return context.settings
 
     def forget(self, tenant_id: UUID) -> None:
@@ -158,7 +164,7 @@ class TenantDirectory:
             rows = await db.list_tenants(session)
             if reader is not None:
                 await db.note_action(session, reader, "tenant.list", None)
-        return [Tenant(row["id"], row["slug"], row["name"], row["created_at"]) for row in rows]
+        return [Tenant.of(row) for row in rows]
 
     async def find(self, slug: str) -> Tenant:
         """The tenant with this slug. Raises TenantNotFound."""
@@ -231,12 +237,12 @@ class TenantDirectory:
             if isinstance(own := changes.get("limits"), dict):
                 # One limit at a time: null takes one back.
                 if not check_limits(own, least=1):
-                    require_lower(own, self.allow(row["limits"]))
-                changes = {**changes, "limits": {**row["settings"].get("limits", {}), **own}}
-            settings, _ = await _store_settings(session, row, {**row["settings"], **changes})
+                    require_lower(own, self.allow(row.limits))
+                changes = {**changes, "limits": {**row.settings.get("limits", {}), **own}}
+            settings, _ = await _store_settings(session, row, {**row.settings, **changes})
             require_default_within(settings, changes)
             detail = {"fields": sorted(changes)}
-            await records.write_audit(session, actor, "settings.update", [], detail)
+            await audit.write_audit(session, actor, "settings.update", [], detail)
         self.forget(tenant_id)
         return settings
 
@@ -250,11 +256,11 @@ class TenantDirectory:
             _, changed = await _store_settings(session, row, given)
             if changed:
                 detail = {"part": "settings", "fields": changed}
-                await records.write_audit(session, actor, "tenant.import", [], detail)
+                await audit.write_audit(session, actor, "tenant.import", [], detail)
         self.forget(tenant_id)
 
 
-async def _hold_tenant(session: TenantSession) -> Row:
+async def _hold_tenant(session: TenantSession) -> db.OwnTenant:
     await db.hold_tenant(session)
     row = await db.own_tenant(session)
     if row is None:
@@ -263,10 +269,10 @@ async def _hold_tenant(session: TenantSession) -> Row:
 
 
 async def _store_settings(
-    session: TenantSession, row: Row, given: Mapping[str, Any]
+    session: TenantSession, row: db.OwnTenant, given: Mapping[str, Any]
 ) -> tuple[TenantSettings, list[str]]:
     """Write these settings in place of all others, None being none; returns them, and which are other than before."""
-    before = row["settings"]
+    before = row.settings
     if isinstance(limits := given.get("limits"), dict):
         given = {**given, "limits": {n: v for n, v in limits.items() if v is not None} or None}
     stored = {name: value for name, value in given.items() if value is not None}

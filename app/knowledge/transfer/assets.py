@@ -14,7 +14,7 @@ import orjson
 
 from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
-from app.db.queries.search import records
+from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.transfer.outcome import REFUSALS, Restored, describe_refusal
@@ -103,7 +103,7 @@ class AssetRestoration:
                 if values.get("status") in ("pending", "processing"):
                     await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
                 detail = {"part": "asset", "bytes": len(data)}
-                await records.write_audit(session, self._actor, "tenant.import", [asset_id], detail)
+                await audit.write_audit(session, self._actor, "tenant.import", [asset_id], detail)
         except REFUSALS as error:
             self.outcome.fail(original.number, describe_refusal(error))
             return

@@ -14,7 +14,7 @@ import orjson
 
 from app.db.database import Database
 from app.db.queries.knowledge import transfer as db
-from app.db.queries.search import records
+from app.db.queries.tenants import audit
 from app.db.queries.tenants.tenants import own_tenant
 from app.errors import TenantNotFound
 
@@ -43,23 +43,23 @@ class TenantExport:
             if tenant is None:
                 raise TenantNotFound("the tenant does not exist")
             detail = {"with_vectors": with_vectors}
-            await records.write_audit(session, actor, "tenant.export", [], detail)
+            await audit.write_audit(session, actor, "tenant.export", [], detail)
             header = {
                 "kind": "tenant",
                 "format": FORMAT,
-                "slug": tenant["slug"],
-                "name": tenant["name"],
-                "settings": tenant["settings"],
+                "slug": tenant.slug,
+                "name": tenant.name,
+                "settings": tenant.settings,
                 "model": {
-                    "provider": tenant["provider"],
-                    "name": tenant["model"],
-                    "dimensions": tenant["dimensions"],
+                    "provider": tenant.provider,
+                    "name": tenant.model,
+                    "dimensions": tenant.dimensions,
                 },
                 "vectors": with_vectors,
             }
             yield "tenant", orjson.dumps(header) + b"\n"
             # Opened first: what is read after it has the assets of all that it has.
-            entries = db.stream_entries(session, tenant["model_id"], PAGE, with_vectors=with_vectors)
+            entries = db.stream_entries(session, tenant.model_id, PAGE, with_vectors=with_vectors)
             page: Sequence[str] | None = await anext(entries, None)
             async for asset in db.stream_assets(session):
                 yield "asset", _line("asset", asset.line)

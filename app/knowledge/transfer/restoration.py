@@ -20,7 +20,7 @@ from app.db.database import Database
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import transfer as db
 from app.db.queries.knowledge.embeddings import PassageVector
-from app.db.queries.search import records
+from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import InvalidInput
 from app.knowledge.entries.entry import embedding_text
@@ -216,7 +216,7 @@ class TenantRestoration:
     ) -> None:
         """Tell the trail of one step; a step that changed nothing is passed over, but for the last."""
         if ids or part == "end":
-            await records.write_audit(session, self._actor, "tenant.import", ids, {"part": part, **detail})
+            await audit.write_audit(session, self._actor, "tenant.import", ids, {"part": part, **detail})
 
     def _rename(self, line: dict[str, Any]) -> dict[str, Any]:
         """The line with ids that this tenant has for the same things."""

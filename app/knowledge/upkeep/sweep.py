@@ -7,8 +7,8 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import entries
-from app.db.queries.search import feedback, receipts, records
-from app.db.queries.tenants import usage
+from app.db.queries.search import feedback, receipts
+from app.db.queries.tenants import audit, usage
 from app.db.queries.work.jobs import is_statements_fault
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.feedback.service import REPORTED
@@ -71,7 +71,7 @@ class Sweep:
             async with self._database.tenant_session(tenant_id) as session:
                 ids = await entries.purge_expired(session, PURGE_BATCH)
                 if ids:
-                    await records.write_audit(session, ACTOR, "entry.purge", ids, {"entries": len(ids)})
+                    await audit.write_audit(session, ACTOR, "entry.purge", ids, {"entries": len(ids)})
             purged += len(ids)
             if len(ids) < PURGE_BATCH:
                 break

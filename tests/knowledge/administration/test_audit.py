@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.composition.services import Services
-from app.db.queries.search.records import write_audit
+from app.db.queries.tenants.audit import write_audit
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 

@@ -131,12 +131,12 @@ async def test_entry_of_an_absent_provider_is_found_by_words_at_once_and_by_mean
     for _ in range(4):
         await run_jobs()
     assert (await services.entries.get(tenant.id, entry.id)).embedding_status == "pending"
-    assert (await services.administration.stats(tenant.id))["pending_embeddings"] == 1
+    assert (await services.administration.stats(tenant.id)).pending_embeddings == 1
     failing_provider.down = False
     await run_jobs()
     assert (await services.entries.get(tenant.id, entry.id)).embedding_status == "ready"
     assert entry.id in await nearest(services, tenant, "The lighthouse keeper sleeps.")
-    assert (await services.administration.stats(tenant.id))["jobs"] == 0
+    assert (await services.administration.stats(tenant.id)).jobs == 0
 
 
 async def test_slow_provider_leaves_the_vector_to_the_queue(

@@ -110,7 +110,7 @@ async def test_refused_entry_writes_nothing(services: Services, tenant: Tenant) 
     ):
         with pytest.raises(InvalidInput):
             await services.entries.create(tenant.id, values)
-    assert (await services.administration.stats(tenant.id))["entries"] == 0
+    assert (await services.administration.stats(tenant.id)).entries == 0
 
 
 LONG_TEXTS = {

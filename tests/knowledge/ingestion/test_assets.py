@@ -95,7 +95,7 @@ async def test_unreadable_file_fails_with_a_reason_and_can_be_retried(
     assert failed.status == "failed"
     assert failed.error
     assert "Traceback" not in failed.error
-    assert (await services.administration.stats(tenant.id))["jobs"] == 0
+    assert (await services.administration.stats(tenant.id)).jobs == 0
     retried = await services.assets.retry(tenant.id, asset.id)
     assert (retried.status, retried.error) == ("pending", None)
     with pytest.raises(Conflict):
@@ -120,7 +120,7 @@ async def test_deleted_asset_takes_its_chunks_along(
     for act in (services.assets.get, services.assets.text, services.assets.delete, services.assets.retry):
         with pytest.raises(AssetNotFound):
             await act(tenant.id, asset.id)
-    assert (await services.administration.stats(tenant.id))["entries"] == 0
+    assert (await services.administration.stats(tenant.id)).entries == 0
 
 
 async def test_file_of_an_absent_provider_is_found_by_words_at_once_and_by_meaning_later(
@@ -136,13 +136,13 @@ async def test_file_of_an_absent_provider_is_found_by_words_at_once_and_by_meani
     found = await services.search.search(tenant.id, SearchQuery(query="harbour"))
     assert {hit.asset_id for hit in found} == {asset.id}
     statistics = await services.administration.stats(tenant.id)
-    assert statistics["pending_embeddings"] == asset.chunks > 0
+    assert statistics.pending_embeddings == asset.chunks > 0
     failing_provider.down = False
     await run_jobs()
     chunks = (await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=100)).items
     assert {chunk.embedding_status for chunk in chunks} == {"ready"}
     assert len(failing_provider.documents) == len(set(failing_provider.documents)) == asset.chunks
-    assert (await services.administration.stats(tenant.id))["jobs"] == 0
+    assert (await services.administration.stats(tenant.id)).jobs == 0
 
 
 async def test_asset_that_cannot_be_processed_is_given_up_after_three_tries(

@@ -55,7 +55,7 @@ async def test_version_that_arrives_while_the_old_one_is_read_wins(
     asset = await services.assets.get(tenant.id, asset.id)
     assert (asset.status, asset.generation) == ("indexed", 2)
     assert "lighthouse" in await services.assets.text(tenant.id, asset.id)
-    assert (await services.administration.stats(tenant.id))["jobs"] == 0
+    assert (await services.administration.stats(tenant.id)).jobs == 0
 
 
 async def test_asset_deleted_while_it_is_read_stays_deleted(
@@ -72,7 +72,7 @@ async def test_asset_deleted_while_it_is_read_stays_deleted(
     with pytest.raises(AssetNotFound):
         await services.assets.get(tenant.id, asset.id)
     stats = await services.administration.stats(tenant.id)
-    assert (stats["entries"], stats["jobs"], stats["assets_by_status"]) == (0, 0, {})
+    assert (stats.entries, stats.jobs, stats.assets_by_status) == (0, 0, {})
 
 
 async def test_failed_new_version_keeps_the_chunks_of_the_old(

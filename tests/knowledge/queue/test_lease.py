@@ -101,7 +101,7 @@ async def test_lease_is_renewed_while_the_work_goes_on(
     assert await claim(services) is None
     go_on.set()
     assert await working
-    assert (await services.administration.stats(tenant.id))["assets_by_status"] == {"indexed": 1}
+    assert (await services.administration.stats(tenant.id)).assets_by_status == {"indexed": 1}
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ async def test_deleting_an_asset_stops_the_work_on_it(bench: Bench) -> None:
     async with asyncio.timeout(PATIENCE):
         assert await working, "although the provider has not answered"
     stats = await bench.services.administration.stats(bench.tenant.id)
-    assert (stats["entries"], stats["jobs"], stats["assets_by_status"]) == (0, 0, {})
+    assert (stats.entries, stats.jobs, stats.assets_by_status) == (0, 0, {})
 
 
 async def test_new_version_stops_the_work_on_the_old(bench: Bench, run_jobs: RunJobs) -> None:

@@ -83,7 +83,7 @@ async def test_switch_is_refused_while_its_provider_is_away(move: Move) -> None:
 @pytest.mark.slow
 async def test_new_vectors_of_a_large_tenant_are_in_their_index_before_the_switch(move: Move) -> None:
     await move.add(EXACT_LIMIT + 20)
-    assert (await move.services.administration.stats(move.tenant.id))["indexed"] is True
+    assert (await move.services.administration.stats(move.tenant.id)).indexed is True
     await move.start(switch_at_overlap=None)
     await move.run_jobs()
     assert await move.sql("select bool_and(in_index) from embeddings where model_id = 2")

@@ -25,7 +25,7 @@ async def test_tenant_moves_to_a_model_of_other_dimensions(move: Move) -> None:
     move.old.down = True
     (first, *_) = await move.search("entry number 7")
     assert first.content == "entry number 7"
-    assert (await move.services.administration.stats(move.tenant.id))["model"]["dimensions"] == 24
+    assert (await move.services.administration.stats(move.tenant.id)).model.dimensions == 24
 
 
 async def test_tenant_can_go_back_with_what_was_written_after_the_switch(move: Move) -> None:

@@ -85,9 +85,9 @@ async def test_statistics_count_searches_and_fallbacks(
         await services.search.search(tenant.id, SearchQuery(query="harbour"))
     await services.journal.flush()
     stats = await services.administration.stats(tenant.id)
-    assert (stats["searches_24h"], stats["fallback_rate_24h"]) == (4, 0.5)
-    assert stats["entries_by_type"] == {"fact": 1}
-    assert stats["model"] == {"provider": "mock", "name": "text-hash", "dimensions": 16}
+    assert (stats.searches_24h, stats.fallback_rate_24h) == (4, 0.5)
+    assert stats.entries_by_type == {"fact": 1}
+    assert (stats.model.provider, stats.model.name, stats.model.dimensions) == ("mock", "text-hash", 16)
 
 
 async def test_searches_of_a_tenant_that_is_deleted_meanwhile_are_no_loss(
@@ -101,4 +101,4 @@ async def test_searches_of_a_tenant_that_is_deleted_meanwhile_are_no_loss(
     assert (services.journal.dropped, services.journal.waiting) == (dropped, 0)
     assert services.journal.meter.unwritten(tenant.id) == 0
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert (await services.administration.stats(other_tenant.id))["searches_24h"] == 1
+    assert (await services.administration.stats(other_tenant.id)).searches_24h == 1

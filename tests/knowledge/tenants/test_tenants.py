@@ -60,9 +60,9 @@ async def test_deleted_tenant_is_gone_at_once(
     await services.tenants.delete(tenant.id, actor="test")
     with pytest.raises(TenantNotFound):
         await services.tenants.context(tenant.id)
-    assert (await services.administration.stats(other_tenant.id))["entries"] == 1
+    assert (await services.administration.stats(other_tenant.id)).entries == 1
     again = await services.tenants.create("first", actor="test")
-    assert (await services.administration.stats(again.id))["entries"] == 0
+    assert (await services.administration.stats(again.id)).entries == 0
 
 
 async def test_settings_are_merged_reset_and_audited(services: Services, tenant: Tenant) -> None:

@@ -86,7 +86,7 @@ async def test_counters_stay_exact_through_random_writes(
     await services.assets.delete(owner.id, asset.id)
     assert await differences(superuser_dsn) == []
     stats = await services.administration.stats(tenant.id)
-    assert stats["entries"] == sum(stats["entries_by_type"].values())
+    assert stats.entries == sum(stats.entries_by_type.values())
 
 
 async def test_frequencies_of_words_are_counted_anew_after_growth(

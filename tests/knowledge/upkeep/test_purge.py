@@ -88,7 +88,7 @@ async def test_purge_goes_in_steps_and_removes_all(services: Services, tenant: T
     assert await present(services, tenant) == set()
     trail = (await services.administration.audit(tenant.id)).items
     assert [r.detail["entries"] for r in trail if r.actor == ACTOR] == [1, PURGE_BATCH]
-    assert (await services.administration.stats(tenant.id))["pending_embeddings"] == 0
+    assert (await services.administration.stats(tenant.id)).pending_embeddings == 0
 
 
 async def test_a_failing_sweep_of_one_tenant_keeps_no_other_from_its_own(

@@ -83,7 +83,7 @@ async def test_vectors_made_before_the_provider_went_away_are_kept(bench: Bench,
     asset_id = await bench.upload(Upload("a.md", "\n\n".join(sections).encode()))
     assert await bench.make_worker(ingestion=bench.make_ingestion(leaving)).run_once()
     asset = await bench.get(asset_id)
-    pending = (await bench.services.administration.stats(bench.tenant.id))["pending_embeddings"]
+    pending = (await bench.services.administration.stats(bench.tenant.id)).pending_embeddings
     assert (asset.status, len(leaving.documents), pending) == ("indexed", BATCH, asset.chunks - BATCH)
     await run_jobs()
     assert len(bench.provider.documents) == asset.chunks - BATCH
@@ -103,7 +103,7 @@ async def test_new_version_taken_in_without_the_provider_keeps_the_vectors_of_un
     asset_id = await bench.upload(Upload("a.md", new.encode(), external_id="a"))
     await run_jobs()
     asset = await bench.get(asset_id)
-    pending = (await bench.services.administration.stats(bench.tenant.id))["pending_embeddings"]
+    pending = (await bench.services.administration.stats(bench.tenant.id)).pending_embeddings
     assert (asset.generation, asset.status) == (2, "indexed")
     assert 0 < pending < asset.chunks
     bench.provider.down = False
@@ -196,7 +196,7 @@ async def test_text_that_the_provider_stumbles_over_holds_up_no_other_and_is_giv
         await bench.change("update embedding_models set paused_until = null")
         while await worker.run_once():
             pass
-        return int((await bench.services.administration.stats(bench.tenant.id))["pending_embeddings"])
+        return int((await bench.services.administration.stats(bench.tenant.id)).pending_embeddings)
 
     assert await pending_after_another_turn() == 2, "the first failure may be an outage"
     for _ in range(3):

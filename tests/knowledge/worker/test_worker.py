@@ -123,7 +123,7 @@ async def test_long_work_on_entries_gives_way_to_others(bench: Bench, run_jobs: 
     pending = [130]
     while pending[-1]:
         assert await worker.run_once()
-        pending.append((await bench.services.administration.stats(bench.tenant.id))["pending_embeddings"])
+        pending.append((await bench.services.administration.stats(bench.tenant.id)).pending_embeddings)
     assert pending == [130, 66, 2, 0]
     await run_jobs()
     assert await bench.jobs() == []

@@ -1,53 +1,15 @@
-"""What is remembered of searches and changes: access counts, the audit trail."""
+"""What helps a search: how often entries were shown, and what is near to its words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
 from uuid import UUID
 
-import orjson
-
-from app.db.identifiers import new_id
 from app.db.queries.search.search import EntryFilter
-from app.db.rows import Position
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
-
-Outcome = Literal["done", "refused"]
-
-Action = Literal[
-    "access",
-    "asset.delete",
-    "asset.retry",
-    "asset.upload",
-    "audit.read",
-    "entry.delete",
-    "entry.purge",
-    "entry.update",
-    "entry.write",
-    "feedback.read",
-    "feedback.write",
-    "model.drop",
-    "model.pace",
-    "model.read",
-    "model.reembed",
-    "model.switch",
-    "saved_search.delete",
-    "saved_search.write",
-    "search.read",
-    "settings.read",
-    "settings.update",
-    "stats.read",
-    "subscription.delete",
-    "subscription.list",
-    "subscription.write",
-    "tenant.export",
-    "tenant.import",
-]
-"""What a tenant's audit trail tells of; `tests/api/acts.py` has each done."""
 
 
 async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> None:
@@ -88,30 +50,3 @@ async def suggest_lexemes(
         least=least,
         limit=limit,
     )
-
-
-async def write_audit(
-    session: TenantSession,
-    actor: str,
-    action: Action,
-    subject_ids: Sequence[UUID],
-    detail: Mapping[str, Any],
-    *,
-    outcome: Outcome = "done",
-) -> None:
-    """Note a change or an administrative read, in the transaction that makes it; metadata only, never content."""
-    await session.execute(
-        SQL["write_audit"],
-        id=new_id(),
-        actor=actor,
-        action=action,
-        subject_ids=list(subject_ids),
-        detail=orjson.dumps(detail).decode(),
-        outcome=outcome,
-    )
-
-
-async def list_audit(session: TenantSession, before: Position | None, limit: int) -> Sequence[Row]:
-    """The audit trail, newest first."""
-    at, last_id = before or (None, None)
-    return await session.fetch(SQL["list_audit"], before_at=at, before_id=last_id, limit=limit)

@@ -83,12 +83,3 @@ select a.lexeme, a.likeness, e.language, e.title, e.content
    select x.language, x.title, left(x.content, 20000) as content
      from entries x where x.tenant_id = :tenant_id and x.id = k.entry_id offset 0) e
  order by a.likeness desc, a.entries desc, a.lexeme;
-
--- name: write_audit
-insert into audit (tenant_id, id, actor, action, subject_ids, detail, outcome)
-values (:tenant_id, :id, :actor, :action, :subject_ids::uuid[], :detail::jsonb, :outcome);
-
--- name: list_audit
-select id, at, actor, action, subject_ids, outcome, detail from audit
- where tenant_id = :tenant_id and (:before_id::uuid is null or (at, id) < (:before_at::timestamptz, :before_id::uuid))
- order by at desc, id desc limit :limit;

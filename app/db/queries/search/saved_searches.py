@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,10 +12,30 @@ import orjson
 
 from app.db.identifiers import new_id
 from app.db.rows import Position
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSearch:
+    """A search under its owner's name for it; `request` holds what the owner asked for and nothing else."""
+
+    id: UUID
+    name: str
+    request: Mapping[str, Any]
+    subscribed: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PutSearch:
+    """A search that was kept: whether its name is new, and whether it took the place of one that asked otherwise."""
+
+    id: UUID
+    is_new: bool
+    is_replaced: bool
 
 
 async def count_others(session: TenantSession, owner: str, name: str) -> int:
@@ -22,33 +44,35 @@ async def count_others(session: TenantSession, owner: str, name: str) -> int:
     return int(await session.fetch_value(SQL["count"], owner=owner, name=name))
 
 
-async def put_saved_search(session: TenantSession, owner: str, name: str, request: Mapping[str, Any]) -> Row:
-    """Keep a search, in place of the owner's of the same name if there is one.
-
-    `is_new` says which, and `is_replaced` whether that one asked for something else. Call `count_others` before.
-    """
-    row = await session.fetch_row(
+async def put_saved_search(
+    session: TenantSession, owner: str, name: str, request: Mapping[str, Any]
+) -> PutSearch:
+    """Keep a search, in place of the owner's of the same name if there is one. Call `count_others` before."""
+    kept = await session.fetch_one_as(
+        PutSearch,
         SQL["save"],
         id=new_id(),
         owner=owner,
         name=name,
         request=orjson.dumps(dict(request)).decode(),
     )
-    assert row is not None
-    return row
+    assert kept is not None
+    return kept
 
 
-async def fetch_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> Row | None:
+async def fetch_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> SavedSearch | None:
     """One of the owner's."""
-    return await session.fetch_row(SQL["fetch"], owner=owner, id=saved_search_id)
+    return await session.fetch_one_as(SavedSearch, SQL["fetch"], owner=owner, id=saved_search_id)
 
 
 async def list_saved_searches(
     session: TenantSession, owner: str, before: Position | None, limit: int
-) -> Sequence[Row]:
+) -> list[SavedSearch]:
     """The owner's, newest first."""
     at, last_id = before or (None, None)
-    return await session.fetch(SQL["list"], owner=owner, before_at=at, before_id=last_id, limit=limit)
+    return await session.fetch_as(
+        SavedSearch, SQL["list"], owner=owner, before_at=at, before_id=last_id, limit=limit
+    )
 
 
 async def delete_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> bool:

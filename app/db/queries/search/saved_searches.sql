@@ -7,7 +7,7 @@ with before as (
 insert into saved_searches as s (tenant_id, id, owner, name, request)
 values (:tenant_id, :id, :owner, :name, :request::jsonb)
 on conflict (tenant_id, owner, name) do update set request = excluded.request
-returning s.id, s.name, s.request, s.created_at, s.id = :id as is_new,
+returning s.id, s.id = :id as is_new,
           coalesce((select b.request <> s.request from before b), false) as is_replaced;
 
 -- name: lock_owner
@@ -18,13 +18,15 @@ select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' ' || :owner:
 select count(*) from saved_searches where tenant_id = :tenant_id and owner = :owner and name <> :name;
 
 -- name: fetch
-select s.id, s.name, s.request, s.created_at,
-       exists (select from subscriptions u where u.tenant_id = :tenant_id and u.saved_search_id = s.id) as subscribed
+select s.id, s.name, s.request,
+       exists (select from subscriptions u where u.tenant_id = :tenant_id and u.saved_search_id = s.id) as subscribed,
+       s.created_at
   from saved_searches s where s.tenant_id = :tenant_id and s.owner = :owner and s.id = :id;
 
 -- name: list
-select s.id, s.name, s.request, s.created_at,
-       exists (select from subscriptions u where u.tenant_id = :tenant_id and u.saved_search_id = s.id) as subscribed
+select s.id, s.name, s.request,
+       exists (select from subscriptions u where u.tenant_id = :tenant_id and u.saved_search_id = s.id) as subscribed,
+       s.created_at
   from saved_searches s
  where s.tenant_id = :tenant_id and s.owner = :owner
    and (:before_id::uuid is null or (s.created_at, s.id) < (:before_at::timestamptz, :before_id::uuid))

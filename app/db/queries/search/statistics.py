@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -25,6 +26,70 @@ class DueWork:
     model_change: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Counts of what a tenant has; `pending_embeddings` are entries that wait for vectors of the model in use."""
+
+    entries: int
+    entries_by_type: Mapping[str, int]
+    entries_by_language: Mapping[str, int]
+    assets_by_status: Mapping[str, int]
+    pending_embeddings: int
+
+
+@dataclass(frozen=True, slots=True)
+class HourOfSearches:
+    """The searches of one hour (UTC)."""
+
+    hour: datetime
+    searches: int
+    fallbacks: int
+    without_results: int
+    p50_ms: int
+    p95_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """An embedding model that the tenant has vectors of, or waits for; `entries` have vectors of it."""
+
+    provider: str
+    name: str
+    dimensions: int
+    is_current: bool
+    passages: int
+    index_state: str
+    waiting: int
+    refused: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfWork:
+    """Background work of one kind; `oldest` is when the longest waiting was due."""
+
+    kind: str
+    queued: int
+    running: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A tenant in counts; searches are those of the last 24 hours."""
+
+    entries: int
+    assets: int
+    failed_assets: int
+    pending_assets: int
+    pending_embeddings: int
+    refused_embeddings: int
+    searches: int
+    fallbacks: int
+    limits: Mapping[str, int]
+    last_activity: datetime | None
+
+
 async def refresh_lexemes(session: TenantSession) -> None:
     """Count the document frequencies of the tenant's frequent lexemes anew."""
     await session.execute(SQL["reset_changes"])
@@ -40,28 +105,28 @@ async def due_work(session: TenantSession, *, least_entries: int, exact_limit: i
     return due
 
 
-async def overview(session: TenantSession) -> Row:
+async def overview(session: TenantSession) -> Overview:
     """Counts for the tenant's admin."""
-    row = await session.fetch_row(SQL["overview"])
-    assert row is not None
-    return row
+    found = await session.fetch_one_as(Overview, SQL["overview"])
+    assert found is not None
+    return found
 
 
-async def searches_by_hour(session: TenantSession) -> Sequence[Row]:
+async def searches_by_hour(session: TenantSession) -> list[HourOfSearches]:
     """The searches of the last 24 hours, counted and timed by hour (UTC)."""
-    return await session.fetch(SQL["searches_by_hour"])
+    return await session.fetch_as(HourOfSearches, SQL["searches_by_hour"])
 
 
-async def models_in_use(session: TenantSession) -> Sequence[Row]:
+async def models_in_use(session: TenantSession) -> list[ModelUse]:
     """The models that the tenant has vectors of or waits for, the one it searches with first."""
-    return await session.fetch(SQL["models_in_use"])
+    return await session.fetch_as(ModelUse, SQL["models_in_use"])
 
 
-async def backlog(session: TenantSession) -> Sequence[Row]:
+async def backlog(session: TenantSession) -> list[KindOfWork]:
     """The tenant's queued and running work by kind."""
-    return await session.fetch(SQL["backlog"])
+    return await session.fetch_as(KindOfWork, SQL["backlog"])
 
 
-async def health(session: TenantSession) -> Row | None:
+async def health(session: TenantSession) -> Health | None:
     """Counts of the tenant, for the platform; None when it is gone."""
-    return await session.fetch_row(SQL["health"])
+    return await session.fetch_one_as(Health, SQL["health"])

@@ -32,7 +32,7 @@ select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coales
                                      and p.model_id in (c.from_model, c.to_model)))) as model_change;
 
 -- name: overview
-select (select coalesce(sum(entries), 0) from corpus_statistics where tenant_id = :tenant_id) as entries,
+select (select coalesce(sum(entries), 0)::bigint from corpus_statistics where tenant_id = :tenant_id) as entries,
        (select coalesce(json_object_agg(entry_type, n), '{}')
           from (select entry_type, count(*) as n from entries where tenant_id = :tenant_id group by entry_type) t)
          as entries_by_type,

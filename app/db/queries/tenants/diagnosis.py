@@ -13,7 +13,7 @@ import asyncpg
 from app.db.database import Database
 from app.db.queries.search import search
 from app.db.queries.search.search import EntryFilter, VectorSpace
-from app.db.queries.tenants.tenants import list_tenants
+from app.db.queries.tenants.tenants import StoredTenant, list_tenants
 from app.db.rows import read_rows
 from app.db.session import Row, TenantSession
 from app.db.statements import load_statements
@@ -112,16 +112,16 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
     deadline = time.monotonic() + seconds
     async with database.platform_session() as session:
         tenants = await list_tenants(session)
-    rows: list[tuple[Row, Row]] = []
+    rows: list[tuple[StoredTenant, Row]] = []
     for tenant in tenants:
         if time.monotonic() > deadline:
             break
-        async with database.tenant_session(tenant["id"]) as own:
+        async with database.tenant_session(tenant.id) as own:
             row = await own.fetch_row(SQL["backlog"])
         if row is not None:
             rows.append((tenant, row))
     indexed = [
-        IndexedTenant(t["id"], r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"
+        IndexedTenant(t.id, r["model_id"], r["passages"]) for t, r in rows if r["index_state"] == "ready"
     ]
     return Backlog(
         tenants=len(tenants),
@@ -130,8 +130,8 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
         overdue=sum(r["overdue"] for _, r in rows),
         lost=sum(r["lost"] for _, r in rows),
         oldest_seconds=max((r["oldest_seconds"] or 0.0 for _, r in rows), default=0.0),
-        failed={t["slug"]: r["failed_assets"] for t, r in rows if r["failed_assets"]},
-        refused={t["slug"]: r["refused"] for t, r in rows if r["refused"]},
+        failed={t.slug: r["failed_assets"] for t, r in rows if r["failed_assets"]},
+        refused={t.slug: r["refused"] for t, r in rows if r["refused"]},
         pending=sum(r["pending"] for _, r in rows),
         largest=max(indexed, key=lambda found: found.passages, default=None),
     )

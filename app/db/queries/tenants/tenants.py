@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 from uuid import UUID
 
-from app.db.queries.search.records import Outcome
+from app.db.queries.tenants.audit import AuditOutcome
 from app.db.rows import Position
-from app.db.session import PlatformSession, Row, TenantSession
+from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 from app.embeddings.provider import EmbeddingModel
 
@@ -29,15 +30,46 @@ class RegisteredModel:
     model: EmbeddingModel
 
 
-async def list_tenants(session: PlatformSession) -> Sequence[Row]:
+@dataclass(frozen=True, slots=True)
+class StoredTenant:
+    """A tenant and the number of its model."""
+
+    id: UUID
+    slug: str
+    name: str
+    model_id: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTenant:
+    """What a request needs to know of its tenant; the model's `passages` and `index_state` are those of its vectors."""
+
+    id: UUID
+    slug: str
+    name: str
+    settings: Mapping[str, Any]
+    limits: Mapping[str, int]
+    tokens_today: int
+    model_id: int
+    provider: str
+    model: str
+    dimensions: int
+    max_tokens: int
+    similarity_threshold: float
+    passages: int
+    index_state: str
+
+
+async def list_tenants(session: PlatformSession) -> list[StoredTenant]:
     """All tenants, oldest first."""
-    return await session.fetch(SQL["list_tenants"])
+    return await session.fetch_as(StoredTenant, SQL["list_tenants"])
 
 
-async def page_of_tenants(session: PlatformSession, after: Position | None, count: int) -> Sequence[Row]:
+async def page_of_tenants(session: PlatformSession, after: Position | None, count: int) -> list[StoredTenant]:
     """Tenants after the one with this time and id, oldest first."""
     time, tenant_id = after or (None, None)
-    return await session.fetch(SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
+    return await session.fetch_as(StoredTenant, SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
 
 
 async def create_tenant(
@@ -60,7 +92,7 @@ async def note_action(
     action: PlatformAction,
     subject: UUID | None,
     *,
-    outcome: Outcome = "done",
+    outcome: AuditOutcome = "done",
 ) -> None:
     """Note what a platform administrator read or was refused; changes of tenants are noted by what makes them."""
     await session.fetch(SQL["note_action"], actor=actor, action=action, subject=subject, outcome=outcome)
@@ -76,9 +108,9 @@ async def change_limits(
     return changed
 
 
-async def own_tenant(session: TenantSession) -> Row | None:
+async def own_tenant(session: TenantSession) -> OwnTenant | None:
     """The tenant of the session with its model and vector counts."""
-    return await session.fetch_row(SQL["own_tenant"])
+    return await session.fetch_one_as(OwnTenant, SQL["own_tenant"])
 
 
 async def hold_tenant(session: TenantSession) -> None:

@@ -5,7 +5,7 @@ select id, slug, name, model_id, created_at from tenancy.list_tenants();
 
 -- name: page_of_tenants
 -- Oldest first, those after the given one.
-select id, slug, name, created_at from tenancy.list_tenants()
+select id, slug, name, model_id, created_at from tenancy.list_tenants()
  where :time::timestamptz is null or (created_at, id) > (:time, :id::uuid)
  order by created_at, id limit :count;
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import orjson
 
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -45,10 +45,28 @@ class Delivery:
     include_superseded: bool
 
 
-async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDelivery], most: int) -> Row:
-    """Queue what was not queued or sent before, up to `most` of a subscription; returns how many are `waiting` and how
-    many of them were `given_up` for want of room."""
-    row = await session.fetch_row(
+@dataclass(frozen=True, slots=True)
+class QueuedDeliveries:
+    """How many new deliveries wait, and how many were given up for want of room."""
+
+    waiting: int
+    given_up: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxWork:
+    """Whether there are `changes` to compare and `deliveries` to make."""
+
+    changes: bool
+    deliveries: bool
+
+
+async def put_deliveries(
+    session: TenantSession, deliveries: Sequence[NewDelivery], most: int
+) -> QueuedDeliveries:
+    """Queue what was not queued or sent before, up to `most` of a subscription."""
+    queued = await session.fetch_one_as(
+        QueuedDeliveries,
         SQL["put"],
         most=most,
         ids=[d.id for d in deliveries],
@@ -57,16 +75,15 @@ async def put_deliveries(session: TenantSession, deliveries: Sequence[NewDeliver
         fingerprints=[d.fingerprint for d in deliveries],
         findings=[orjson.dumps(dict(d.finding)).decode() for d in deliveries],
     )
-    assert row is not None
-    return row
+    assert queued is not None
+    return queued
 
 
 async def claim_deliveries(
     session: TenantSession, *, each: int, limit: int, lease: timedelta
 ) -> list[Delivery]:
     """Due deliveries, at most `each` of a subscription; others find them after `lease` unless they are ended."""
-    rows = await session.fetch(SQL["claim"], each=each, limit=limit, lease=lease)
-    return [Delivery(**dict(row)) for row in rows]
+    return await session.fetch_as(Delivery, SQL["claim"], each=each, limit=limit, lease=lease)
 
 
 async def end_delivery(
@@ -128,8 +145,8 @@ async def tidy(session: TenantSession, *, waiting: timedelta, kept: timedelta, a
     await session.execute(SQL["disable_absent"], age=absence)
 
 
-async def due_work(session: TenantSession) -> Row:
-    """Whether there are `changes` to compare and `deliveries` to make."""
-    row = await session.fetch_row(SQL["due_work"])
-    assert row is not None
-    return row
+async def due_work(session: TenantSession) -> OutboxWork:
+    """What there is to do for the tenant's subscriptions."""
+    work = await session.fetch_one_as(OutboxWork, SQL["due_work"])
+    assert work is not None
+    return work

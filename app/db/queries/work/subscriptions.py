@@ -10,7 +10,7 @@ from uuid import UUID
 
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.rows import Position
-from app.db.session import Row, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -24,6 +24,39 @@ class Change:
 
     entry_id: UUID
     changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Where a saved search's finds go, and how that goes; `secret` is shown once, to who subscribed.
+
+    Attributes:
+        state: `paused` while the owner is not known to be a reader, `disabled` once it was given up.
+        waiting: entries still to be delivered.
+        failures: tries in a row that the endpoint did not take, since `failing_since`.
+    """
+
+    saved_search_id: UUID
+    owner: str
+    name: str
+    url: str
+    state: Literal["active", "paused", "disabled"]
+    rights_until: datetime
+    waiting: int
+    failures: int
+    failing_since: datetime | None
+    last_error: str | None
+    last_delivered_at: datetime | None
+    created_at: datetime
+    secret: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveSearch:
+    """A saved search that somebody is subscribed to, and what it asks for."""
+
+    saved_search_id: UUID
+    request: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +93,10 @@ async def put_subscription(
 
 async def fetch_subscriptions(
     session: TenantSession, ids: Sequence[UUID], owner: str | None = None
-) -> dict[UUID, Row]:
-    """Subscriptions by the id of their saved search; those of others than `owner` are left out."""
-    rows = await session.fetch(SQL["fetch"], ids=list(ids), owner=owner)
-    return {row["saved_search_id"]: row for row in rows}
+) -> dict[UUID, Subscription]:
+    """Subscriptions, without their secrets, by the id of their saved search; with `owner` those of that owner only."""
+    found = await session.fetch_as(Subscription, SQL["fetch"], ids=list(ids), owner=owner)
+    return {subscription.saved_search_id: subscription for subscription in found}
 
 
 async def list_subscriptions(session: TenantSession, before: Position | None, limit: int) -> list[Position]:
@@ -84,9 +117,9 @@ async def set_rights(session: TenantSession, owner: str, rights: timedelta) -> i
     return await session.execute(SQL["set_rights"], owner=owner, rights=rights)
 
 
-async def list_active(session: TenantSession) -> Sequence[Row]:
-    """Rows of saved_search_id and request, of the subscriptions that entries are compared with."""
-    return await session.fetch(SQL["active"])
+async def list_active(session: TenantSession) -> list[ActiveSearch]:
+    """The searches that entries are compared with."""
+    return await session.fetch_as(ActiveSearch, SQL["active"])
 
 
 async def hold_requests(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Any]:
@@ -100,8 +133,7 @@ async def list_changes(session: TenantSession, kind: ChangeKind, limit: int) -> 
 
     `ready` are those with their vectors, `words` those whose words were not compared yet.
     """
-    rows = await session.fetch(SQL["changes"], kind=kind, limit=limit)
-    return [Change(row["entry_id"], row["changed_at"]) for row in rows]
+    return await session.fetch_as(Change, SQL["changes"], kind=kind, limit=limit)
 
 
 async def count_changes(session: TenantSession) -> int:

@@ -93,9 +93,9 @@ def strategy(result: SearchResult) -> str:
 
 async def test_tenant_that_outgrew_exact_search_is_indexed(large: Large) -> None:
     stats = await large.services.administration.stats(large.tenant.id)
-    assert stats["passages"] == ENTRIES
-    assert stats["indexed"] is True
-    assert (stats["pending_embeddings"], stats["jobs"]) == (0, 0)
+    assert stats.passages == ENTRIES
+    assert stats.indexed is True
+    assert (stats.pending_embeddings, stats.jobs) == (0, 0)
     async with connected(large.made.superuser_dsn) as superuser:
         assert await superuser.fetchval("select bool_and(in_index) from embeddings")
 

@@ -1,0 +1,93 @@
+"""The audit trail of a tenant: who did what, in the transaction that did it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+
+from app.db.identifiers import new_id
+from app.db.rows import Position
+from app.db.session import TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+AuditOutcome = Literal["done", "refused"]
+
+Action = Literal[
+    "access",
+    "asset.delete",
+    "asset.retry",
+    "asset.upload",
+    "audit.read",
+    "entry.delete",
+    "entry.purge",
+    "entry.update",
+    "entry.write",
+    "feedback.read",
+    "feedback.write",
+    "model.drop",
+    "model.pace",
+    "model.read",
+    "model.reembed",
+    "model.switch",
+    "saved_search.delete",
+    "saved_search.write",
+    "search.read",
+    "settings.read",
+    "settings.update",
+    "stats.read",
+    "subscription.delete",
+    "subscription.list",
+    "subscription.write",
+    "tenant.export",
+    "tenant.import",
+]
+"""What a tenant's audit trail tells of; `tests/api/acts.py` has each done."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """Who did what to which things, when, and how it ended; metadata only."""
+
+    id: UUID
+    at: datetime
+    actor: str
+    action: str
+    subject_ids: Sequence[UUID]
+    outcome: AuditOutcome
+    detail: Mapping[str, Any]
+
+
+async def write_audit(
+    session: TenantSession,
+    actor: str,
+    action: Action,
+    subject_ids: Sequence[UUID],
+    detail: Mapping[str, Any],
+    *,
+    outcome: AuditOutcome = "done",
+) -> None:
+    """Note a change or an administrative read, in the transaction that makes it; metadata only, never content."""
+    await session.execute(
+        SQL["write_audit"],
+        id=new_id(),
+        actor=actor,
+        action=action,
+        subject_ids=list(subject_ids),
+        detail=orjson.dumps(detail).decode(),
+        outcome=outcome,
+    )
+
+
+async def list_audit(session: TenantSession, before: Position | None, limit: int) -> list[AuditRecord]:
+    """The audit trail, newest first; rows of the same moment are in the order of their ids."""
+    at, last_id = before or (None, None)
+    return await session.fetch_as(
+        AuditRecord, SQL["list_audit"], before_at=at, before_id=last_id, limit=limit
+    )

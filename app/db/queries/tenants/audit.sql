@@ -1,0 +1,8 @@
+-- name: write_audit
+insert into audit (tenant_id, id, actor, action, subject_ids, detail, outcome)
+values (:tenant_id, :id, :actor, :action, :subject_ids::uuid[], :detail::jsonb, :outcome);
+
+-- name: list_audit
+select id, at, actor, action, subject_ids, outcome, detail from audit
+ where tenant_id = :tenant_id and (:before_id::uuid is null or (at, id) < (:before_at::timestamptz, :before_id::uuid))
+ order by at desc, id desc limit :limit;
