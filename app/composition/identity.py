@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 
 from app.auth.jwks import JwksCache
-from app.auth.secret import ensure_secret
-from app.auth.tokens import TokenVerifier
+from app.auth.tokens import MIN_SECRET_BYTES, TokenVerifier
+from app.embedded import read_or_create_secret
+from app.errors import ConfigurationError
 from app.settings import Settings
+
+SECRET_FILE = "jwt-secret"  # noqa: S105  # a file name
+SECRET_SIZE = 48
 
 
 def shared_secret(settings: Settings) -> str | None:
@@ -35,3 +40,27 @@ async def open_verifier(settings: Settings) -> AsyncIterator[TokenVerifier]:
             yield TokenVerifier(keys=keys, audience=jwt.audience, issuer=jwt.issuer)
         finally:
             await keys.close()
+
+
+def ensure_secret(data_dir: Path) -> str:
+    """The secret in `data_dir`, made at the first call; processes that call together get the same one.
+
+    Raises ConfigurationError when it cannot be made or read, or is not usable.
+    """
+    path = data_dir / SECRET_FILE
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        secret = read_or_create_secret(path, SECRET_SIZE)
+    except OSError as error:
+        raise ConfigurationError(
+            "KB_DATA_DIR", f"the token secret {path} cannot be created or read: {error.strerror}"
+        ) from None
+    except ValueError:
+        secret = ""
+    if len(secret) < MIN_SECRET_BYTES or not secret.isascii():
+        raise ConfigurationError(
+            "KB_DATA_DIR",
+            f"{path} contains no usable secret",
+            "remove it; the next start generates a new one",
+        )
+    return secret

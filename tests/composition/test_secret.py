@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.auth.secret import SECRET_FILE, ensure_secret
 from app.auth.tokens import TokenVerifier
+from app.composition.identity import SECRET_FILE, ensure_secret
 from app.errors import ConfigurationError
 
 
@@ -27,7 +27,7 @@ def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
 
 def test_processes_that_start_together_get_one_secret(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from app.auth.secret import ensure_secret;"
+        "import sys; from pathlib import Path; from app.composition.identity import ensure_secret;"
         "print('ready', flush=True); sys.stdin.readline(); print(ensure_secret(Path(sys.argv[1])))"
     )
     processes = [
