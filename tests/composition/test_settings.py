@@ -1,4 +1,4 @@
-"""The settings: defaults, every bound, contradictions, and that no error or text shows a value."""
+"""The settings: defaults, every variable, and that no text shows a secret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import ConfigurationError
 from app.settings import Settings, load_settings, variable_names
 
 SECRET = "s3cret-" * 5
@@ -124,102 +123,6 @@ def test_a_data_folder_in_a_home_is_there(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("DATABASE_URL", "mysql://u:hidden@h/db"),
-        ("DATABASE_URL", "u:hidden@h/db"),
-        ("DATABASE_URL", "postgresql://u:hidden@h"),
-        ("DATABASE_URL", "postgresql://u:hidden@h:99999/db"),
-        ("DATABASE_URL", "postgresql://u:hidden@h:port/db"),
-        ("DATABASE_URL", "postgresql:///db"),
-        ("DATABASE_URL", "postgresql+psycopg://u:hidden@h/db"),
-        ("DATABASE_URL", "postgresql://u:hid den@h/db"),
-        ("DATABASE_ADMIN_URL", "hidden"),
-        ("DATABASE_PREPARED_STATEMENTS", "hidden"),
-        ("KB_DATA_DIR", "~hidden/kb"),
-        ("KB_DATABASE_POOL_SIZE", "0"),
-        ("KB_DATABASE_TIMEOUT", "nan"),
-        ("KB_DATABASE_STATEMENT_TIMEOUT", "inf"),
-        ("EMBEDDING_PROVIDER", "hidden"),
-        ("EMBEDDING_DIMENSIONS", "0"),
-        ("EMBEDDING_DIMENSIONS", "4001"),
-        ("EMBEDDING_MODEL", "m" * 201),
-        ("KB_EMBEDDING_QUERY_TIMEOUT", "0"),
-        ("OPENAI_BASE_URL", "ftp://hidden.example"),
-        ("OPENAI_BASE_URL", "https://user:hidden@api.example"),
-        ("GEMINI_BASE_URL", "hidden"),
-        ("GEMINI_BASE_URL", "https://api.example/hidden path"),
-        ("JWT_SECRET", "h" * 31),
-        ("JWT_JWKS_URL", "file:///hidden"),
-        ("JWT_JWKS_URL", "https://issuer.example:hidden/"),
-        ("JWT_AUDIENCE", "a" * 1001),
-        ("KB_SEARCH_DEFAULT_LIMIT", "0"),
-        ("KB_SEARCH_MAX_LIMIT", "101"),
-        ("KB_SEARCH_MAX_LIMIT", "hidden"),
-        ("KB_RRF_SEMANTIC_WEIGHT", "-0.1"),
-        ("KB_RRF_KEYWORD_WEIGHT", "nan"),
-        ("KB_SEMANTIC_SIMILARITY_THRESHOLD", "1.01"),
-        ("KB_SEMANTIC_SIMILARITY_THRESHOLD", "-0.01"),
-        ("KB_EXACT_SEARCH_LIMIT", "-1"),
-        ("KB_MAX_UPLOAD_BYTES", "50MB"),
-        ("KB_WORKER", "2"),
-        ("KB_WORKERS", "65"),
-        ("KB_CHUNK_OVERLAP", "1001"),
-        ("KB_CHUNK_OVERLAP", "-1"),
-        ("KB_HOST", "http://hidden"),
-        ("KB_PORT", "0"),
-        ("KB_PORT", "65536"),
-        ("KB_METRICS_PORT", "hidden"),
-        ("KB_CORS_ORIGINS", "*"),
-        ("KB_CORS_ORIGINS", "hidden.example"),
-        ("KB_CORS_ORIGINS", "https://hidden.example/"),
-        ("KB_CORS_ORIGINS", "https://user@hidden.example"),
-        ("KB_CORS_ORIGINS", "https://a.example,ftp://hidden.example"),
-        ("KB_CORS_ORIGINS", "https://hidden.example:x"),
-        ("LOG_LEVEL", "hidden"),
-        ("KB_LOG_FORMAT", "hidden"),
-    ],
-)
-def test_a_wrong_setting_is_named_in_one_line_without_its_value(name: str, value: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        load(**{name: value})
-    text = str(caught.value)
-    assert text.startswith(f"{name}: must be ")
-    assert "\n" not in text
-    assert "hidden" not in text
-    assert caught.value.__suppress_context__
-
-
-def test_all_wrong_settings_are_named_together() -> None:
-    with pytest.raises(ConfigurationError, match=r"^KB_PORT: must be .*; LOG_LEVEL: must be [^;]*$"):
-        load(KB_PORT="x", LOG_LEVEL="loud")
-
-
-@pytest.mark.parametrize(
-    ("env", "start"),
-    [
-        ({"KB_RRF_SEMANTIC_WEIGHT": "0.6"}, "KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT: "),
-        (
-            {"KB_RRF_SEMANTIC_WEIGHT": "0.700000002"},
-            "KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT: ",
-        ),
-        ({"KB_SEARCH_MAX_LIMIT": "9"}, "KB_SEARCH_DEFAULT_LIMIT: "),
-        ({"KB_METRICS_PORT": "8000"}, "KB_METRICS_PORT: "),
-        ({"EMBEDDING_DIMENSIONS": "768"}, "EMBEDDING_DIMENSIONS: "),
-        ({"EMBEDDING_PROVIDER": "openai"}, "OPENAI_API_KEY: "),
-        ({"EMBEDDING_PROVIDER": "gemini"}, "GEMINI_API_KEY: "),
-        ({"JWT_SECRET": SECRET, "JWT_JWKS_URL": "https://i.example/k"}, "JWT_SECRET and JWT_JWKS_URL: "),
-        ({"DATABASE_URL": SERVER["DATABASE_URL"]}, "JWT_SECRET or JWT_JWKS_URL: "),
-    ],
-)
-def test_contradictory_settings_are_named(env: dict[str, str], start: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        load(**env)
-    assert str(caught.value).startswith(start)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     "env",
     [
         {"KB_RRF_SEMANTIC_WEIGHT": "0.7000000001"},
@@ -265,75 +168,3 @@ def test_secrets_do_not_show_in_any_text_of_the_settings() -> None:
     for text in (repr(settings), str(settings), repr(settings.model_dump()), settings.model_dump_json()):
         for secret in (SECRET, "pw@", "pw2", "key-1", "key-2"):
             assert secret not in text
-
-
-def test_the_env_file_is_read_and_the_environment_wins(tmp_path: Path) -> None:
-    file = tmp_path / ".env"
-    file.write_text(
-        "# ports\nKB_PORT=9000  # mine\nKB_HOST='0.0.0.0'\nLOG_LEVEL=\nOTHER=1\n", encoding="utf-8"
-    )
-    settings = load_settings({"KB_PORT": "9100"}, env_file=file)
-    assert settings.server.port == 9100
-    assert settings.server.host == "0.0.0.0"  # noqa: S104  # only compared
-    assert settings.logging.level == "info"
-
-
-def test_a_missing_env_file_is_no_error(tmp_path: Path) -> None:
-    assert load_settings({}, env_file=tmp_path / "none") == Settings()
-
-
-def test_an_env_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "settings.env"
-    file.write_bytes(b"KB_PORT=\xff\xfe\n")
-    with pytest.raises(ConfigurationError, match=r"settings\.env: must be a readable UTF-8 text file"):
-        load_settings({}, env_file=file)
-
-
-def test_the_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KB_PORT", "9200")
-    assert load_settings(env_file=None, identity_required=False).server.port == 9200
-
-
-def test_the_example_file_lists_every_setting_with_its_default() -> None:
-    example = Path(__file__).parents[2] / ".env.example"
-    assert load_settings({}, env_file=example) == Settings()
-    lines = example.read_text(encoding="utf-8").splitlines()
-    listed = [line.partition("=")[0] for line in lines if line and not line.startswith("#")]
-    assert sorted(listed) == sorted(variable_names())
-    values = {k: v for k, _, v in (line.partition("=") for line in lines if not line.startswith("#"))}
-    defaults = {
-        str(field.validation_alias): field.default
-        for group in Settings().__dict__.values()
-        for field in type(group).model_fields.values()
-    }
-    for name, default in defaults.items():
-        if default is None:
-            assert values[name] == ""
-        elif isinstance(default, bool):
-            assert values[name] == ("on" if default else "off")
-        else:
-            assert values[name] == (f"{default:g}" if isinstance(default, float) else str(default))
-
-
-@pytest.mark.parametrize(
-    ("env", "reason"),
-    [
-        (
-            {"EMBEDDING_NEXT_MODEL": "x"},
-            "EMBEDDING_NEXT_MODEL: has no effect without EMBEDDING_NEXT_PROVIDER",
-        ),
-        ({"EMBEDDING_NEXT_DIMENSIONS": "8"}, "EMBEDDING_NEXT_DIMENSIONS: has no effect"),
-        ({"EMBEDDING_NEXT_API_KEY": "hidden"}, "EMBEDDING_NEXT_API_KEY: has no effect"),
-        ({"EMBEDDING_NEXT_PROVIDER": "openai"}, "EMBEDDING_NEXT_API_KEY: must be set"),
-        ({"EMBEDDING_NEXT_PROVIDER": "gemini", "OPENAI_API_KEY": "k"}, "EMBEDDING_NEXT_API_KEY: must be set"),
-    ],
-)
-def test_second_model_that_cannot_be_served_is_refused(env: dict[str, str], reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{reason}") as refusal:
-        load(**env)
-    assert "hidden" not in str(refusal.value)
-
-
-def test_second_model_may_use_the_key_of_its_provider() -> None:
-    settings = load(EMBEDDING_NEXT_PROVIDER="openai", OPENAI_API_KEY="key")
-    assert settings.next_embedding.provider == "openai"

@@ -21,7 +21,7 @@ from app.db.queries.work.deliveries import Delivery
 from app.errors import DatabaseUnavailable
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.subscriptions.matching import fingerprint
-from app.knowledge.subscriptions.webhooks import Answer, WebhookSender
+from app.knowledge.subscriptions.webhooks import EndpointAnswer, WebhookSender
 
 log = logging.getLogger("app.knowledge.subscriptions.deliveries")
 
@@ -115,7 +115,7 @@ class DeliveryService:
             },
         )
 
-    async def _note(self, tenant_id: UUID, delivery: Delivery, answer: Answer) -> str | None:
+    async def _note(self, tenant_id: UUID, delivery: Delivery, answer: EndpointAnswer) -> str | None:
         async with self._database.tenant_session(tenant_id) as session:
             if answer.error is None:
                 await db.end_delivery(session, delivery.id, "delivered")

@@ -25,7 +25,7 @@ MAX_RETRY_AFTER = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointAnswer:
     """How an endpoint answered: `error` is None where it took the message.
 
     Attributes:
@@ -81,20 +81,20 @@ class WebhookSender:
         self._resolve = resolve
         self._tls = tls
 
-    async def send(self, url: str, secret: str, message_id: str, body: bytes) -> Answer:
+    async def send(self, url: str, secret: str, message_id: str, body: bytes) -> EndpointAnswer:
         """Post one message once. Never raises for what the endpoint does."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._send(httpx.URL(url), secret, message_id, body)
         except TimeoutError:
-            return Answer(f"no answer within {self._seconds:g} seconds", own_fault=True)
+            return EndpointAnswer(f"no answer within {self._seconds:g} seconds", own_fault=True)
         except AddressRefused as error:
-            return Answer(str(error), own_fault=True)
+            return EndpointAnswer(str(error), own_fault=True)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             reason = "its certificate is not valid" if _is_certificate(error) else "the connection failed"
-            return Answer(reason, own_fault=True)
+            return EndpointAnswer(reason, own_fault=True)
 
-    async def _send(self, url: httpx.URL, secret: str, message_id: str, body: bytes) -> Answer:
+    async def _send(self, url: httpx.URL, secret: str, message_id: str, body: bytes) -> EndpointAnswer:
         port = url.port or (443 if url.scheme == "https" else 80)
         address = await choose_address(
             url.raw_host.decode("ascii"), port, self._resolve, allow_private=self.allow_private
@@ -125,9 +125,9 @@ class WebhookSender:
         return _judge(answer)
 
 
-def _judge(answer: httpx.Response) -> Answer:
+def _judge(answer: httpx.Response) -> EndpointAnswer:
     if answer.is_success:
-        return Answer()
+        return EndpointAnswer()
     status = answer.status_code
     retry_after = None
     if (asked := answer.headers.get("retry-after", "")).isascii() and asked.isdigit():
@@ -135,7 +135,7 @@ def _judge(answer: httpx.Response) -> Answer:
     reason = f"the endpoint answered {status}"
     if answer.is_redirect:
         reason += "; redirects are not followed"
-    return Answer(
+    return EndpointAnswer(
         reason,
         gone=status == 410,
         own_fault=not 400 <= status < 500 or status in (401, 403, 404, 408, 410, 429),
