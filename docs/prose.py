@@ -39,6 +39,9 @@ CLEAN = (
     "Makefile",
     "deploy/",
     "docker-compose.yml",
+    "tests/documents/",
+    "tests/embedded/",
+    "tests/embeddings/",
 )
 """Paths that are checked, each with everything below it."""
 

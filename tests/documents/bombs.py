@@ -1,4 +1,4 @@
-"""Files that grow, loop or lie when they are read."""
+"""Hostile documents: they expand, loop or lie about their size when they are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.documents.office import write_zip
 
 
 def write_pdf_object(body: bytes, pages: bytes = b"[3 0 R]", count: int = 1) -> bytes:
-    """A PDF whose only page draws what `body`, the objects from number 4 on, defines as 4 and 5."""
+    """A PDF with one page. `body` holds the objects from number 4 on; the page draws objects 4 and 5."""
     return (
         b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n"
         b"2 0 obj\n<< /Type /Pages /Kids "
@@ -31,7 +31,7 @@ def write_stream(number: int, content: bytes, extra: bytes = b"") -> bytes:
 
 
 def write_lying_zip(data: bytes) -> bytes:
-    """The same ZIP file, each member claiming in the directory to unpack to 100 bytes."""
+    """The same ZIP file, but its directory states 100 unpacked bytes for every member."""
     lying = bytearray(data)
     position = lying.find(b"PK\x01\x02")
     while position >= 0:
@@ -41,7 +41,7 @@ def write_lying_zip(data: bytes) -> bytes:
 
 
 def nest_zip(levels: int) -> bytes:
-    """A ZIP file in a ZIP file, and so on."""
+    """ZIP files nested in each other."""
     data = b"the innermost"
     name = "a.txt"
     for level in range(levels):
@@ -50,7 +50,7 @@ def nest_zip(levels: int) -> bytes:
 
 
 def write_flate_bomb() -> bytes:
-    """A PDF page whose content is 160 MiB, packed twice."""
+    """A PDF page whose content is 160 MiB, compressed twice."""
     once = zlib.compress(b"q Q " * (40 << 20), 9)
     return write_pdf_object(write_stream(4, zlib.compress(once, 9), b"/Filter [/FlateDecode /FlateDecode]"))
 
@@ -62,13 +62,13 @@ def write_text_bomb() -> bytes:
 
 
 def write_heavy_pages() -> bytes:
-    """A hundred times the same page, which draws nothing at length."""
+    """The same page, a hundred times; its long content draws nothing."""
     content = write_stream(4, zlib.compress(b"q Q " * 3_000_000, 9), b"/Filter /FlateDecode")
     return write_pdf_object(content, pages=b"[" + b"3 0 R " * 100 + b"]", count=100)
 
 
 def write_form_fan() -> bytes:
-    """Ten layers of forms, each drawing the one below ten times."""
+    """Ten layers of forms; each form draws the next layer ten times."""
     forms = [write_stream(4, b"/X Do " * 10)]
     for number in range(5, 15):
         below = b"/Resources << /XObject << /X %d 0 R >> >>" % (number + 1)
@@ -80,11 +80,11 @@ def write_form_fan() -> bytes:
 
 
 def repeat_rows(count: int, cell: str) -> str:
-    """Numbered rows of a sheet, each with the cell in which # stands for the number."""
+    """Numbered spreadsheet rows with one cell each; `#` in the cell is replaced by the row number."""
     return "".join(f'<row r="{row}">{cell.replace("#", str(row))}</row>' for row in range(1, count + 1))
 
 
 def write_wide_csv() -> bytes:
-    """A CSV file with 500 long headers, which each of its few rows repeats."""
+    """A CSV file with 500 long headers; each of its few rows repeats them."""
     header = ",".join(f"{'h' * 150}{column}" for column in range(500))
     return (header + "\n" + ("," * 499 + "x\n") + ("x" + ",x" * 499 + "\n") * 20).encode()

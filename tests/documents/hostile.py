@@ -1,4 +1,4 @@
-"""Small files made to cost a reader far more than they are, one for each known way and format."""
+"""Small files that are expensive to read: one for each known attack and format."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIMITS = ParseLimits(
     max_decompressed_bytes=16 << 20,
     max_characters=1_000_000,
 )
-"""A fraction of the service's own, so that reaching them takes seconds."""
+"""A fraction of the service's own limits, so that a file reaches them within seconds."""
 
 TOO_LARGE = r"unpacks to far more than it is \(at most 16 MiB are read\)"
 TOO_LONG = r"more than 1,000,000 characters"
@@ -50,7 +50,7 @@ LAUGHS = f'<!DOCTYPE x [<!ENTITY l0 "lol">{_LAYERS}]>'
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A file called `name`, and what its uploader must be told."""
+    """A file called `name`, and the reason that its uploader must receive."""
 
     title: str
     name: str
@@ -59,7 +59,7 @@ class Attack:
 
     @property
     def data(self) -> bytes:
-        """The file, made anew: together they are large."""
+        """The content of the file, generated on each access because all files together are large."""
         return self.build()
 
 
@@ -274,4 +274,4 @@ HARMLESS = (
     Attack("JSON with a number of many digits", "a.json", lambda: b'{"x": %s}' % (b"1" * 100_000), "x"),
     Attack("XLSX with a title", "a.xlsx", write_xlsx, "Ada"),
 )
-"""Files of the same kind that do no harm: they are read, and their text has `reason` in it."""
+"""Harmless files of the same kinds: they are read, and their text contains `reason`."""

@@ -1,4 +1,4 @@
-"""Office files and archives written for the tests, by real programs' libraries and byte by byte."""
+"""Office files and archives for the tests, written by real libraries or byte by byte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_zip(members: Mapping[str, bytes | str]) -> bytes:
 
 
 def write_pptx() -> bytes:
-    """A deck as PowerPoint's users write them: title, bullets with notes, table, group and chart."""
+    """A typical PowerPoint deck: title, bullets with notes, table, group and chart."""
     deck = Presentation()
     first = deck.slides.add_slide(deck.slide_layouts[0])
     first.shapes.title.text = "Quarterly review"
@@ -59,7 +59,7 @@ def write_pptx() -> bytes:
 
 
 def write_raw_pptx(slides: Sequence[str], *, prolog: str = "", shown: Sequence[int] | None = None) -> bytes:
-    """A deck from the XML of its shapes; `shown` are the numbers of the slides, from 1, as the deck lists them."""
+    """A deck from the XML of its shapes; `shown` lists slide numbers, from 1, in display order."""
     numbers = range(1, len(slides) + 1)
     listed = "".join(f'<p:sldId id="{n}" r:id="r{n}"/>' for n in (shown if shown is not None else numbers))
     related = "".join(
@@ -85,7 +85,7 @@ def text_box(text: str, placeholder: str | None = None) -> str:
 
 
 def write_xlsx() -> bytes:
-    """A workbook of two sheets: staff with a title above, dates and a formula, and a list without headers."""
+    """A workbook of two sheets: staff with a title row, dates and a formula; and a list without headers."""
     out = io.BytesIO()
     book = xlsxwriter.Workbook(out, {"in_memory": True})
     day = book.add_format({"num_format": "yyyy-mm-dd"})
@@ -109,7 +109,7 @@ def write_xlsx() -> bytes:
 
 
 def write_raw_xlsx(rows: str, *, prolog: str = "", strings: str | None = None) -> bytes:
-    """A workbook of one sheet from the XML of its rows and of its shared strings."""
+    """A workbook of one sheet from the XML of its rows and shared strings."""
     members = {
         "_rels/.rels": f'<Relationships xmlns="{PACKAGE}"><Relationship Id="r1" '
         f'Type="{RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
@@ -129,5 +129,5 @@ def write_raw_xlsx(rows: str, *, prolog: str = "", strings: str | None = None) -
 
 
 def text_cell(place: str, text: str) -> str:
-    """The XML of a cell with its text in it."""
+    """The XML of a cell that contains the text."""
     return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'

@@ -24,7 +24,7 @@ def count_words(text: str) -> int:
     return len(text.split())
 
 
-def count_signs(text: str) -> int:
+def count_characters(text: str) -> int:
     return len(text)
 
 
@@ -59,7 +59,7 @@ texts = st.text(
 @example(text=">>> ", count=count_quarters, most=8, overlap=2, format_name="text", repeat=80)
 @given(
     text=texts,
-    count=st.sampled_from([count_words, count_signs, count_quarters, count_framed]),
+    count=st.sampled_from([count_words, count_characters, count_quarters, count_framed]),
     most=st.integers(8, 60),
     overlap=st.integers(0, 5),
     format_name=st.sampled_from(["text", "markdown"]),
@@ -103,7 +103,7 @@ def test_chunks_break_before_headings_first() -> None:
     assert [chunk.text for chunk in split(document, count_words, 60)] == parts
 
 
-def test_chunk_knows_page_and_heading_path() -> None:
+def test_chunk_has_its_page_and_heading_path() -> None:
     text = "A\n\none\n\n\nB\n\ntwo\n\n\nC\n\nthree\n\n\nD\n\nfour"
     starts = [text.index(letter) for letter in "ABCD"]
     headings = tuple(
@@ -123,25 +123,25 @@ def build_pages(*texts: str) -> ParsedDocument:
     return builder.finish("pdf", total_pages=len(texts))
 
 
-def test_chunks_end_with_their_pages() -> None:
+def test_chunks_end_at_page_ends() -> None:
     chunks = split(build_pages(*[PROSE * 3] * 3), count_words, 400)
     assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 1), (2, 2), (3, 3)]
     assert all(chunk.text == (PROSE * 3).strip() for chunk in chunks)
 
 
-def test_page_with_little_text_shares_a_chunk_that_names_both_pages() -> None:
+def test_short_page_shares_a_chunk_that_names_both_pages() -> None:
     chunks = split(build_pages("A title", PROSE * 3, "", PROSE * 3, "The end"), count_words, 400)
     assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 2), (4, 4), (5, 5)]
 
 
-def test_sentence_over_a_page_s_end_stays_whole() -> None:
+def test_sentence_across_a_page_break_stays_whole() -> None:
     chunks = split(build_pages(f"{PROSE * 3}It goes", f"on here. {PROSE * 3}"), count_words, 400)
     assert [(chunk.page, chunk.page_end) for chunk in chunks] == [(1, 2)]
     assert "It goes\n\non here." in chunks[0].text
 
 
 @pytest.mark.parametrize("format_name", ["code", "csv", "json", "jsonl", "xlsx"])
-def test_lines_that_are_meant_are_not_joined(format_name: str) -> None:
+def test_intended_line_breaks_are_kept(format_name: str) -> None:
     lines = [
         f"key: value {number} of a line that is long enough to be a wrapped sentence" for number in range(40)
     ]
@@ -156,12 +156,12 @@ def test_code_is_cut_at_blank_lines() -> None:
     assert all(chunk.text.startswith("def ") and chunk.text.endswith("return total") for chunk in chunks)
 
 
-def test_chunk_before_any_heading_has_none() -> None:
+def test_chunk_before_any_heading_has_no_heading() -> None:
     document = ParsedDocument("text", "before\n\n\nTop", headings=(HeadingSpan(9, 1, "Top"),))
     assert [chunk.heading for chunk in split(document, count_words, 1)] == [None, "Top"]
 
 
-def test_markdown_is_cut_at_its_sections() -> None:
+def test_markdown_is_cut_at_section_starts() -> None:
     source = "\n\n".join(f"## Section {number}\n\n{PROSE * 3}" for number in range(8))
     document = markdown.parse(f"# Guide\n\n{source}".encode(), ParseLimits())
     chunks = split(document, count_words, 60)
@@ -233,7 +233,7 @@ def test_chunks_hold_more_than_a_heading(
         assert not openings.issuperset(chunk.text.split("\n")), chunk.text
 
 
-def test_long_section_keeps_its_heading_and_its_neighbours_their_chunks() -> None:
+def test_long_section_keeps_its_heading_and_its_neighbours_keep_their_chunks() -> None:
     def cut(*titles: str) -> list[str]:
         source = "\n\n".join(f"# {title}\n\n{f'This is on {title}. ' * 60}" for title in titles)
         chunks = split(markdown.parse(source.encode(), ParseLimits()), count_words, 200)
@@ -245,7 +245,7 @@ def test_long_section_keeps_its_heading_and_its_neighbours_their_chunks() -> Non
     assert set(cut("beacons", "piers", "quays")) - set(texts) == set(cut("piers"))
 
 
-def test_overlap_repeats_the_end_of_the_chunk_before() -> None:
+def test_overlap_repeats_the_end_of_the_previous_chunk() -> None:
     text = " ".join(f"w{number}." for number in range(200))
     chunks = split(ParsedDocument("text", text), count_words, 20, overlap_tokens=5)
     assert all(late.char_start < early.char_end for early, late in pairwise(chunks))
@@ -261,7 +261,7 @@ def test_impossible_limits_are_refused(most: int, overlap: int) -> None:
         split(ParsedDocument("text", "x"), count_words, most, overlap)
 
 
-def test_work_grows_with_the_text_not_with_its_square() -> None:
+def test_work_is_linear_in_the_text() -> None:
     seen = 0
 
     def count(text: str) -> int:

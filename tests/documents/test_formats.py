@@ -36,7 +36,7 @@ from tests.fixtures.documents import write_docx, write_pdf, write_raw_docx
         (b"\x1b[31mred\x1b[0m", "a.log", None, "text"),
     ],
 )
-def test_format_is_told_from_the_bytes(
+def test_format_is_recognised_from_the_bytes(
     data: bytes, filename: str | None, declared: str | None, expected: str | None
 ) -> None:
     if expected is None:
@@ -57,7 +57,7 @@ def test_format_is_told_from_the_bytes(
         ("a".encode("utf-16-le") * 9, "not read"),
     ],
 )
-def test_unknown_kind_is_refused_with_what_is_read(data: bytes, hint: str) -> None:
+def test_unknown_format_is_refused_with_the_supported_ones(data: bytes, hint: str) -> None:
     with pytest.raises(UnsupportedMediaType, match=hint) as refusal:
         detect_format(data, "document.pdf", "application/pdf")
     for label in (
@@ -76,7 +76,7 @@ def test_unknown_kind_is_refused_with_what_is_read(data: bytes, hint: str) -> No
         assert label in str(refusal.value)
 
 
-def test_zip_of_an_unpacked_word_file_is_no_word_file() -> None:
+def test_zip_of_an_unpacked_word_file_is_a_zip() -> None:
     assert detect_format(write_zip({"draft/word/document.xml": "<a/>"}), "a.docx").name == "zip"
 
 
@@ -90,7 +90,7 @@ def test_zip_of_an_unpacked_word_file_is_no_word_file() -> None:
     ],
 )
 @pytest.mark.parametrize("cut", [0, 30, 200])
-def test_kind_of_zip_file_is_told_even_when_it_is_cut_short(data: bytes, expected: str, cut: int) -> None:
+def test_truncated_zip_file_is_still_recognised(data: bytes, expected: str, cut: int) -> None:
     assert detect_format(data[: max(40, len(data) - cut)], "a.txt", "text/plain").name == expected
 
 
@@ -103,7 +103,7 @@ def test_kind_of_zip_file_is_told_even_when_it_is_cut_short(data: bytes, expecte
         ({"visio/document.xml": "x"}, "Visio"),
     ],
 )
-def test_relative_of_a_kind_that_is_read_is_refused_by_name(members: dict[str, str], hint: str) -> None:
+def test_unsupported_relative_of_a_format_is_refused_by_name(members: dict[str, str], hint: str) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, content in members.items():
@@ -141,14 +141,14 @@ def test_relative_of_a_kind_that_is_read_is_refused_by_name(members: dict[str, s
         (b"<html>", "a.py", None, "html"),
     ],
 )
-def test_kinds_of_text_are_told_apart(
+def test_kinds_of_text_are_distinguished(
     data: bytes, filename: str | None, declared: str | None, expected: str
 ) -> None:
     assert detect_format(data, filename, declared).name == expected
 
 
 @pytest.mark.parametrize("item", FORMATS, ids=lambda item: item.name)
-def test_stored_media_type_leads_to_the_same_format(item: DocumentFormat) -> None:
+def test_stored_media_type_gives_the_same_format(item: DocumentFormat) -> None:
     data = {
         "pdf": write_pdf([["x"]]),
         "docx": write_docx(),
@@ -170,7 +170,7 @@ def test_recognition_of_odd_text_takes_no_time(data: bytes) -> None:
     before = time.process_time()
     for hint in (None, "a.html", "a.md", "a.csv", "a.json"):
         detect_format(data, hint)
-    # Backtracking would take longer than the universe is old; this leaves room for a busy machine.
+    # Backtracking would never end; the limit leaves room for a busy machine.
     assert time.process_time() - before < 5
 
 
@@ -179,7 +179,7 @@ def test_empty_file_is_invalid_input() -> None:
         detect_format(b"", "a.pdf")
 
 
-def test_word_file_under_a_password_is_named() -> None:
+def test_word_file_with_a_password_is_named() -> None:
     data = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512) + "EncryptedPackage".encode("utf-16-le")
     with pytest.raises(UnreadableDocument, match="encrypted"):
         detect_format(data, "a.docx")

@@ -60,7 +60,7 @@ def test_text_without_a_language_gets_the_default(text: str) -> None:
     assert detect_language(text) == "english"
 
 
-def test_default_is_the_callers() -> None:
+def test_caller_sets_the_default_language() -> None:
     assert detect_language("ERR_CONN_RESET", default="german") == "german"
     assert detect_language("The cat sleeps on the table.", default="german") == "english"
 
@@ -70,6 +70,6 @@ def test_only_the_beginning_counts() -> None:
     assert detect_language(text + "The cat sleeps on the table. " * 4_000) == "german"
 
 
-def test_every_language_is_named_as_postgres_names_it() -> None:
+def test_every_language_has_its_postgres_name() -> None:
     assert all(name.isascii() and name.islower() for name in CONFIGURATIONS.values())
     assert len(set(CONFIGURATIONS.values())) == len(CONFIGURATIONS)

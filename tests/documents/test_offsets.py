@@ -1,4 +1,4 @@
-"""For every format: a chunk is the text between its offsets, and together the chunks hold all of the text."""
+"""For every format: a chunk is the text between its offsets, and the chunks together hold all of the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 Blocks = list[str]
 
-# Words, and what trips offsets up: marks that join, pairs of surrogates, odd spaces, what is taken out.
+# Words, and characters that break offsets: combining marks, surrogate pairs, odd spaces, removed
+# characters.
 _SIGNS = "ab c\n\t.,;|#-*`>\"'<&{[\u0301\u00ad\u200b\u00a0\u2028🎉文ßﬁé\u0345\r"
 blocks = st.lists(st.text(st.sampled_from(_SIGNS), max_size=120), min_size=1, max_size=8)
 

@@ -11,7 +11,7 @@ from tests.fixtures.embedded import FAST, fetch_value
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stopped data directory whose table `kept` has the number 7; to be copied."""
+    """A stopped data directory to copy; its table `kept` contains the number 7."""
     data_dir = tmp_path_factory.mktemp("template") / "data"
     with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
         fetch_value(postgres.start().dsn(), "create table kept as select 7 as n")
@@ -20,12 +20,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """Where a data directory can be made."""
+    """A path where a data directory can be created."""
     return tmp_path / "data"
 
 
 @pytest.fixture
 def prepared_dir(template: Path, data_dir: Path) -> Path:
-    """A data directory that exists already."""
+    """A data directory that already exists."""
     subprocess.run(["cp", "-a", template, data_dir], check=True)
     return data_dir

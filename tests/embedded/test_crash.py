@@ -1,4 +1,4 @@
-"""Whatever is killed: nothing strays, nothing blocks the next start, nothing else is harmed."""
+"""After any process is killed, no process is orphaned, the next start works, and nothing else is harmed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_killed_user_leaves_no_postgres(data_dir: Path, user: UserProcess) -> No
     assert_starts_with_data(data_dir)
 
 
-def test_user_killed_and_started_at_once_keeps_the_data(data_dir: Path, user: UserProcess) -> None:
+def test_start_right_after_a_killed_user_keeps_the_data(data_dir: Path, user: UserProcess) -> None:
     user.kill()
     assert_starts_with_data(data_dir)
 
@@ -73,7 +73,7 @@ def test_start_after_a_full_crash_recovers(data_dir: Path, user: UserProcess) ->
     assert_starts_with_data(data_dir)
 
 
-def test_killed_postmaster_is_started_again_for_its_users(data_dir: Path, user: UserProcess) -> None:
+def test_killed_postmaster_is_restarted_for_its_users(data_dir: Path, user: UserProcess) -> None:
     with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
         address = postgres.start()
         killed = find_postmaster(data_dir)
@@ -91,9 +91,7 @@ def kill_postmaster(data_dir: Path, address: EmbeddedAddress) -> None:
 
 
 @pytest.mark.slow
-def test_postmaster_that_crashes_now_and_then_is_started_again_for_ever(
-    data_dir: Path, user: UserProcess
-) -> None:
+def test_postmaster_that_crashes_rarely_is_always_restarted(data_dir: Path, user: UserProcess) -> None:
     with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
         address = postgres.start()
         for rest in (STEADY_SECONDS + 1, 0):
@@ -103,7 +101,7 @@ def test_postmaster_that_crashes_now_and_then_is_started_again_for_ever(
 
 
 @pytest.mark.slow
-def test_postmaster_that_crashes_again_and_again_is_given_up_and_revived_by_the_next_start(
+def test_postmaster_that_crashes_repeatedly_is_abandoned_until_the_next_start(
     data_dir: Path, user: UserProcess
 ) -> None:
     with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
@@ -130,9 +128,9 @@ def test_start_revives_a_server_whose_supervisor_was_killed(data_dir: Path, user
 
 
 @pytest.mark.slow
-def test_terminated_supervisor_stops_postgres_in_order(data_dir: Path, user: UserProcess) -> None:
+def test_terminated_supervisor_shuts_postgres_down_cleanly(data_dir: Path, user: UserProcess) -> None:
     supervisor = psutil.Process(read_state(data_dir)["supervisor_pid"])
-    supervisor.send_signal(signal.SIGINT)  # a Ctrl-C is for the users
+    supervisor.send_signal(signal.SIGINT)  # Ctrl-C is meant for the users
     supervisor.terminate()
     wait_until(lambda: read_state(data_dir)["phase"] == "stopped")
     assert not find_processes(data_dir)
@@ -155,12 +153,12 @@ def test_live_postmaster_without_a_supervisor_is_replaced(data_dir: Path, user: 
 
 
 @pytest.mark.slow
-def test_pid_file_naming_another_process_is_stale(data_dir: Path, user: UserProcess) -> None:
+def test_pid_file_of_another_process_is_stale(data_dir: Path, user: UserProcess) -> None:
     socket_dir = Path(read_state(data_dir)["socket_dir"])
     owner = (data_dir / "postgres").stat().st_uid
     crash(data_dir)
     user.kill()
-    # Of the same user: Postgres itself believes such a pid file and refuses to start.
+    # It belongs to the same user: Postgres itself trusts such a pid file and refuses to start.
     with subprocess.Popen(["sleep", "600"], user=owner) as bystander:
         try:
             for path in (data_dir / "postgres" / "postmaster.pid", socket_dir / ".s.PGSQL.5432.lock"):
@@ -173,7 +171,7 @@ def test_pid_file_naming_another_process_is_stale(data_dir: Path, user: UserProc
 
 
 @pytest.mark.slow
-def test_pid_file_naming_another_postgres_is_stale(data_dir: Path, user: UserProcess, tmp_path: Path) -> None:
+def test_pid_file_of_another_postgres_is_stale(data_dir: Path, user: UserProcess, tmp_path: Path) -> None:
     crash(data_dir)
     user.kill()
     with EmbeddedPostgres(tmp_path / "other", settings=FAST) as other:

@@ -1,4 +1,4 @@
-"""Who gets in: the owner of the data directory, with the password."""
+"""Only the owner of the data directory gets access, and only with the password."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_wrong_or_missing_password_is_refused(prepared_dir: Path) -> None:
 
 
 @pytest.mark.slow
-def test_lost_password_file_is_replaced_by_a_new_password(prepared_dir: Path) -> None:
+def test_lost_password_file_is_replaced_with_a_new_password(prepared_dir: Path) -> None:
     with EmbeddedPostgres(prepared_dir, settings=FAST) as postgres:
         before = postgres.start().password
     (prepared_dir / "postgres.password").unlink()
@@ -79,7 +79,7 @@ def test_log_holds_no_query_text_values_or_password(prepared_dir: Path) -> None:
     assert address.password not in log
 
 
-def test_postgres_gets_none_of_the_services_keys(prepared_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgres_gets_no_service_keys(prepared_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("PGPORT", "1")
     monkeypatch.setenv("PGOPTIONS", "-c jit=on")
@@ -89,7 +89,7 @@ def test_postgres_gets_none_of_the_services_keys(prepared_dir: Path, monkeypatch
 
 
 @pytest.mark.parametrize("trap", ["open", "link", "file"])
-def test_socket_folder_set_as_a_trap_is_not_used(tmp_path: Path, trap: str) -> None:
+def test_prepared_socket_folder_of_an_attacker_is_not_used(tmp_path: Path, trap: str) -> None:
     folder = DataFolder.create(tmp_path)
     account = choose_account(folder, find_binaries())
     first = choose_socket_dir(folder, account, "")
@@ -112,7 +112,7 @@ def test_socket_folder_set_as_a_trap_is_not_used(tmp_path: Path, trap: str) -> N
         first.rmdir() if first.is_dir() and not first.is_symlink() else first.unlink()
 
 
-def test_socket_folder_of_another_name_is_not_reused(tmp_path: Path) -> None:
+def test_socket_folder_with_another_name_is_not_reused(tmp_path: Path) -> None:
     folder = DataFolder.create(tmp_path)
     account = choose_account(folder, find_binaries())
     first = choose_socket_dir(folder, account, "")

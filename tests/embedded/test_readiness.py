@@ -1,4 +1,4 @@
-"""Start waits for what Postgres says of itself, and reports what went wrong."""
+"""A start waits for the state that Postgres reports, and reports what went wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fixtures.embedded import FAST, fetch_value, find_processes, read_stat
 
 @pytest.fixture
 def start_recovery(prepared_dir: Path) -> Callable[..., EmbeddedPostgres]:
-    """Prepare a cluster whose recovery lasts until the file `go` appears in its folder."""
+    """Prepare a cluster that stays in recovery until the file `go` appears in its folder."""
 
     def prepare(start_timeout: float = 600.0) -> EmbeddedPostgres:
         (prepared_dir / "postgres" / "recovery.signal").touch()
@@ -41,7 +41,7 @@ def is_in_recovery(data_dir: Path) -> bool:
 def test_start_waits_through_a_recovery_of_more_than_ten_seconds(
     prepared_dir: Path, start_recovery: Callable[..., EmbeddedPostgres]
 ) -> None:
-    # Lasts 11 s because that is what it is about: a limit of 10 s would end it.
+    # This takes 11 s on purpose: a limit of 10 s would end it.
     postgres = start_recovery()
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(postgres.start)
@@ -61,7 +61,7 @@ def test_start_waits_through_a_recovery_of_more_than_ten_seconds(
 
 
 @pytest.mark.slow
-def test_recovery_beyond_the_ceiling_is_given_up(
+def test_recovery_beyond_the_time_limit_is_abandoned(
     prepared_dir: Path, start_recovery: Callable[..., EmbeddedPostgres]
 ) -> None:
     postgres = start_recovery(start_timeout=1.0)
@@ -84,13 +84,13 @@ def test_postgres_that_dies_is_reported_with_its_log(prepared_dir: Path) -> None
         assert fetch_value(repaired.start().dsn(), "select 1") == 1
 
 
-def test_cluster_of_another_version_is_refused_by_number(prepared_dir: Path) -> None:
+def test_cluster_of_another_version_is_refused_with_its_number(prepared_dir: Path) -> None:
     (prepared_dir / "postgres" / "PG_VERSION").write_text("12\n")
     with pytest.raises(ConfigurationError, match=r"created by Postgres 12, installed is 18"):
         EmbeddedPostgres(prepared_dir).start()
 
 
-def test_folder_with_other_files_is_not_taken_for_a_cluster(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_not_used_as_a_cluster(tmp_path: Path) -> None:
     (tmp_path / "postgres").mkdir()
     (tmp_path / "postgres" / "letter.txt").write_text("dear")
     with pytest.raises(ConfigurationError, match="has files but no database"):
@@ -98,7 +98,7 @@ def test_folder_with_other_files_is_not_taken_for_a_cluster(tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "postgres").iterdir()] == ["letter.txt"]
 
 
-def test_initdb_that_fails_is_reported_with_its_words(tmp_path: Path) -> None:
+def test_initdb_failure_is_reported_with_its_output(tmp_path: Path) -> None:
     binaries = tmp_path / "install" / "bin"
     binaries.mkdir(parents=True)
     (binaries.parent / "share").mkdir()

@@ -1,4 +1,4 @@
-"""Root's Postgres runs as somebody else, who gets no more rights than it takes."""
+"""Under root, Postgres runs as another user, and that user gets only the rights that it needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is about Linux capabilities"),
 ]
 
-# What a container engine leaves to root by default: neither dac_read_search nor sys_ptrace.
+# The capabilities that a container engine leaves to root by default; dac_read_search and sys_ptrace are
+# missing.
 CONTAINER = "chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_raw,sys_chroot"
 
 
@@ -55,26 +56,28 @@ def is_reachable(path: Path, uid: int) -> bool:
     return subprocess.run(["test", "-x", str(path)], user=uid, group=uid, extra_groups=[]).returncode == 0
 
 
-def become_nobody() -> list[str]:
-    """A wrapper that starts an ordinary user's process, also where that user could not read the interpreter."""
+def become_unprivileged() -> list[str]:
+    """A wrapper that starts a process as an ordinary user, even if that user could not read the
+    interpreter.
+    """
     if not shutil.which("setpriv"):
         pytest.skip("setpriv is not installed")
-    nobody = get_nobody()
-    # Coverage's data file is not that user's to write.
+    user_id = get_unprivileged()
+    # The ordinary user cannot write the data file of coverage.
     wrapper = ["env", "-u", "COVERAGE_PROCESS_CONFIG", "-u", "COVERAGE_PROCESS_START"]
-    wrapper += ["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups"]
-    if not is_reachable(Path(sys.executable), nobody):
+    wrapper += ["setpriv", f"--reuid={user_id}", f"--regid={user_id}", "--clear-groups"]
+    if not is_reachable(Path(sys.executable), user_id):
         wrapper += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     return wrapper
 
 
-def get_nobody() -> int:
-    return pwd.getpwnam("nobody").pw_uid
+def get_unprivileged() -> int:
+    return pwd.getpwnam(ACCOUNTS_INSTEAD_OF_ROOT[-1]).pw_uid
 
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user can pass through."""
+    """A folder that every user can traverse."""
     path = Path(tempfile.mkdtemp(prefix="kb-test-"))
     path.chmod(0o755)
     yield path
@@ -83,7 +86,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def closed_folder() -> Iterator[Path]:
-    """A folder under one that only root can enter."""
+    """A folder inside one that only root can enter."""
     path = Path(tempfile.mkdtemp(prefix="kb-test-", dir="/root"))
     yield path / "data"
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
@@ -105,7 +108,7 @@ def test_postgres_runs_as_an_unprivileged_user(open_folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_closed_data_directory_costs_one_capability_and_no_mode(closed_folder: Path) -> None:
+def test_closed_data_directory_needs_one_capability_and_no_mode_change(closed_folder: Path) -> None:
     modes = {path: path.stat().st_mode for path in closed_folder.parents}
     with EmbeddedPostgres(closed_folder, settings=FAST) as postgres:
         assert fetch_value(postgres.start().dsn(), "select 1") == 1
@@ -114,7 +117,7 @@ def test_closed_data_directory_costs_one_capability_and_no_mode(closed_folder: P
 
 
 @pytest.mark.slow
-def test_closed_binaries_are_run_all_the_same(closed_folder: Path, open_folder: Path) -> None:
+def test_closed_binaries_still_run(closed_folder: Path, open_folder: Path) -> None:
     package = find_binaries().parents[1]
     copy = closed_folder.parent / "closed" / package.name
     shutil.copytree(package / "pginstall", copy / "pginstall", ignore=shutil.ignore_patterns("include"))
@@ -144,7 +147,7 @@ def test_container_root_starts_crashes_and_starts_again(closed_folder: Path) -> 
     assert not find_processes(closed_folder)
 
 
-def test_data_that_cannot_be_reached_stops_the_start_and_names_the_folder(closed_folder: Path) -> None:
+def test_unreachable_data_stops_the_start_and_is_named(closed_folder: Path) -> None:
     with UserProcess(closed_folder, wrapper=limit_capabilities("setuid,setgid,chown,kill")) as user:
         error = user.read_error()
     assert error.startswith("KB_DATA_DIR: ")
@@ -153,7 +156,7 @@ def test_data_that_cannot_be_reached_stops_the_start_and_names_the_folder(closed
 
 
 @pytest.mark.slow
-def test_container_root_replaces_a_postmaster_without_supervisor(prepared_dir: Path) -> None:
+def test_container_root_replaces_a_postmaster_without_a_supervisor(prepared_dir: Path) -> None:
     folder, binaries = DataFolder(prepared_dir), find_binaries()
     stray = Postmaster(folder, choose_account(folder, binaries), binaries, FAST, prepared_dir / "postgres")
     try:
@@ -178,37 +181,37 @@ def test_socket_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_data_of_an_ordinary_user_stays_that_users(open_folder: Path) -> None:
-    nobody = get_nobody()
+def test_data_of_an_ordinary_user_keeps_its_owner(open_folder: Path) -> None:
+    user_id = get_unprivileged()
     data_dir = open_folder / "data"
     data_dir.mkdir()
-    os.chown(data_dir, nobody, nobody)
-    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:  # root, e.g. through sudo
+    os.chown(data_dir, user_id, user_id)
+    with EmbeddedPostgres(data_dir, settings=FAST) as postgres:  # root, for example through sudo
         fetch_value(postgres.start().dsn(), "create table kept as select 7 as n")
-        assert find_postmaster(data_dir).uids().real == nobody
-    assert {path.stat().st_uid for path in data_dir.rglob("*")} == {nobody}
-    with UserProcess(data_dir, wrapper=become_nobody()) as user:
+        assert find_postmaster(data_dir).uids().real == user_id
+    assert {path.stat().st_uid for path in data_dir.rglob("*")} == {user_id}
+    with UserProcess(data_dir, wrapper=become_unprivileged()) as user:
         assert fetch_value(user.read_dsn(), "select n from kept") == 7
-        assert find_postmaster(data_dir).uids().real == nobody
+        assert find_postmaster(data_dir).uids().real == user_id
         with EmbeddedPostgres(data_dir, settings=FAST) as postgres:
             user.leave()
             assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
 
 
-def test_ordinary_user_runs_it_as_itself(open_folder: Path) -> None:
-    os.chown(open_folder, get_nobody(), get_nobody())
+def test_ordinary_user_runs_postgres_as_itself(open_folder: Path) -> None:
+    os.chown(open_folder, get_unprivileged(), get_unprivileged())
     data_dir = open_folder / "data"
-    with UserProcess(data_dir, wrapper=become_nobody()) as user:
+    with UserProcess(data_dir, wrapper=become_unprivileged()) as user:
         assert fetch_value(user.read_dsn(), "select 1") == 1
-        assert find_postmaster(data_dir).uids().real == get_nobody()
+        assert find_postmaster(data_dir).uids().real == get_unprivileged()
         user.leave()
     assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
     assert not find_processes(data_dir)
 
 
-def test_data_of_another_user_is_refused_by_name(template: Path, open_folder: Path) -> None:
+def test_data_of_another_user_is_refused_with_its_name(template: Path, open_folder: Path) -> None:
     subprocess.run(["cp", "-a", template, open_folder / "data"], check=True)
-    with UserProcess(open_folder / "data", wrapper=become_nobody()) as user:
+    with UserProcess(open_folder / "data", wrapper=become_unprivileged()) as user:
         error = user.read_error()
     assert error.startswith("KB_DATA_DIR: ")
     assert "\n" not in error

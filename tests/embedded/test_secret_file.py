@@ -9,7 +9,7 @@ import pytest
 from app.embedded import read_or_create_secret
 
 
-def test_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+def test_secret_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "jwt.secret"
     with ThreadPoolExecutor(8) as pool:
         secrets = set(pool.map(lambda _: read_or_create_secret(path), range(32)))

@@ -1,4 +1,4 @@
-"""Starting, joining, leaving: one Postgres for each data directory, as long as somebody uses it."""
+"""Start, join and leave: each data directory has one Postgres, which runs while any process uses it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fixtures.embedded import (
 
 
 @pytest.mark.slow
-def test_database_is_utf8_and_sorts_alike_everywhere(tmp_path: Path) -> None:
+def test_database_is_utf8_and_sorts_identically_everywhere(tmp_path: Path) -> None:
     with EmbeddedPostgres(tmp_path / "data") as postgres:  # with the settings that users get
         dsn = postgres.start().dsn()
         locale = (
@@ -43,7 +43,7 @@ def test_database_is_utf8_and_sorts_alike_everywhere(tmp_path: Path) -> None:
         pytest.param("x" * 150, id="150", marks=pytest.mark.slow),
     ],
 )
-def test_data_is_kept_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None:
+def test_data_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     data_dir = tmp_path / name
     postgres = EmbeddedPostgres(data_dir, settings=FAST)
     fetch_value(postgres.start().dsn(), "create table kept as select 7 as n")
@@ -57,7 +57,7 @@ def test_data_is_kept_in_a_folder_of_any_name(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.slow
-def test_last_of_several_processes_stops_postgres(tmp_path: Path) -> None:
+def test_last_process_to_leave_stops_postgres(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     here = EmbeddedPostgres(data_dir, settings=FAST)
     with UserProcess(data_dir) as other, here:
@@ -74,7 +74,7 @@ def test_last_of_several_processes_stops_postgres(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_shares_of_one_process_count_singly(prepared_dir: Path) -> None:
+def test_shares_of_one_process_are_counted_separately(prepared_dir: Path) -> None:
     first, second = (EmbeddedPostgres(prepared_dir, settings=FAST) for _ in range(2))
     dsn = first.start().dsn()
     with second:
@@ -117,7 +117,7 @@ def test_a_moved_data_directory_does_not_share_its_socket(prepared_dir: Path, tm
 
 
 @pytest.mark.slow
-async def test_start_works_beside_a_running_event_loop(prepared_dir: Path) -> None:
+async def test_start_works_inside_a_running_event_loop(prepared_dir: Path) -> None:
     postgres = EmbeddedPostgres(prepared_dir, settings=FAST)
     address = await asyncio.to_thread(postgres.start)
     try:
@@ -126,7 +126,7 @@ async def test_start_works_beside_a_running_event_loop(prepared_dir: Path) -> No
         await asyncio.to_thread(postgres.stop)
 
 
-def test_data_directory_deleted_under_a_user_is_left_quietly(prepared_dir: Path, tmp_path: Path) -> None:
+def test_data_directory_deleted_during_use_is_left_quietly(prepared_dir: Path, tmp_path: Path) -> None:
     postgres = EmbeddedPostgres(prepared_dir, settings=FAST)
     postgres.start()
     moved = prepared_dir.rename(tmp_path / "trash")
@@ -145,7 +145,7 @@ def test_setting_that_would_open_the_server_is_refused(
         EmbeddedPostgres(tmp_path, settings=settings)
 
 
-def test_data_dir_that_is_a_file_is_refused_by_name(tmp_path: Path) -> None:
+def test_data_dir_that_is_a_file_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match=r"KB_DATA_DIR: cannot use .*file"):
         EmbeddedPostgres(tmp_path / "file").start()

@@ -1,4 +1,4 @@
-"""Use an embedded Postgres until standard input ends: `python -m … DATA_DIR`."""
+"""Use an embedded Postgres until standard input closes: `python -m … DATA_DIR`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which provider a configuration gives, and how a wrong one is refused."""
+"""Which provider a configuration selects, and how an invalid configuration is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.errors import ConfigurationError
         ("mock", "text-hash", 768),
     ],
 )
-async def test_factory_defaults_are_those_of_the_contract(kind: str, name: str, dimensions: int) -> None:
+async def test_factory_defaults_match_the_contract(kind: str, name: str, dimensions: int) -> None:
     if kind == "gemini":
         pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
     provider = build_provider(ProviderConfig(kind=kind, api_key="key"))
@@ -34,7 +34,7 @@ async def test_factory_defaults_are_those_of_the_contract(kind: str, name: str, 
     await provider.close()
 
 
-def test_factory_local_threshold_is_that_of_the_contract() -> None:
+def test_factory_local_threshold_matches_the_contract() -> None:
     assert resolve_model("local").similarity_threshold == 0.3
 
 
@@ -93,13 +93,13 @@ def test_factory_configuration_hides_its_key() -> None:
     assert "secret" not in repr(ProviderConfig(kind="openai", api_key="secret"))
 
 
-async def test_mock_vectors_depend_on_the_text_alone() -> None:
+async def test_mock_vectors_depend_only_on_the_text() -> None:
     one, other = build_provider(ProviderConfig(kind="mock")), build_provider(ProviderConfig(kind="mock"))
     first = await one.embed_query("some text")
     (second,) = await other.embed_documents(["some text"])
     assert np.array_equal(first, second)
     assert float(np.linalg.norm(first)) == pytest.approx(1, abs=1e-5)
-    # Fixed for ever: stored vectors must stay comparable.
+    # These never change: stored vectors must stay comparable.
     np.testing.assert_allclose(first[:3], [0.0559486, 0.01907923, 0.00691708], atol=1e-6)
     texts = [f"text {number}" for number in range(50)]
     vectors = np.stack(await one.embed_documents(texts))
@@ -110,8 +110,8 @@ async def test_mock_vectors_depend_on_the_text_alone() -> None:
     await other.close()
 
 
-def test_token_estimate_lies_above_known_counts() -> None:
-    # Counts of cl100k_base, as published in the cookbook of its makers and counted by hand for the rest.
+def test_token_estimate_exceeds_known_counts() -> None:
+    # Counts of cl100k_base, as published in its makers' cookbook; the others were counted by hand.
     assert estimate_tokens("tiktoken is great!") >= 6
     assert estimate_tokens("antidisestablishmentarianism") >= 6
     assert estimate_tokens("2 + 2 = 4") >= 7

@@ -1,4 +1,4 @@
-"""Several queries in one call: the same vectors as one by one, cached and guarded alike."""
+"""Several queries in one call: the same vectors as one by one, with the same cache and protection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUESTIONS = ["where is the harbour", "who opens the gate", "where is the harbour
 
 
 @pytest.mark.parametrize("kind", ["local", "mock"])
-async def test_queries_together_have_the_vectors_that_each_has_alone(kind: str) -> None:
+async def test_queries_in_one_call_have_the_same_vectors_as_alone(kind: str) -> None:
     provider = build_provider(ProviderConfig(kind=kind, cache_entries=0))
     together = await provider.embed_queries(QUESTIONS)
     for question, vector in zip(QUESTIONS, together, strict=True):
@@ -25,7 +25,7 @@ async def test_queries_together_have_the_vectors_that_each_has_alone(kind: str) 
 
 
 @pytest.mark.parametrize("kind", ["openai", "gemini"])
-async def test_a_remote_provider_gets_one_request_for_all(kind: str, wire: WireServer) -> None:
+async def test_a_remote_provider_gets_one_request_for_all_queries(kind: str, wire: WireServer) -> None:
     if kind == "gemini":
         pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
     address = wire.url + ("/v1" if kind == "openai" else "")
@@ -41,7 +41,7 @@ async def test_a_remote_provider_gets_one_request_for_all(kind: str, wire: WireS
     await provider.close()
 
 
-async def test_the_cache_asks_only_for_what_it_does_not_remember() -> None:
+async def test_the_cache_requests_only_missing_vectors() -> None:
     inner = ScriptedProvider()
     cache = QueryCache(inner, clock=FakeClock())
     known = await cache.embed_query("why")
@@ -54,7 +54,7 @@ async def test_the_cache_asks_only_for_what_it_does_not_remember() -> None:
     assert len(inner.queries) == 3
 
 
-async def test_the_cache_keeps_nothing_of_a_call_that_failed() -> None:
+async def test_the_cache_keeps_nothing_from_a_failed_call() -> None:
     inner = ScriptedProvider(EmbeddingUnavailable("mock", "down"))
     cache = QueryCache(inner, clock=FakeClock())
     with pytest.raises(EmbeddingUnavailable):
@@ -63,7 +63,7 @@ async def test_the_cache_keeps_nothing_of_a_call_that_failed() -> None:
     assert len(inner.queries) == 6
 
 
-async def test_queries_together_are_one_call_to_retries_and_circuit() -> None:
+async def test_queries_in_one_call_are_one_call_to_retries_and_circuit() -> None:
     clock = FakeClock()
     inner = ScriptedProvider(*[EmbeddingUnavailable("mock", "down") for _ in range(4)])
     provider = ResilientProvider(

@@ -46,7 +46,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     pages = [_read_page(document, index) for index in range(total)]
     if all(page is None for page in pages):
         raise UnreadableDocument("the PDF is damaged: none of its pages can be opened")
-    texts = [mend_hyphenation(clean_text((page or "").translate(_LIGATURES))) for page in pages]
+    texts = [join_hyphenation(clean_text((page or "").translate(_LIGATURES))) for page in pages]
     if not any(text.strip() for text in texts):
         raise UnreadableDocument(
             "the PDF has no text layer (it seems to be scanned); run text recognition (OCR) on it first"
@@ -57,7 +57,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     return builder.finish("pdf", title=None if _PROGRAM_TITLE.match(title) else title, total_pages=total)
 
 
-def mend_hyphenation(text: str) -> str:
+def join_hyphenation(text: str) -> str:
     """Put words together again that a line's end cut in two; a hyphen of the word's own stays."""
 
     def join(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Hostile files end with a reason that their uploader can act on, and cost no more than the limits."""
+"""A hostile file ends with a reason that its uploader can act on, and costs no more than the limits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from tests.documents.hostile import ATTACKS, HARMLESS, LIMITS, TOO_SLOW, Attack
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a reading process used."""
+    """The resources that a reading process used."""
 
     peak_bytes: int
     processor_seconds: float
 
 
-# A small process starts the reader: what the system reports as a process's peak begins with its parent's.
+# A small process starts the reader, because the peak that the system reports for a process includes its
+# parent's.
 _LAUNCHER = """
 import json, os, resource, subprocess, sys
 start = "from app.documents.process.child import main; main()"
@@ -36,7 +37,7 @@ print(json.dumps([usage.ru_maxrss, usage.ru_utime + usage.ru_stime]))
 
 
 def measure_child(data: bytes, name: str, limits: ParseLimits) -> Cost:
-    """Read a file in a confined process of this test's own and let the system say what it cost."""
+    """Read a file in a confined process of this test and return the cost that the system reports."""
     request = {"format": detect_format(data, name).name, "limits": asdict(limits)}
     with tempfile.TemporaryFile() as file:
         file.write(json.dumps(request).encode() + b"\n" + data)
@@ -48,7 +49,7 @@ def measure_child(data: bytes, name: str, limits: ParseLimits) -> Cost:
     return Cost(peak if sys.platform == "darwin" else peak * 1024, seconds)
 
 
-# Every fifth by default, all of them in the slow suite.
+# Every fifth file by default; all of them in the slow suite.
 SAMPLED = [
     pytest.param(attack, id=attack.title, marks=[] if place % 5 == 0 else pytest.mark.slow)
     for place, attack in enumerate(ATTACKS)
@@ -57,13 +58,13 @@ SAMPLED = [
 
 @pytest.mark.parametrize("attack", SAMPLED)
 async def test_attack_ends_with_a_reason(attack: Attack) -> None:
-    # On a busy machine any file takes long.
+    # On a busy machine, any file can take long.
     limits = LIMITS if attack.reason == TOO_SLOW else replace(LIMITS, seconds=120)
     with pytest.raises(UnreadableDocument, match=attack.reason):
         await parse_document(attack.data, attack.name, limits)
 
 
-# Every tenth by default, all of them in the slow suite.
+# Every tenth file by default; all of them in the slow suite.
 COSTED = [
     pytest.param(attack, id=attack.title, marks=[] if place % 10 == 0 else pytest.mark.slow)
     for place, attack in enumerate([*ATTACKS, *HARMLESS])

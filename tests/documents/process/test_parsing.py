@@ -1,4 +1,4 @@
-"""The confined process: what it gives, what ends it, and that nothing of it stays."""
+"""The confined process: what it returns, what ends it, and that nothing of it remains."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SLOW = write_slow_html()
 
 
 def find_children() -> list[psutil.Process]:
-    """Reading processes of this one."""
+    """The reading processes that this process started."""
     return [
         process
         for process in psutil.Process().children()
@@ -51,7 +51,7 @@ async def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(autouse=True)
-async def _no_process_stays() -> AsyncIterator[None]:
+async def _no_process_remains() -> AsyncIterator[None]:
     yield
     await wait_for(lambda: not find_children())
 
@@ -157,7 +157,7 @@ async def test_zip_bomb_and_page_bomb_are_refused() -> None:
         await parse_document(write_pdf([["x"]] * 3), limits=ParseLimits(max_pages=2))
 
 
-async def test_page_nested_a_hundred_thousand_deep_does_no_harm() -> None:
+async def test_page_nested_a_hundred_thousand_deep_is_harmless() -> None:
     data = b"<html><p>first</p>" + b"<div>" * 100_000 + b"deep"
     assert (await parse_document(data)).text.startswith("first")
 
@@ -230,7 +230,7 @@ def test_killed_parent_leaves_no_process(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", program, str(slow)])
     children: list[psutil.Process] = []
     deadline = time.monotonic() + 60
-    # The processor time shows that the child is past its start.
+    # The processor time shows that the child has finished its start.
     while not (children and sum(children[0].cpu_times()[:2]) > 0.3) and time.monotonic() < deadline:
         time.sleep(0.02)
         children = psutil.Process(parent.pid).children()

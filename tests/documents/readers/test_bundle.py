@@ -16,7 +16,7 @@ LIMITS = ParseLimits()
 OLD_WORD = b"\xd0\xcf\x11\xe0" + bytes(600)
 
 
-def test_zip_members_are_sections_under_their_paths() -> None:
+def test_zip_members_are_sections_named_by_their_paths() -> None:
     data = write_zip(
         {"b/notes.md": "# Top\n\n## Low\n\ntext  ", "a.csv": "id,name\n1,x", "c.py": "def f():\n    pass\n"}
     )
@@ -42,7 +42,7 @@ def test_zip_chunks_never_cross_members() -> None:
     assert [chunk.heading for chunk in chunks] == ["a.txt", "b.txt", "c.txt"]
 
 
-def test_zip_passes_over_pictures_empty_files_and_debris() -> None:
+def test_zip_skips_pictures_empty_files_and_debris() -> None:
     data = write_zip(
         {
             "a.txt": "kept",
@@ -89,11 +89,11 @@ def test_zip_link_is_not_followed() -> None:
         ({}, "no member in a supported format"),
     ],
 )
-def test_zip_that_cannot_be_read_says_which_member(members: dict[str, bytes | str], reason: str) -> None:
+def test_unreadable_zip_names_the_member(members: dict[str, bytes | str], reason: str) -> None:
     with pytest.raises(UnreadableDocument, match=reason):
         parse(write_zip(members), LIMITS)
 
 
-def test_zip_cut_short_says_so() -> None:
+def test_truncated_zip_is_reported() -> None:
     with pytest.raises(UnreadableDocument, match="the ZIP file is damaged or incomplete"):
         parse(write_zip({"a.txt": "x"})[:-30], LIMITS)

@@ -49,7 +49,7 @@ def test_docx_heading_level_is_inherited_and_may_be_direct() -> None:
     ]
 
 
-def test_docx_reads_controls_insertions_and_notes_but_no_deletions() -> None:
+def test_docx_reads_controls_insertions_and_notes_without_deletions() -> None:
     body = (
         f"<w:sdt><w:sdtContent>{paragraph('control')}</w:sdtContent></w:sdt>"
         "<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r>"
@@ -65,12 +65,12 @@ def test_docx_reads_controls_insertions_and_notes_but_no_deletions() -> None:
 
 
 @pytest.mark.parametrize("size", [100, 600, -30])
-def test_docx_cut_short_says_so(size: int) -> None:
+def test_truncated_docx_is_reported(size: int) -> None:
     with pytest.raises(UnreadableDocument, match="damaged"):
         parse(write_docx()[:size], LIMITS)
 
 
-def test_docx_with_broken_xml_says_so() -> None:
+def test_docx_with_broken_xml_is_reported() -> None:
     with pytest.raises(UnreadableDocument, match="damaged: its XML"):
         parse(write_raw_docx("<w:p>"), LIMITS)
 
@@ -88,12 +88,12 @@ def test_docx_with_entities_in_utf_16_is_refused() -> None:
         parse(write_zip({"word/document.xml": xml.encode("utf-16")}), LIMITS)
 
 
-def test_docx_nested_deeply_is_refused() -> None:
+def test_deeply_nested_docx_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="damaged"):
         parse(write_raw_docx("<w:p>" * 50_000 + "</w:p>" * 50_000), LIMITS)
 
 
-def test_docx_that_claims_to_unpack_to_too_much_is_refused() -> None:
+def test_docx_that_claims_too_large_a_size_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="unpacks to far more"):
         parse(write_raw_docx(paragraph("x" * (20 << 20))), LIMITS)
     with pytest.raises(UnreadableDocument, match=r"unpacks to far more.*1 MiB"):
@@ -117,7 +117,7 @@ def test_docx_with_too_many_parts_is_refused() -> None:
         parse(out.getvalue(), LIMITS)
 
 
-def test_docx_part_under_a_password_is_named() -> None:
+def test_docx_part_with_a_password_is_named() -> None:
     data = bytearray(write_raw_docx(paragraph("x")))
     directory = data.rindex(b"PK\x01\x02")
     data[directory + 8] |= 1

@@ -20,7 +20,7 @@ PAGE = """<!doctype html><html><head><title>T &amp; x</title><script>evil()</scr
 <aside>ad</aside><footer>foot</footer><noscript>enable</noscript></body></html>"""
 
 
-def test_html_text_is_what_a_reader_reads() -> None:
+def test_html_text_is_the_visible_text() -> None:
     document = parse(PAGE.encode(), LIMITS)
     assert document.text == (
         "One two\n\nHello world\nline two café tail\n\na\nb\n\n  x = 1\n    y\n\n"
@@ -36,7 +36,7 @@ def test_html_layout_table_keeps_its_blocks() -> None:
     assert parse(data, LIMITS).text == "Top\n\none\n\ntwo\n\nside"
 
 
-def test_html_that_is_all_furniture_is_read_all_the_same() -> None:
+def test_html_of_navigation_only_is_still_read() -> None:
     assert parse(b"<html><aside><p>only this</p></aside>", LIMITS).text == "only this"
 
 
@@ -51,11 +51,11 @@ def test_html_that_is_all_furniture_is_read_all_the_same() -> None:
         '<?xml version="1.0" encoding="latin-1"?><html><p>“Größe”'.encode("utf-16"),
     ],
 )
-def test_html_encoding_is_the_marked_or_declared_one(data: bytes) -> None:
+def test_html_encoding_is_the_one_marked_or_declared(data: bytes) -> None:
     assert parse(data, LIMITS).text == "“Größe”"
 
 
-def test_html_entities_of_its_own_are_not_expanded(tmp_path: Path) -> None:
+def test_html_entities_that_it_declares_are_not_expanded(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("TOP SECRET")
     layers = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
@@ -68,15 +68,15 @@ def test_html_entities_of_its_own_are_not_expanded(tmp_path: Path) -> None:
     assert text.endswith("end")
 
 
-def test_html_control_characters_by_entity_are_dropped() -> None:
+def test_html_control_characters_in_entities_are_dropped() -> None:
     assert parse(b"<html><p>a&#0;&#7;&#xD800;b&#x200B;c", LIMITS).text.replace("\ufffd", "") == "abc"
 
 
-def test_html_nested_deeply_does_not_fail() -> None:
+def test_deeply_nested_html_does_not_fail() -> None:
     text = parse(b"<html>" + b"<div>" * 1_000 + b"deep" + b"</div>" * 1_000 + b"end", LIMITS).text
     assert text == "deep\n\nend"
 
 
-def test_html_without_anything_is_refused() -> None:
+def test_html_without_text_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="no content"):
         parse(b"<!-- nothing -->", LIMITS)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.documents.parsed import ParseLimits
-from app.documents.readers.pdf import mend_hyphenation, parse
+from app.documents.readers.pdf import join_hyphenation, parse
 from app.errors import UnreadableDocument
 from tests.fixtures.documents import write_pdf, write_pdf_with
 
@@ -22,7 +22,7 @@ def test_pdf_pages_have_their_numbers() -> None:
     assert [document.page_at(offset) for offset in (0, 10, 13, 20)] == [1, 1, 3, 3]
 
 
-def test_pdf_hyphenation_is_mended() -> None:
+def test_pdf_hyphenation_is_joined() -> None:
     lines = ["Die Wissens-", "suche kennt Ein-", "und Ausgaben, E-", "Mails und 2019-", "2020."]
     text = parse(write_pdf([lines]), LIMITS).text
     assert "Wissenssuche" in text
@@ -31,15 +31,15 @@ def test_pdf_hyphenation_is_mended() -> None:
     assert "2019-2020" in text
 
 
-def test_pdf_word_with_its_own_hyphen_keeps_it() -> None:
-    assert mend_hyphenation("a well-\nknown, well-known thing") == "a well-known, well-known thing"
-    assert mend_hyphenation("infor-\nmation") == "information"
+def test_pdf_hyphenated_word_keeps_its_hyphen() -> None:
+    assert join_hyphenation("a well-\nknown, well-known thing") == "a well-known, well-known thing"
+    assert join_hyphenation("infor-\nmation") == "information"
 
 
-def test_pdf_hyphenation_takes_time_in_proportion_to_the_text() -> None:
-    # Otherwise the square of it, which is more than a test suite's patience.
-    assert mend_hyphenation("a" * 1_000_000 + "-\nb") == "a" * 1_000_000 + "b"
-    assert mend_hyphenation("a" * 1_000_000) == "a" * 1_000_000
+def test_pdf_hyphenation_time_is_linear_in_the_text() -> None:
+    # If the time were quadratic, this would take longer than a test suite can wait.
+    assert join_hyphenation("a" * 1_000_000 + "-\nb") == "a" * 1_000_000 + "b"
+    assert join_hyphenation("a" * 1_000_000) == "a" * 1_000_000
 
 
 def test_pdf_outline_gives_headings() -> None:
@@ -58,7 +58,7 @@ def test_pdf_outline_gives_headings() -> None:
     ]
 
 
-def test_pdf_title_of_a_program_is_no_title() -> None:
+def test_pdf_title_set_by_a_program_is_ignored() -> None:
     assert parse(write_pdf_with([["x"]], title="Microsoft Word - draft.doc"), LIMITS).title is None
 
 
@@ -78,13 +78,13 @@ def test_pdf_encrypted_without_user_password_is_read() -> None:
         (write_pdf([["x"]] * 3), "3 pages; at most 2"),
     ],
 )
-def test_pdf_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
+def test_unreadable_pdf_is_reported_with_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(UnreadableDocument, match=reason):
         parse(data, ParseLimits(max_pages=2))
 
 
 @pytest.mark.parametrize("kids", ["2 0 R", "2 0 R 5 0 R", "5 0 R 5 0 R 99 0 R"])
-def test_pdf_with_a_page_tree_that_loops_ends(kids: str) -> None:
+def test_pdf_with_a_looping_page_tree_ends(kids: str) -> None:
     try:
         document = parse(write_pdf([["x"]], kids=kids, count=3), LIMITS)
     except UnreadableDocument:

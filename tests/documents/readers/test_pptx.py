@@ -25,17 +25,17 @@ def test_pptx_slides_are_pages_with_titles_notes_tables_and_groups() -> None:
     ]
 
 
-def test_pptx_title_is_the_first_slide_s_where_the_file_states_a_program_s() -> None:
+def test_pptx_title_is_the_first_slides_if_a_program_set_the_files() -> None:
     assert parse(write_pptx(), LIMITS).title == "Quarterly review"
     assert parse(write_raw_pptx([text_box("x")]), LIMITS).title is None
 
 
-def test_pptx_slides_come_in_the_order_in_which_they_are_shown() -> None:
+def test_pptx_slides_are_in_display_order() -> None:
     data = write_raw_pptx([text_box("one"), text_box("two"), text_box("three")], shown=[3, 1])
     assert parse(data, LIMITS).text == "three\n\none"
 
 
-def test_pptx_leaves_out_numbers_footers_and_second_copies() -> None:
+def test_pptx_omits_numbers_footers_and_second_copies() -> None:
     body = (
         text_box("7", "sldNum")
         + text_box("ACME", "ftr")
@@ -54,12 +54,12 @@ def test_pptx_leaves_out_numbers_footers_and_second_copies() -> None:
         (write_raw_pptx([""] * 3), "3 slides; at most 2"),
     ],
 )
-def test_pptx_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
+def test_unreadable_pptx_is_reported_with_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(UnreadableDocument, match=reason):
         parse(data, ParseLimits(max_pages=2))
 
 
-def test_pptx_whose_slide_is_missing_says_so() -> None:
+def test_pptx_with_a_missing_slide_is_reported() -> None:
     data = write_raw_pptx([""]).replace(b"slides/slide1.xml", b"slides/slide9.xml")
     with pytest.raises(UnreadableDocument, match="a slide is missing"):
         parse(data, LIMITS)

@@ -38,7 +38,7 @@ def test_json_becomes_lines_of_path_and_value(source: str, text: str) -> None:
     assert parse(source.encode(), LIMITS).text == text
 
 
-def test_json_title_is_its_own() -> None:
+def test_json_title_is_its_title_field() -> None:
     assert parse(b'{"title": "Guide", "a": 1}', LIMITS).title == "Guide"
     assert parse(b'{"title": ["x"]}', LIMITS).title is None
     assert parse(b'[{"title": "no"}]', LIMITS).title is None
@@ -56,17 +56,17 @@ def test_json_of_many_records_loses_none() -> None:
 
 
 @pytest.mark.parametrize("source", ['{\n  // a comment\n  "a": 1,\n}', '{"a": 1', '{"a": 1} trailing'])
-def test_what_is_no_json_is_kept_as_it_is(source: str) -> None:
+def test_invalid_json_is_kept_as_text(source: str) -> None:
     document = parse(source.encode(), LIMITS)
     assert (document.text, document.format) == (source, "code")
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 2, 100_000])
-def test_json_nested_too_deeply_says_so(depth: int) -> None:
+def test_json_nested_too_deeply_is_reported(depth: int) -> None:
     for source in ("[" * depth + "1" + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
         with pytest.raises(UnreadableDocument, match="more than 100 levels"):
             parse(source.encode(), LIMITS)
 
 
-def test_json_nested_as_deep_as_allowed_is_read() -> None:
+def test_json_nested_to_the_limit_is_read() -> None:
     assert parse(("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH).encode(), LIMITS).text == "1"

@@ -65,7 +65,7 @@ def test_csv_of_many_rows_loses_none() -> None:
         ("a\nb\n", ","),
     ],
 )
-def test_delimiter_is_the_one_that_makes_even_rows(sample: str, delimiter: str) -> None:
+def test_delimiter_is_the_one_that_gives_even_rows(sample: str, delimiter: str) -> None:
     assert find_delimiter(sample)[0] == delimiter
 
 
@@ -83,7 +83,7 @@ def test_delimiter_is_the_one_that_makes_even_rows(sample: str, delimiter: str) 
         (["Name", "x" * 201], False),
     ],
 )
-def test_headers_are_told_from_values(row: list[str], expected: bool) -> None:
+def test_headers_are_distinguished_from_values(row: list[str], expected: bool) -> None:
     assert are_headers(row) is expected
 
 
@@ -98,7 +98,7 @@ def test_xlsx_sheets_are_headings_and_rows_carry_their_headers() -> None:
     assert document.title == "Staff list"
 
 
-def test_xlsx_numbers_read_as_in_excel_and_errors_are_left_out() -> None:
+def test_xlsx_numbers_read_as_in_excel_and_errors_are_omitted() -> None:
     cells = "".join(
         f'<c r="{column}1"><v>{value}</v></c>'
         for column, value in zip("ABCD", ("1E+20", "0.30000000000000004", "-7", "1234567890123"), strict=True)
@@ -118,6 +118,6 @@ def test_xlsx_numbers_read_as_in_excel_and_errors_are_left_out() -> None:
         (write_raw_xlsx(f'<row r="1">{text_cell("A1", "x" * 2_000)}</row>'), "unpacks to far more"),
     ],
 )
-def test_xlsx_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
+def test_unreadable_xlsx_is_reported_with_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(UnreadableDocument, match=reason):
         xlsx.parse(data, ParseLimits(max_decompressed_bytes=2_000 if "far" in reason else 1 << 20))

@@ -25,7 +25,7 @@ def test_damaged_utf8_stays_utf8() -> None:
     assert decode_text("äöüßéè".encode() + b"\xff") == "äöüßéè\ufffd"
 
 
-def test_cut_utf16_does_not_fail() -> None:
+def test_truncated_utf16_does_not_fail() -> None:
     assert decode_text("ab".encode("utf-16")[:-1]) == "a\ufffd"
 
 
@@ -97,7 +97,7 @@ def test_markdown_headings_are_found_outside_code() -> None:
         assert document.text[heading.start :].startswith(beginning)
 
 
-def test_markdown_title_is_the_front_matters_else_the_only_topmost_heading() -> None:
+def test_markdown_title_is_from_front_matter_or_the_only_top_heading() -> None:
     assert markdown.parse(MARKDOWN.encode(), LIMITS).title == "The Guide"
     assert markdown.parse(b"## Sub\n# Top\n", LIMITS).title == "Top"
     assert markdown.parse(b"# Chapter 0\n\ntext\n\n# Chapter 17\n", LIMITS).title is None

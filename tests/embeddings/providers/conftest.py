@@ -1,4 +1,4 @@
-"""The two remote providers in front of the scripted server."""
+"""The two remote providers, connected to the scripted server."""
 
 from __future__ import annotations
 

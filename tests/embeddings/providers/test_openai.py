@@ -1,4 +1,4 @@
-"""What `openai` sends, and the answers that only it can get."""
+"""What `openai` sends, and the responses that only it can get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.embeddings.providers.wiring import KEY, build
 from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer
 
 
-async def test_openai_request_has_the_documented_form(wire: WireServer) -> None:
+async def test_openai_request_has_the_documented_format(wire: WireServer) -> None:
     provider = build("openai", wire)
     await provider.embed_query("a question")
     request = wire.requests[0]
@@ -26,7 +26,7 @@ async def test_openai_request_has_the_documented_form(wire: WireServer) -> None:
     await provider.close()
 
 
-async def test_openai_names_no_dimensions_to_other_models(
+async def test_openai_sends_no_dimensions_to_other_models(
     wire: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -1,4 +1,4 @@
-"""`openai` and `gemini` over real HTTP: what each answer of a server becomes."""
+"""`openai` and `gemini` over real HTTP: the result of each kind of server response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ async def test_remote_query_is_normalised_and_complete(provider: QueryCache, wir
     assert len(wire.requests) == 1
 
 
-async def test_remote_documents_keep_their_order_over_batches(provider: QueryCache, wire: WireServer) -> None:
+async def test_remote_documents_keep_their_order_across_batches(
+    provider: QueryCache, wire: WireServer
+) -> None:
     texts = [f"text number {number}" for number in range(150)]
     vectors = await provider.embed_documents(texts)
     for text, vector in zip(texts, vectors, strict=True):
@@ -36,12 +38,12 @@ async def test_remote_documents_keep_their_order_over_batches(provider: QueryCac
     assert sizes == ([128, 22] if provider.model.provider == "openai" else [100, 50])
 
 
-async def test_remote_no_documents_make_no_request(provider: QueryCache, wire: WireServer) -> None:
+async def test_remote_call_without_documents_sends_no_request(provider: QueryCache, wire: WireServer) -> None:
     assert await provider.embed_documents([]) == []
     assert wire.requests == []
 
 
-async def test_remote_rate_limit_is_retried_after_the_wait_asked_for(
+async def test_remote_rate_limit_is_retried_after_the_requested_wait(
     provider: QueryCache, wire: WireServer
 ) -> None:
     wire.script = [Reply(429, headers={"Retry-After": "0.05"})]
@@ -65,13 +67,13 @@ async def test_remote_server_error_is_tried_three_times(provider: QueryCache, wi
     assert len(wire.requests) == 3
 
 
-async def test_remote_server_error_once_is_forgotten(provider: QueryCache, wire: WireServer) -> None:
+async def test_remote_single_server_error_is_retried(provider: QueryCache, wire: WireServer) -> None:
     wire.script = [Reply(503), Reply(502)]
     await provider.embed_query("a question")
     assert len(wire.requests) == 3
 
 
-async def test_remote_silence_ends_with_the_time_limit(kind: str, wire: WireServer) -> None:
+async def test_remote_silent_server_ends_with_the_time_limit(kind: str, wire: WireServer) -> None:
     provider = build(kind, wire, query_timeout=0.3)
     wire.script = [Reply(silent=True)]
     failure = await fail_query(provider)
@@ -81,7 +83,7 @@ async def test_remote_silence_ends_with_the_time_limit(kind: str, wire: WireServ
     await provider.close()
 
 
-async def test_remote_wrong_dimension_is_refused_for_good(provider: QueryCache, wire: WireServer) -> None:
+async def test_remote_wrong_dimension_is_a_permanent_failure(provider: QueryCache, wire: WireServer) -> None:
     wire.script = [Reply(body=lambda request: encode_rows(request, [[1.0] * 5]))]
     failure = await fail_query(provider)
     assert failure.reason == "vectors of 5 dimensions instead of 16"
@@ -118,7 +120,7 @@ async def test_remote_malformed_body_is_refused(kind: str, wire: WireServer) -> 
     await provider.close()
 
 
-def test_remote_malformed_rows_cover_words_for_numbers() -> None:
+def test_remote_rows_with_words_for_numbers_are_malformed() -> None:
     with pytest.raises(EmbeddingUnavailable, match="malformed"):
         check_vectors("openai", [["one", "two"]], 1, 2)
 
@@ -128,14 +130,14 @@ async def test_remote_vector_without_usable_length_is_refused(kind: str, wire: W
     for number in (float("nan"), float("inf"), 0.0, 1e308):
         row = [number] * DIMENSIONS
         wire.script = [Reply(body=lambda request, row=row: encode_rows(request, [row]))]  # type: ignore[misc]
-        # NaN and infinity are no JSON, so a strict reader calls such an answer malformed.
+        # NaN and infinity are not valid JSON, so a strict reader reports such a response as malformed.
         reason = (await fail_query(provider)).reason
         assert reason in {"vectors that are not finite or have no length", "malformed answer"}
     await provider.close()
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_remote_rejected_key_is_permanent_and_not_shown(
+async def test_remote_rejected_key_is_permanent_and_not_disclosed(
     provider: QueryCache, wire: WireServer, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}", "code": status}}).encode()
@@ -163,7 +165,7 @@ async def test_remote_unknown_model_is_permanent(provider: QueryCache, wire: Wir
     assert (failure.attempts, failure.permanent) == (1, True)
 
 
-async def test_remote_server_that_is_gone_is_unavailable(kind: str) -> None:
+async def test_remote_stopped_server_is_unavailable(kind: str) -> None:
     with serve_wire(DIMENSIONS) as wire:
         provider = build(kind, wire)
     failure = await fail_query(provider)
@@ -171,7 +173,7 @@ async def test_remote_server_that_is_gone_is_unavailable(kind: str) -> None:
     await provider.close()
 
 
-def test_retry_after_is_read_in_all_its_forms() -> None:
+def test_retry_after_is_read_in_all_its_formats() -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     assert parse_retry_after({"retry-after": "7"}) == 7.0
     assert parse_retry_after({"retry-after-ms": "250", "retry-after": "1"}) == 0.25

@@ -1,4 +1,4 @@
-"""Remote providers that ask the scripted server."""
+"""Remote providers that call the scripted server."""
 
 from __future__ import annotations
 

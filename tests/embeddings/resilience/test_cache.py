@@ -81,7 +81,7 @@ async def test_cache_shares_one_call_between_equal_queries() -> None:
     assert (cache.hits, cache.misses) == (3, 1)
 
 
-async def test_cache_shares_a_failure_too() -> None:
+async def test_cache_shares_a_failure() -> None:
     inner = ScriptedProvider(EmbeddingUnavailable("mock", "down"))
     cache = QueryCache(inner, clock=FakeClock())
     inner.gate.clear()
@@ -93,7 +93,7 @@ async def test_cache_shares_a_failure_too() -> None:
     assert inner.queries == ["question"]
 
 
-async def test_cache_caller_that_leaves_does_not_fail_the_others() -> None:
+async def test_cache_caller_that_leaves_does_not_fail_other_callers() -> None:
     inner = ScriptedProvider()
     cache = QueryCache(inner, clock=FakeClock())
     inner.gate.clear()
@@ -108,7 +108,7 @@ async def test_cache_caller_that_leaves_does_not_fail_the_others() -> None:
     assert inner.cancelled == 0
 
 
-async def test_cache_last_caller_that_leaves_ends_the_call() -> None:
+async def test_cache_call_ends_when_its_last_caller_leaves() -> None:
     inner = ScriptedProvider()
     cache = QueryCache(inner, clock=FakeClock())
     inner.gate.clear()
@@ -123,7 +123,7 @@ async def test_cache_last_caller_that_leaves_ends_the_call() -> None:
     assert inner.queries == ["question", "question"]
 
 
-async def test_cache_newcomer_does_not_join_a_cancelled_call() -> None:
+async def test_cache_new_caller_does_not_join_a_cancelled_call() -> None:
     inner = ScriptedProvider()
     cache = QueryCache(inner, clock=FakeClock())
     inner.gate.clear()

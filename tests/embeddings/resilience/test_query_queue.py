@@ -39,7 +39,7 @@ async def test_tenants_take_turns() -> None:
     assert inner.queries.index("other") <= 2
 
 
-async def test_who_waits_too_long_behind_its_own_crowd_is_refused_and_nobody_else() -> None:
+async def test_only_the_tenant_that_floods_the_queue_is_refused() -> None:
     inner = ScriptedProvider()
     inner.gate.clear()
     policy = ResiliencePolicy(query=CallBudget(timeout=10, first_delay=0.1), failure_threshold=1)
@@ -49,7 +49,7 @@ async def test_who_waits_too_long_behind_its_own_crowd_is_refused_and_nobody_els
     refused = await asyncio.gather(*crowd, return_exceptions=True)
     assert all(isinstance(error, EmbeddingUnavailable) and error.attempts == 0 for error in refused)
     assert resilient.query_circuit.state == "closed"
-    queue._patience = 60.0  # of `other`, which is to be served however slow this process is
+    queue._patience = 60.0  # of `other`, which must be served even if this process is slow
     other = ask(queue, OTHER, "other")
     await asyncio.sleep(0)
     inner.gate.set()
@@ -57,7 +57,7 @@ async def test_who_waits_too_long_behind_its_own_crowd_is_refused_and_nobody_els
     assert inner.queries == ["crowd 0", "other"]
 
 
-async def test_a_crowd_leaves_half_of_the_places_to_others() -> None:
+async def test_a_flood_leaves_half_of_the_places_to_other_tenants() -> None:
     inner = ScriptedProvider()
     inner.gate.clear()
     queue = QueryQueue(inner, places=2, patience=10)
@@ -79,7 +79,7 @@ async def test_queries_of_one_call_keep_their_order_and_their_place() -> None:
     assert [v.tolist() for v in vectors] == [(await inner.embed_query(t)).tolist() for t in "abc"]
 
 
-async def test_a_query_that_is_cancelled_while_it_waits_leaves_no_place_behind() -> None:
+async def test_a_query_that_is_cancelled_while_it_waits_frees_its_place() -> None:
     inner = ScriptedProvider()
     inner.gate.clear()
     queue = QueryQueue(inner, places=1, patience=10)

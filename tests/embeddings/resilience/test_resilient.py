@@ -1,4 +1,4 @@
-"""Retries, time limits and the circuit breaker, with a clock that the test moves."""
+"""Retries, time limits and the circuit breaker, with a clock that the test advances."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def fail_query(provider: ResilientProvider) -> EmbeddingUnavailable:
 
 
 def state_of(circuit: Circuit) -> CircuitState:
-    """Read the state through a call, which the type checker does not take for unchanged."""
+    """Read the state through a call, because the type checker would assume that the attribute is unchanged."""
     return circuit.state
 
 
@@ -69,14 +69,14 @@ async def test_retries_back_off_exponentially_with_full_jitter() -> None:
     assert clock.slept == pytest.approx([0.025, 0.05])
 
 
-async def test_retries_succeed_on_the_last_try() -> None:
+async def test_retries_can_succeed_on_the_last_try() -> None:
     inner = ScriptedProvider(down(), down())
     vector = await wrap(inner, FakeClock()).embed_query("question")
     assert vector.shape == (8,)
     assert len(inner.queries) == 3
 
 
-async def test_retries_wait_as_long_as_asked() -> None:
+async def test_retries_wait_as_long_as_requested() -> None:
     clock = FakeClock()
     await wrap(ScriptedProvider(down(retry_after=1.5)), clock).embed_query("question")
     assert clock.slept == [1.5]
@@ -129,7 +129,7 @@ async def test_documents_are_cut_into_batches_with_a_budget_each() -> None:
     assert all((one == other).all() for one, other in zip(vectors, alone, strict=True))
 
 
-async def test_documents_budget_starts_anew_with_each_batch() -> None:
+async def test_documents_budget_restarts_with_each_batch() -> None:
     inner, clock = ScriptedProvider(), FakeClock()
     provider = wrap(inner, clock)
     inner.failures = [down(retry_after=50)]
@@ -150,7 +150,7 @@ async def test_circuit_opens_and_fails_at_once() -> None:
     assert inner.queries == []
 
 
-async def test_circuit_counts_only_failures_in_a_row() -> None:
+async def test_circuit_counts_only_consecutive_failures() -> None:
     inner = ScriptedProvider()
     provider = wrap(inner, FakeClock())
     for _ in range(3):
@@ -175,7 +175,7 @@ async def test_circuit_closes_after_a_good_probe(caplog: pytest.LogCaptureFixtur
     ]
 
 
-async def test_circuit_opens_again_after_a_bad_probe_of_one_try() -> None:
+async def test_circuit_opens_again_after_one_failed_probe() -> None:
     inner, clock = ScriptedProvider(), FakeClock()
     provider = wrap(inner, clock)
     await open_circuit(provider, inner)
@@ -267,7 +267,7 @@ async def test_circuit_is_not_opened_by_refused_input() -> None:
     assert state_of(provider.query_circuit) == "closed"
 
 
-async def test_circuit_of_documents_leaves_queries_alone() -> None:
+async def test_circuit_of_documents_does_not_affect_queries() -> None:
     inner = ScriptedProvider(*[down() for _ in range(6)])
     provider = wrap(inner, FakeClock())
     for _ in range(2):
@@ -280,7 +280,7 @@ async def test_circuit_of_documents_leaves_queries_alone() -> None:
     await provider.embed_query("question")
 
 
-async def test_resilient_provider_closes_the_one_inside() -> None:
+async def test_resilient_provider_closes_the_wrapped_one() -> None:
     inner = ScriptedProvider()
     provider = wrap(inner, FakeClock())
     assert provider.model is inner.model
