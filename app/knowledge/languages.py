@@ -1,4 +1,4 @@
-"""Languages of text: names of Postgres text-search configurations, and the Snowball stemmer of each."""
+"""Languages of text: names of Postgres text-search configurations, each with its Snowball stemmer."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ SNOWBALL: Mapping[str, str] = {
 }  # fmt: skip
 
 LANGUAGES: tuple[str, ...] = ("simple", *SNOWBALL)
-"""What `language` may be: those that Postgres 16 ships; the check on the entries table names the same."""
+"""Valid values of `language`: the configurations of Postgres 16, as in the check on the entries table."""
 
 _stemmers = threading.local()
 
 
 def detect(title: str | None, content: str) -> str:
-    """The text-search configuration for an entry's text."""
+    """Detect the text-search configuration for an entry's text."""
     language = detect_language(f"{title}\n{content}" if title else content)
     return language if language in LANGUAGES else "simple"
 
 
 def find_stemmer(language: str) -> Callable[[str], str]:
-    """What makes the stem of a word in small letters; kept for each thread, since they are not safe to share."""
+    """Return a function that stems a lowercase word. Stemmers are not thread-safe, so each thread has its own."""
     name = SNOWBALL.get(language)
     if name is None:
         return str

@@ -1,4 +1,4 @@
-"""Lists in pages: newest first, continued by an opaque cursor."""
+"""Paged lists: newest first, with an opaque cursor for the next page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_PAGE = 200
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some items, and where the next ones start (None: there are no more)."""
+    """Some items, and the cursor of the next page (None: this is the last page)."""
 
     items: Sequence[T]
     next_cursor: str | None
@@ -29,25 +29,25 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """The page that a caller wants: at most `limit` items, from the first one after `after` (None: from the start)."""
+    """A request for at most `limit` items that follow `after` (None: from the start)."""
 
     limit: int
     after: Position | None
 
     @classmethod
     def read(cls, limit: int, cursor: str | None) -> PageRequest:
-        """Raises InvalidInput."""
+        """Parse a caller's limit and cursor. Raises InvalidInput."""
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidInput.of("limit", f"must be between 1 and {MAX_PAGE}")
         return cls(limit, None if cursor is None else read_position(cursor))
 
     @property
     def reach(self) -> int:
-        """Items to read: one more than the page has, to learn whether there is a next page."""
+        """Number of items to read: one more than the page holds, to see whether there is a next page."""
         return self.limit + 1
 
     def cut(self, found: Sequence[T], position: Callable[[T], Position]) -> Page[T]:
-        """The page, made of the items that were found; `position` tells where an item is in the list."""
+        """Make the page from the items that were read; `position` returns an item's place in the list."""
         if len(found) <= self.limit:
             return Page(found, None)
         items = found[: self.limit]
@@ -55,13 +55,13 @@ class PageRequest:
 
 
 def write_position(position: Position) -> str:
-    """The cursor that `read_position` understands."""
+    """Encode a position as a cursor."""
     microseconds = (position.at - EPOCH) // timedelta(microseconds=1)
     return base64.urlsafe_b64encode(struct.pack(">q", microseconds) + position.id.bytes).decode().rstrip("=")
 
 
 def read_position(cursor: str) -> Position:
-    """The position that a cursor names. Raises InvalidInput."""
+    """Decode a cursor. Raises InvalidInput."""
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         (microseconds,) = struct.unpack(">q", raw[:8])

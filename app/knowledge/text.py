@@ -12,7 +12,7 @@ MAX_JSON_BYTES = 65_536
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 STORABLE = "no NUL and no lone surrogates"
-"""What `is_storable` asks for, in a refusal's words."""
+"""The rule of `is_storable`, as error messages state it."""
 
 
 def is_storable(text: str) -> bool:
@@ -27,11 +27,11 @@ def is_storable(text: str) -> bool:
 
 
 def is_storable_json(value: Any) -> bool:
-    """Whether this is a JSON object of at most 64 KiB that Postgres can hold and give back as it was."""
+    """Whether this is a JSON object of at most 64 KiB that Postgres stores and returns unchanged."""
     if not isinstance(value, dict):
         return False
     try:
-        orjson.dumps(value)  # which the text travels as: it refuses integers beyond 64 bits
+        orjson.dumps(value)  # the encoder of responses; it refuses integers beyond 64 bits
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         return len(text.encode()) <= MAX_JSON_BYTES and not NUL.search(text)
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The words of a search and of an entry, and the weights of the two legs."""
+"""The values that fields of searches and entries can have, and the weights of the two legs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EntryType = Literal[WritableType, "chunk"]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each leg's rank is worth; not negative, together 1."""
+    """The weight of each leg in the fused score: 0 or more, with a sum of 1."""
 
     semantic: float = 0.7
     keyword: float = 0.3
 
     def errors(self, name: str = "weights") -> list[FieldError]:
-        """What is wrong with these weights, if anything."""
+        """Return what is wrong with these weights."""
         values = (self.semantic, self.keyword)
         if not all(
             isinstance(v, (float, int, Real)) and not isinstance(v, bool) and math.isfinite(v) and v >= 0

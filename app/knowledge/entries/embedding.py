@@ -1,4 +1,4 @@
-"""Giving entries their vectors."""
+"""Embedding of entries."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ BATCH = 64
 
 
 class TextsFail(EmbeddingUnavailable):
-    """The provider fails at some texts, time and again, and answers others."""
+    """The provider fails repeatedly on some texts and embeds others."""
 
 
 class EntryEmbedder:
-    """Makes and stores the vectors that entries wait for. No transaction is open while a provider works."""
+    """Creates and stores the vectors of pending entries. No transaction is open during a call to a provider."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class EntryEmbedder:
         self._tenants = tenants
 
     async def embed_soon(self, tenant_id: UUID, ids: Sequence[UUID], wait: float) -> None:
-        """Try to embed entries within `wait` seconds; whatever fails is left to the queue."""
+        """Try to embed entries within `wait` seconds; after a failure they are left to the queue."""
         try:
             async with asyncio.timeout(wait):
                 await self.embed(tenant_id, ids)
@@ -59,7 +59,7 @@ class EntryEmbedder:
             )
 
     async def embed(self, tenant_id: UUID, ids: Sequence[UUID] | None = None) -> int:
-        """Embed waiting entries, or those of `ids` that wait: one batch; returns how many were taken up.
+        """Embed one batch of pending entries, only those in `ids` if given; return the size of the batch.
 
         Raises EmbeddingUnavailable, TenantNotFound and DatabaseUnavailable.
         """
@@ -73,10 +73,10 @@ class EntryEmbedder:
         limit: int = BATCH,
         failing: set[UUID] | None = None,
     ) -> int:
-        """As `embed`, for the model that the context names, which need not be the one in use.
+        """Like `embed`, for the model of the context, which need not be the model in use.
 
-        Entries in `failing` are left alone. Those that the provider fails at, while it answers others, join them;
-        without `failing`, such a failure is raised.
+        Entries in `failing` are skipped. Entries on which the provider fails, while it embeds others, are added to
+        `failing`; without `failing`, such a failure is raised.
         """
         model_id = tenant.space.model_id
         async with self._database.tenant_session(tenant.tenant_id) as session:
@@ -94,7 +94,7 @@ class EntryEmbedder:
         try:
             await self._store(tenant, waiting)
         except InputRefused:
-            # One text that the provider refuses must not keep the others of its batch from theirs.
+            # One refused text must not keep the rest of its batch from being embedded.
             await self._store_one_by_one(tenant, waiting, failing)
         except EmbeddingUnavailable as error:
             if failing is None or not await self._answers_others(tenant, error):
@@ -131,9 +131,9 @@ class EntryEmbedder:
                 failing.add(text.entry_id)
 
     async def _answers_others(self, tenant: TenantContext, error: EmbeddingUnavailable) -> bool:
-        """Whether a provider that failed embeds a text that has nothing to do with those that it failed at."""
+        """Whether a provider that failed embeds an unrelated text."""
         if error.permanent or error.retry_after is not None or not error.attempts:
-            return False  # a refusal of the caller, not of the texts
+            return False  # the provider refused the caller, not the texts
         try:
             await find_provider(self._providers, tenant).embed_documents(["."])
         except EmbeddingUnavailable:
@@ -141,10 +141,10 @@ class EntryEmbedder:
         return True
 
     async def embed_all(self, tenant_id: UUID, *, seconds: float = math.inf, gives_up: bool = False) -> bool:
-        """Embed until nothing waits, or for `seconds`; returns whether nothing waits.
+        """Embed until no entry is pending, or for `seconds`; return whether no entry is pending.
 
-        Raises as `embed` does, and TextsFail when nothing waits but texts that the provider fails at while it answers
-        others; with `gives_up` these are taken to be refused, after a few times.
+        Raises as `embed` does, and TextsFail when the only entries left are those on which the provider fails while
+        it embeds others. With `gives_up`, this failure is counted; after a few, the texts count as refused.
         """
         end = time.monotonic() + seconds
         failing: set[UUID] = set()
@@ -163,14 +163,14 @@ class EntryEmbedder:
         raise TextsFail(tenant.model.provider, "it fails on some texts")
 
     async def is_provider_away(self, tenant_id: UUID, *, within: float = 0.0) -> bool:
-        """Whether queued work leaves the provider of the tenant's model alone, or did `within` the last seconds."""
+        """Whether queued jobs are paused for the tenant's provider, or were within the last `within` seconds."""
         async with self._database.tenant_session(tenant_id) as session:
             return await queue.is_provider_paused(session, timedelta(seconds=within))
 
     async def _make_vectors(
         self, tenant: TenantContext, texts: Sequence[PendingText]
     ) -> tuple[list[PassageVector], int]:
-        """The vectors, and the tokens that they cost."""
+        """Embed texts; return their vectors and the tokens used."""
         provider = find_provider(self._providers, tenant)
         passages = [
             (entry.entry_id, number, entry.text_hash, start, end, passage)
@@ -189,7 +189,10 @@ class EntryEmbedder:
 
 
 def _affordable(texts: Sequence[PendingText], left: int) -> list[PendingText]:
-    """The first texts, up to the one that uses up what is left: what is longer than a day's tokens has its turn too."""
+    """The first texts up to and including the one that uses up the tokens left.
+
+    The last one may exceed them; otherwise a text longer than a day's tokens would never be embedded.
+    """
     affordable: list[PendingText] = []
     for text in texts:
         if left <= 0:
@@ -200,9 +203,9 @@ def _affordable(texts: Sequence[PendingText], left: int) -> list[PendingText]:
 
 
 def make_passages(provider: EmbeddingProvider, title: str | None, content: str) -> list[tuple[str, int, int]]:
-    """The texts to embed for an entry, with their offsets in its content: one, or several for a long entry.
+    """Split an entry into texts to embed, with their offsets in its content: several only for a long entry.
 
-    Each passage carries the title, so that it is understood without the others.
+    Each passage carries the title, so that it can be understood without the others.
     """
     whole = embedding_text(title, content)
     limit = provider.model.max_tokens

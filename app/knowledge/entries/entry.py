@@ -1,4 +1,4 @@
-"""An entry as callers write it: its fields, their defaults, and what each may be."""
+"""An entry as callers write it: its fields, their defaults and their valid values."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MAX_SOURCES = 100
 MAX_EXTERNAL_ID = 512
 MAX_ROLES = len(get_args(Role))
 MAX_BULK = 1_000
-"""Entries of one write."""
+"""Most entries in one bulk write."""
 
 WRITABLE_TYPES: Final = get_args(WritableType)
 
 PLACE = frozenset({"char_start", "char_end", "page", "page_end", "total_pages"})
-"""Metadata that say where in its document a chunk lies; only ingestion writes them."""
+"""Metadata keys for the position of a chunk in its document; only ingestion writes them."""
 
 DEFAULTS: Mapping[str, Any] = {
     "entry_type": "fact",
@@ -48,9 +48,9 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The given fields of a new or changed entry, checked and normalised. Raises InvalidInput naming each bad one.
+    """Validate and normalise the given fields of a new or changed entry. Raises InvalidInput with all bad fields.
 
-    A field that is absent was not given: a new entry takes its default, an existing one keeps what it has.
+    An absent field gets its default in a new entry and keeps its value in an existing one.
     """
     errors: list[FieldError] = []
     checked: dict[str, Any] = {}
@@ -71,13 +71,13 @@ def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name in ("tags", "roles", "source_ids"):
         if name in checked:
             checked[name] = list(dict.fromkeys(checked[name]))
-    if checked.get("expires_at") is not None:  # Postgres takes no offsets beyond 16 hours
+    if checked.get("expires_at") is not None:  # Postgres refuses offsets beyond 16 hours
         checked["expires_at"] = checked["expires_at"].astimezone(UTC)
     return checked
 
 
 def new_entry_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields of a new entry. Raises InvalidInput when there is no content."""
+    """Add defaults for absent fields of a new entry. Raises InvalidInput when there is no content."""
     if "content" not in given:
         raise InvalidInput.of("content", f"is required, 1 to {MAX_CONTENT} characters")
     values = {**DEFAULTS, **given}
@@ -87,7 +87,7 @@ def new_entry_values(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def content_hash(content: str) -> bytes:
-    """What makes an entry without an external_id the same: sha256 of its content."""
+    """The identity of an entry without an external_id: the SHA-256 of its content."""
     return hashlib.sha256(content.encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of an entry beside its fields, and of an asset's text with the chunks in it."""
+"""Details of an entry that are not in its fields, and the text of an asset with its chunks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.db.queries.knowledge.inspection import ChunkSpan, Connection, EntryVect
 from app.errors import AssetNotFound, InvalidInput
 
 MAX_NEIGHBOURS = 50
-"""Children, and superseded entries, that are shown of one entry."""
+"""Most children, and most superseded entries, that are shown for one entry."""
 
 MAX_PART = 100_000
 MAX_POSITION = 2**31 - 1 - MAX_PART
@@ -20,7 +20,7 @@ MAX_POSITION = 2**31 - 1 - MAX_PART
 
 @dataclass(frozen=True, slots=True)
 class EntryDetails:
-    """What an entry's own fields do not say; `accesses` counts its appearances among the hits of searches."""
+    """Details beyond the entry's fields; `accesses` counts how often searches returned the entry."""
 
     vectors: Sequence[EntryVectors]
     connections: Sequence[Connection]
@@ -29,7 +29,7 @@ class EntryDetails:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A part of an asset's text, of `total` characters in all, and the chunks that reach into it."""
+    """A part of an asset's text, which has `total` characters, and the chunks that overlap the part."""
 
     text: str
     start: int
@@ -38,13 +38,13 @@ class TextPart:
 
 
 class InspectionService:
-    """Reads what lies around an entry or in an asset, in any tenant."""
+    """Reads details of entries and assets of any tenant."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def entry(self, tenant_id: UUID, entry_id: UUID) -> EntryDetails:
-        """Vectors, connections and use of an entry; an unknown id has none."""
+        """Vectors, connections and use of an entry; for an unknown id, all are empty."""
         async with self._database.tenant_session(tenant_id) as session:
             return EntryDetails(
                 await db.fetch_vectors(session, entry_id),
@@ -53,9 +53,9 @@ class InspectionService:
             )
 
     async def text_part(self, tenant_id: UUID, asset_id: UUID, start: int, size: int) -> TextPart | None:
-        """`size` characters (1 to 100,000) of an asset's text from `start` on; None while there is no text.
+        """Read `size` characters (1 to 100,000) of an asset's text from `start`; None while there is no text.
 
-        Raises AssetNotFound, and InvalidInput for a part that no text has.
+        Raises AssetNotFound, and InvalidInput for a part that is out of range for every text.
         """
         if not 0 <= start <= MAX_POSITION or not 1 <= size <= MAX_PART:
             raise InvalidInput.of("start", "must be a position in the text")
@@ -69,7 +69,7 @@ class InspectionService:
         return TextPart(part.text, start, part.total or 0, chunks)
 
     async def find_chunk(self, tenant_id: UUID, asset_id: UUID, index: int) -> int:
-        """Where in its asset's text a chunk begins; 0 for a chunk that there is not, or that does not say."""
+        """Where a chunk starts in its asset's text; 0 if the chunk does not exist or its start is unknown."""
         async with self._database.tenant_session(tenant_id) as session:
             start = await db.find_chunk(session, asset_id, index)
         return start if 0 <= start <= MAX_POSITION else 0

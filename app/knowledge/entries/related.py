@@ -1,4 +1,4 @@
-"""Entries around an entry."""
+"""Entries related to an entry."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_RELATED = 20
 
 @dataclass(frozen=True, slots=True)
 class RelatedEntry:
-    """An entry and how it is related.
+    """A related entry with its relationship.
 
-    `parent`, `sibling`, `source` (it was made from that one), `derived` (that one was made from it), or `tag_overlap`,
-    with the number of shared tags.
+    The relationship is `parent`, `sibling`, `source` (the given entry was derived from this one), `derived` (this one
+    was derived from the given entry), or `tag_overlap`, with the number of shared tags.
     """
 
     entry: Entry
@@ -29,16 +29,17 @@ class RelatedEntry:
 
 
 class RelatedService:
-    """Finds the parent, the siblings, what an entry was made from and what was made from it, and shared tags."""
+    """Finds the parent, siblings, sources and derived entries of an entry, and entries that share tags with it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def related(self, tenant_id: UUID, entry_id: UUID, limit: int = 5) -> Sequence[RelatedEntry]:
-        """The parent first, then siblings (a chunk's neighbours), then sources in the entry's own order, then entries
-        derived from it, the newest first, then entries sharing two or more tags; each under the first that fits.
+        """Find related entries: parent, siblings (for a chunk, its neighbours), sources, derived, shared tags.
 
-        An unknown id has no relations. Raises InvalidInput for a limit outside 1 to 20.
+        The groups come in this order: sources as the entry lists them, derived entries newest first, then entries
+        that share two or more tags. Each entry appears once, under its first relationship. An unknown id has no
+        related entries. Raises InvalidInput for a limit outside 1 to 20.
         """
         if not 1 <= limit <= MAX_RELATED:
             raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
@@ -53,7 +54,7 @@ class RelatedService:
 
 
 def describe_related(found: Sequence[RelatedEntry]) -> dict[str, Any]:
-    """Related entries as every way in answers them: each entry with its relationship, and which kinds there are."""
+    """The response of REST and MCP: each entry with its relationship, and the kinds of relationship found."""
     results = [
         {
             **{f.name: getattr(item.entry, f.name) for f in fields(item.entry)},

@@ -1,4 +1,4 @@
-"""Writing and reading entries."""
+"""Create, read, list, change and delete entries."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class EntryService:
     async def create(
         self, tenant_id: UUID, values: Mapping[str, Any], *, actor: str = "service"
     ) -> tuple[Entry, bool]:
-        """Add an entry, or bring the one with the same external_id, else the same content, up to these values.
+        """Create an entry, or update the one with the same external_id, else the same content.
 
-        One that has expired is brought back, unless the values say when it expires. Returns the entry and whether it is
-        new. Once this returns it is found by its words, and normally by its
-        meaning. Raises InvalidInput, Conflict, RateLimited (no room for it) and DatabaseUnavailable.
+        An update removes an expiry that has passed, unless `expires_at` is given. Returns the entry and whether it is
+        new. When this returns, keyword search finds the entry, and semantic search normally does too.
+        Raises InvalidInput, Conflict, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         draft = Draft(0, check_draft(values))
         if "content" not in draft.given:
@@ -78,9 +78,9 @@ class EntryService:
     async def create_many(
         self, tenant_id: UUID, items: Sequence[Mapping[str, Any]], *, actor: str = "service"
     ) -> list[BulkResult]:
-        """Write 1 to 1,000 entries as `create` does; one that is refused does not keep the others from being kept.
+        """Write 1 to 1,000 entries as `create` does; a refused entry does not affect the others.
 
-        Vectors follow in the background. Raises InvalidInput for a wrong number of items, DatabaseUnavailable.
+        They are embedded in the background. Raises InvalidInput for a wrong number of items, and DatabaseUnavailable.
         """
         if not 1 <= len(items) <= MAX_BULK:
             raise InvalidInput.of("entries", f"must contain 1 to {MAX_BULK} entries")
@@ -152,12 +152,12 @@ class EntryService:
         if_version: int | Collection[int] | None = None,
         actor: str = "service",
     ) -> Entry:
-        """Change the given fields; a changed text is embedded anew.
+        """Change the given fields; a changed text is embedded again.
 
-        Metadata are replaced, save for what says where in its asset a chunk lies: that stays, given or not.
-        Raises EntryNotFound, InvalidInput, PreconditionFailed when the entry is at none of the versions of
-        `if_version`, and Conflict when another entry has the same content or external_id, or the text or place
-        belongs to an asset.
+        Metadata is replaced, except a chunk's position in its asset, which is kept.
+        Raises EntryNotFound, InvalidInput, PreconditionFailed when the entry's version is not in `if_version`, and
+        Conflict when another entry has the same content or external_id, or when the change is to the text or position
+        of a chunk.
         """
         given = check_draft(values)
         tenant = await self._tenants.context(tenant_id)
@@ -185,7 +185,7 @@ class EntryService:
         if_version: int | Collection[int] | None = None,
         actor: str = "service",
     ) -> None:
-        """Remove an entry. Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset."""
+        """Delete an entry. Raises EntryNotFound, PreconditionFailed, and Conflict for a chunk of an asset."""
         async with (
             self._trail.attempt(tenant_id, actor, "entry.delete", [entry_id]),
             self._database.tenant_session(tenant_id) as session,
@@ -204,7 +204,7 @@ class EntryService:
         if_version: int | Collection[int] | None,
         room: Room | None,
     ) -> bool:
-        """Change one entry, if anything differs. Raises as `change` does."""
+        """Change one entry; return whether anything differed. Raises as `change` does."""
         locked = await _lock_entry(session, entry_id, if_version)
         stored = locked.fields
         await check_references(session, Draft(0, given), entry_id)
@@ -222,8 +222,7 @@ class EntryService:
 async def _lock_entry(
     session: TenantSession, entry_id: UUID, if_version: int | Collection[int] | None
 ) -> LockedEntry:
-    """The entry, kept from other writers. Raises EntryNotFound, and PreconditionFailed where it is at none of the
-    versions, if any are asked for."""
+    """Lock the entry. Raises EntryNotFound, and PreconditionFailed when its version is not one of those given."""
     locked = (await db.lock_entries(session, [entry_id])).get(entry_id)
     if locked is None:
         raise EntryNotFound("there is no entry with this id")
@@ -234,7 +233,7 @@ async def _lock_entry(
 
 
 def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A chunk's new metadata with its place in the asset. Raises Conflict when they state another one."""
+    """Add a chunk's position in its asset to its new metadata. Raises Conflict when they give another position."""
     place = {name: value for name, value in stored.items() if name in PLACE}
     moved = sorted(name for name in given.keys() & PLACE if given[name] != place.get(name))
     if moved:

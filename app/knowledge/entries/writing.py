@@ -1,4 +1,4 @@
-"""Drafts on their way into a tenant's transaction: inserted, merged into what is stored, and marked for embedding."""
+"""Writing drafts in a tenant's transaction: insert, merge into stored entries, mark for embedding."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from app.knowledge.tenants.quotas import Room
 WriteStatus = Literal["created", "updated", "unchanged", "failed"]
 
 EMBEDDING_WAIT = 5.0
-"""Seconds that writing a single entry waits for its vector; the queue makes it later if that is not enough."""
+"""Seconds that the write of a single entry waits for its vector before it leaves it to the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What became of one entry of a bulk write; `error` says why it failed."""
+    """The result for one entry of a bulk write; `error` is the reason for a failure."""
 
     index: int
     id: UUID | None
@@ -35,7 +35,7 @@ class BulkResult:
 
 
 class EntryWriter:
-    """Writes entries within a transaction of the caller's, and queues their embedding with it."""
+    """Writes entries, and queues their embedding, in the caller's transaction."""
 
     def __init__(self, jobs: JobQueue) -> None:
         self._jobs = jobs
@@ -49,10 +49,10 @@ class EntryWriter:
         delay: float,
         strict: bool = False,
     ) -> list[BulkResult]:
-        """Insert or update drafts, each seeing those before it that it repeats; the queue embeds after `delay` seconds.
+        """Insert or update drafts in their order; the queue embeds them after `delay` seconds.
 
-        Those for which there is no room, and those that refer to themselves, fail; with `strict` the first of them
-        raises RateLimited or InvalidInput.
+        A draft with the identity of an earlier one updates it. Drafts that exceed the room or refer to themselves
+        fail; with `strict`, the first of them raises RateLimited or InvalidInput.
         """
         results: list[BulkResult] = []
 
@@ -99,7 +99,7 @@ class EntryWriter:
                     current[entry_id] = wanted
             await self.save(session, stored, current)
             done = {r.index for r in results}
-            # Left over: it repeats one that is new, or another writer added the same entry meanwhile, or removed it.
+            # Left over: drafts that repeat a new one, or whose entry another writer has just added or removed.
             remaining = [d for d in remaining if d.index not in done]
             if not remaining:
                 break
@@ -115,7 +115,7 @@ class EntryWriter:
         stored: Mapping[UUID, Mapping[str, Any]],
         wanted: Mapping[UUID, Mapping[str, Any]],
     ) -> None:
-        """Write what differs to locked entries."""
+        """Write changed fields to locked entries."""
         updates = [{"id": i, **fields} for i, fields in wanted.items() if fields != stored[i]]
         if updates:
             await db.update_entries(session, updates)
@@ -127,11 +127,11 @@ class EntryWriter:
 
 
 def _brought_back(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What writing an entry once more does to one that has expired: it is kept until it is told to expire again."""
+    """The change to an expired entry that is written again: it no longer expires."""
     expires_at = stored["expires_at"]
     return {"expires_at": None} if expires_at is not None and expires_at <= datetime.now(UTC) else {}
 
 
 def failed_result(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:
-    """A draft that is refused for `error`."""
+    """The result for a draft that is refused because of `error`."""
     return BulkResult(draft.index, entry_id, "failed", str(error))

@@ -1,4 +1,4 @@
-"""Taking in files, and what becomes of them."""
+"""Upload, list, retry and delete assets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_UPLOAD = 50 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file as a caller hands it in."""
+    """A file as a caller sends it."""
 
     name: str
     data: bytes
@@ -41,7 +41,7 @@ class Upload:
 
 
 class AssetService:
-    """Takes in, lists, retries and deletes the assets of any tenant; the worker does the reading."""
+    """Accepts, lists, retries and deletes the assets of any tenant; the worker processes them."""
 
     def __init__(
         self,
@@ -59,15 +59,15 @@ class AssetService:
         self.max_bytes = max_bytes
 
     def check_size(self, size: int) -> None:
-        """Raise TooLarge for a file of so many bytes, before anybody reads it."""
+        """Raise TooLarge for a file of `size` bytes, so that a caller can check before it reads the file."""
         if size > self.max_bytes:
             raise TooLarge(f"the file is larger than the limit of {self.max_bytes} bytes")
 
     async def upload(self, tenant_id: UUID, upload: Upload, *, actor: str = "service") -> tuple[Asset, bool]:
-        """Keep a file and queue its reading; returns the asset and whether there is anything to do.
+        """Store a file and queue its ingestion; return the asset and whether a job was queued.
 
-        The same bytes again give the same asset; the same `external_id` with other bytes is a new version.
-        Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (no room for it) and DatabaseUnavailable.
+        The same bytes again return the same asset; the same `external_id` with other bytes is a new version.
+        Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
         new = self._check(upload)
         tenant = await self._tenants.context(tenant_id)
@@ -107,7 +107,7 @@ class AssetService:
         return found[asset_id]
 
     async def find(self, tenant_id: UUID, asset_ids: Sequence[UUID]) -> list[Asset]:
-        """Those of these assets that exist, in this order."""
+        """Fetch those of the assets that exist, in the given order."""
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.fetch_assets(session, asset_ids)
         return [found[i] for i in dict.fromkeys(asset_ids) if i in found]
@@ -124,7 +124,7 @@ class AssetService:
         return Page([found[place.id] for place in page.items], page.next_cursor)
 
     async def text(self, tenant_id: UUID, asset_id: UUID) -> str:
-        """The extracted text that chunks' `char_start` and `char_end` index into.
+        """The extracted text; `char_start` and `char_end` of chunks are offsets in it.
 
         Raises AssetNotFound, and Conflict while there is no text yet.
         """
@@ -137,7 +137,7 @@ class AssetService:
         return extracted.text
 
     async def retry(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> Asset:
-        """Read a failed asset once more. Raises AssetNotFound, and Conflict when it has not failed."""
+        """Ingest a failed asset again. Raises AssetNotFound, and Conflict when it has not failed."""
         async with (
             self._trail.attempt(tenant_id, actor, "asset.retry", [asset_id]),
             self._database.tenant_session(tenant_id) as session,
@@ -152,12 +152,12 @@ class AssetService:
         return await self.get(tenant_id, asset_id)
 
     async def delete(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> None:
-        """Remove an asset with its chunks, and stop work on it. Raises AssetNotFound."""
+        """Delete an asset with its chunks, and cancel its job. Raises AssetNotFound."""
         async with (
             self._trail.attempt(tenant_id, actor, "asset.delete", [asset_id]),
             self._database.tenant_session(tenant_id) as session,
         ):
-            # The job first, as the worker locks them: the other order could block both.
+            # The worker locks the job first and then the asset; the other order here could deadlock.
             await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
             if not await db.delete_asset(session, asset_id):
                 raise AssetNotFound("there is no asset with this id")
@@ -165,7 +165,7 @@ class AssetService:
 
     def _check(self, upload: Upload) -> NewAsset:
         self.check_size(len(upload.data))
-        # A path in a file name is the uploader's business, not ours.
+        # Some clients send a path: only its last part is the name.
         name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
         if not 1 <= len(name) <= 512 or not is_storable(name):
             raise InvalidInput([FieldError("file", "needs a name of 1 to 512 characters")])
@@ -190,7 +190,7 @@ class AssetService:
 
 
 def _require_room(room: Room | None, size: int, *, new: bool = False) -> None:
-    """Raise RateLimited when there is no room for the file, or none for a single chunk of a new one."""
+    """Raise RateLimited when there is no room for the file or, if it is new, for a single chunk."""
     if room is None:
         return
     if new and room.entries is not None and room.entries < 1:

@@ -1,4 +1,4 @@
-"""Turning an asset's bytes into searchable chunks."""
+"""Ingestion: from an asset's bytes to searchable chunks."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ log = logging.getLogger("app.knowledge.ingestion")
 
 BATCH = 64
 TITLE_ROOM = 48
-"""Tokens of a model's input left for the title that each chunk's embedding carries."""
+"""Tokens of a model's input reserved for the title in each chunk's embedding."""
 
 BEGUN, PARSED, EMBEDDED = 0.02, 0.1, 0.95
-"""Progress where each stage ends. The parser does not tell, so the time it has had stands for what it has done."""
+"""Progress at the end of each stage. The parser reports none, so its progress is estimated from elapsed time."""
 
 STORED_AT_ONCE = 500
-"""Rows in one statement: enough for the words that they share to be indexed once for all of them."""
+"""Rows in one statement: enough that words which they share are indexed once for all of them."""
 
 STORING = timedelta(minutes=10)
-"""Vectors that go into an HNSW index take some milliseconds each."""
+"""Time for the final transaction: each vector takes some milliseconds to go into an HNSW index."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSize:
-    """How documents are cut, in tokens of the tenant's model."""
+    """Size and overlap of chunks, in tokens of the tenant's model."""
 
     tokens: int = 350
     overlap: int = 0
 
 
 class Ingestion:
-    """Reads, cuts, embeds and indexes assets. No transaction is open while it parses or embeds."""
+    """Parses, splits, embeds and indexes assets. No transaction is open while it parses or embeds."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class Ingestion:
         self._chunk_size = chunk_size or ChunkSize()
 
     async def ingest(self, job: Job, lease: Lease) -> None:
-        """Do the job and remove it, in one transaction with its results.
+        """Ingest the asset of a job; store the results and remove the job in one transaction.
 
-        Chunks for which the provider has no time now, or the tenant no tokens, are found by their words meanwhile and
-        have their vectors made by a job of their own. Raises ClaimLost, UnreadableDocument, UnsupportedMediaType,
+        When the provider is unavailable or the tenant has no tokens left, chunks are stored without vectors: keyword
+        search finds them, and another job embeds them. Raises ClaimLost, UnreadableDocument, UnsupportedMediaType,
         InvalidInput (an empty file), InputRefused, NoProvider, RateLimited (more chunks or text than the tenant may
         store) and DatabaseUnavailable.
         """
@@ -160,7 +160,7 @@ class Ingestion:
         )
 
     async def fail(self, job: Job, reason: str, generation: int | None) -> None:
-        """Give up on one version of an asset, saying why; without its number, on the one that is there."""
+        """Mark one version of an asset as failed for `reason`; without `generation`, the stored version."""
         asset_id = UUID(job.subject)
         async with self._database.tenant_session(job.tenant_id) as session:
             if not await queue.complete_job(session, job):
@@ -183,17 +183,17 @@ class Ingestion:
     async def _embed(
         self, tenant: TenantContext, provider: EmbeddingProvider, rows: Sequence[ChunkRow], lease: Lease
     ) -> tuple[list[PassageVector], int, list[UUID]]:
-        """Vectors of the chunks, what they cost in tokens, and the chunks that have to wait for theirs: no tokens are
-        left today, or the provider is away, which is not asked again then.
+        """Embed chunks; return the vectors, the tokens used, and the chunks that have to wait for their vectors.
 
-        Texts that the tenant has embedded before are not embedded again.
+        Chunks wait when no tokens are left today or the provider is unavailable; it is then not called again. Texts
+        that the tenant has embedded before are not embedded again.
         """
         known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
         async with self._database.tenant_session(tenant.tenant_id) as session:
             for k in await db.known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
                 known.setdefault(k.text_hash, []).append((k.passage, k.char_start, k.char_end, k.vector))
             left = await tokens_left(session, tenant)
-            away = await queue.is_provider_paused(session)
+            unavailable = await queue.is_provider_paused(session)
         passages = [
             PassageVector(row.id, passage, row.text_hash, start, end, vector)
             for row in rows
@@ -211,7 +211,7 @@ class Ingestion:
         made: dict[str, Any] = {}
         lease.progress = lambda: PARSED + (EMBEDDED - PARSED) * len(made) / max(1, len(distinct))
         for first in range(0, len(distinct), BATCH):
-            if away or (left is not None and left <= approximate_tokens(made)):
+            if unavailable or (left is not None and left <= approximate_tokens(made)):
                 break
             batch = distinct[first : first + BATCH]
             try:
@@ -219,7 +219,7 @@ class Ingestion:
             except InputRefused:
                 raise
             except EmbeddingUnavailable as error:
-                away = True
+                unavailable = True
                 pause = timedelta(seconds=choose_pause(error))
                 async with self._database.tenant_session(tenant.tenant_id) as session:
                     await queue.pause_provider(session, pause)
@@ -233,13 +233,13 @@ class Ingestion:
 
 
 def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:
-    """Tokens of a chunk and of its overlap with the next, for a model that also has to hold the chunk's title."""
+    """Tokens of a chunk and of its overlap with the next; the model's input must also hold the chunk's title."""
     tokens = max(16, min(size.tokens, model.max_tokens - TITLE_ROOM))
     return tokens, min(size.overlap, tokens // 2)
 
 
 def make_chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str, Any]) -> ChunkRow:
-    """A chunk as it is stored: its title, its place in the document, and the asset's metadata."""
+    """Make the row of a chunk: its title, its position in the document, and the asset's metadata."""
     title = chunk_title(document.title, chunk.heading)
     place: dict[str, int | None] = {"char_start": chunk.char_start, "char_end": chunk.char_end}
     if chunk.page is not None:
@@ -257,7 +257,7 @@ def make_chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str
 
 
 def chunk_title(document_title: str | None, heading: str | None) -> str | None:
-    """What a chunk is about: the document's title and the headings above the chunk, each said once."""
+    """The title of a chunk: the document's title and the headings above the chunk, without repetition."""
     if not document_title:
         return heading or None
     if not heading or heading == document_title:
