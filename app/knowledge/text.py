@@ -31,7 +31,7 @@ def is_storable_json(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     try:
-        orjson.dumps(value)  # the encoder of responses; it refuses integers beyond 64 bits
+        orjson.dumps(value)  # encodes it later; refuses integers beyond 64 bits
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         return len(text.encode()) <= MAX_JSON_BYTES and not NUL.search(text)
     except (TypeError, ValueError, RecursionError):

@@ -47,7 +47,7 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def check_draft(values: Mapping[str, Any]) -> dict[str, Any]:
     """Validate and normalise the given fields of a new or changed entry. Raises InvalidInput with all bad fields.
 
     An absent field gets its default in a new entry and keeps its value in an existing one.
@@ -57,7 +57,7 @@ def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in values.items():
         rule = RULES.get(name)
         if rule is None:
-            errors.append(FieldError(prefix + name, "unknown field"))
+            errors.append(FieldError(name, "unknown field"))
             continue
         test, message = rule
         if value is None and name in NULLABLE:
@@ -65,7 +65,7 @@ def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         elif test(value):
             checked[name] = value
         else:
-            errors.append(FieldError(prefix + name, message))
+            errors.append(FieldError(name, message))
     if errors:
         raise InvalidInput(errors)
     for name in ("tags", "roles", "source_ids"):
@@ -76,10 +76,16 @@ def check_draft(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return checked
 
 
-def new_entry_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Add defaults for absent fields of a new entry. Raises InvalidInput when there is no content."""
-    if "content" not in given:
+def check_new_draft(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Like `check_draft`, for a whole entry. Raises InvalidInput also when there is no content."""
+    checked = check_draft(values)
+    if "content" not in checked:
         raise InvalidInput.of("content", f"is required, 1 to {MAX_CONTENT} characters")
+    return checked
+
+
+def new_entry_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Add defaults for absent fields of a new entry."""
     values = {**DEFAULTS, **given}
     if values["language"] is None:
         values["language"] = detect(values["title"], values["content"])

@@ -15,15 +15,9 @@ from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import (
-    Draft,
-    check_references,
-    find_unresolved,
-    growth,
-    merge,
-)
+from app.knowledge.entries.drafts import Draft, check_references, find_unresolved, growth, merge
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.entry import MAX_BULK, PLACE, check_draft, new_entry_values
+from app.knowledge.entries.entry import MAX_BULK, PLACE, check_draft, check_new_draft
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
@@ -59,9 +53,7 @@ class EntryService:
         new. When this returns, keyword search finds the entry, and semantic search normally does too.
         Raises InvalidInput, Conflict, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
-        draft = Draft(0, check_draft(values))
-        if "content" not in draft.given:
-            new_entry_values(draft.given)
+        draft = Draft(0, check_new_draft(values))
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
@@ -88,9 +80,7 @@ class EntryService:
         drafts: list[Draft] = []
         for index, item in enumerate(items):
             try:
-                given = check_draft(item)
-                new_entry_values(given) if "content" not in given else None
-                drafts.append(Draft(index, given))
+                drafts.append(Draft(index, check_new_draft(item)))
             except InvalidInput as error:
                 results[index] = BulkResult(index, None, "failed", str(error))
         tenant = await self._tenants.context(tenant_id)
