@@ -1,4 +1,4 @@
-"""Handing out work that outlives a request."""
+"""Queue jobs for background workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.db.session import TenantSession
 
 
 class JobQueue:
-    """Queues work inside the caller's transaction, and wakes workers of this process."""
+    """Queues jobs in the caller's transaction, and wakes the workers of this process."""
 
     def __init__(self) -> None:
         self.awake = asyncio.Event()
@@ -19,9 +19,9 @@ class JobQueue:
     async def enqueue(
         self, session: TenantSession, kind: JobKind, subject: str, *, delay: float = 0.0
     ) -> None:
-        """Queue work to run `delay` seconds from now, in the transaction that makes it necessary."""
+        """Queue a job to run `delay` seconds from now, in the transaction of the change that requires it."""
         await db.enqueue_job(session, kind, subject, timedelta(seconds=delay))
 
     def wake(self) -> None:
-        """Tell workers of this process that there is work, after its transaction has committed."""
+        """Wake the workers of this process; call it after the transaction has committed."""
         self.awake.set()

@@ -1,4 +1,4 @@
-"""A worker's hold on a job while it works."""
+"""The lease by which a worker holds a job."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from app.errors import DatabaseUnavailable
 log = logging.getLogger("app.knowledge.queue")
 
 BEAT_SECONDS = 1.0
-"""How often progress is shown and the claim looked at, where the lease allows it: three beats to a lease."""
+"""Interval at which the lease is renewed and progress is stored; shorter if the lease is under three beats."""
 
 
 class ClaimLost(Exception):
-    """The job was given to another worker, or its asset is gone or has a newer version: nothing was written."""
+    """Another worker has the job, or its asset was deleted or has a newer version; nothing was written."""
 
 
 class Lease:
-    """Renews the claim on a job, shows how far the work has come, and stops it once the claim is lost.
+    """Renews the claim on a job, stores the job's progress, and cancels the work once the claim is lost.
 
     Attributes:
-        progress: tells how far the work has come, 0 to 1; asked at each beat.
-        generation: of the asset that the work is about, once it is known.
+        progress: returns the progress, 0 to 1; called at each beat.
+        generation: generation of the asset that is being ingested, once it is known.
     """
 
     def __init__(self, database: Database, job: Job, duration: timedelta) -> None:
@@ -45,12 +45,12 @@ class Lease:
         self.generation: int | None = None
 
     def follow(self, asset_id: UUID, generation: int) -> None:
-        """Show progress on this version of an asset, and stop the work when the version is gone."""
+        """Store progress on this version of an asset, and cancel the work when there is a newer version."""
         self._asset_id, self.generation = asset_id, generation
 
     @contextlib.asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """Hold the job until the block ends. Raises ClaimLost, out of wherever the block is waiting."""
+        """Hold the job until the block ends. Raises ClaimLost at any point where the block awaits."""
         worker = asyncio.current_task()
         assert worker is not None
         self._beating = asyncio.create_task(self._beat(worker))
@@ -64,7 +64,7 @@ class Lease:
             await self.settle()
 
     async def settle(self) -> None:
-        """Stop renewing, before the transaction that ends the job: from there on the fence decides."""
+        """Stop renewing before the transaction that ends the job, which checks the claim itself."""
         self._ended.set()
         if self._beating is not None:
             await asyncio.wait([self._beating])

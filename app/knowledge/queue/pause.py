@@ -1,4 +1,4 @@
-"""How long work leaves a provider alone that did not answer."""
+"""How long jobs pause after a failure of their provider."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ log = logging.getLogger("app.knowledge.queue")
 
 PAUSE_SECONDS = 15.0
 LONG_PAUSE_SECONDS = 60.0
-"""For a refusal that waiting does not mend, such as a rejected key."""
+"""After a refusal that waiting does not resolve, such as a rejected key."""
 LONGEST_PAUSE_SECONDS = 900.0
-"""A provider that asks for more is asked again nevertheless."""
+"""Upper bound, even if the provider asks for a longer pause."""
 
 
 def choose_pause(error: EmbeddingUnavailable) -> float:
-    """Seconds for which no queued work asks the provider again; the log says so."""
+    """Choose and log the number of seconds for which no job calls the provider."""
     pause = error.retry_after or (LONG_PAUSE_SECONDS if error.permanent else PAUSE_SECONDS)
     pause = min(pause, LONGEST_PAUSE_SECONDS)
     log.warning(

@@ -1,4 +1,4 @@
-"""A change of model as its admin sees it, and what it still waits for."""
+"""A model change as shown to the tenant's admin."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from app.embeddings.provider import EmbeddingModel
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """A tenant's change of model, as its admin sees it.
+    """A tenant's model change as shown to its admin. The "other" model is the one of the two that is not in use.
 
     Attributes:
-        state: `filling`, then `ready`, then `switched` (and `ready` again once switched back), at its end `dropping`.
-        old, new: the model that the change began with, and the one that it leads to.
-        rate: entries to embed a minute; None: as many as the provider takes.
-        switch_at_overlap: least overlap at which the tenant is switched by itself; None: by hand only.
-        entries: how many the tenant has.
-        waiting, refused: those without vectors of the model that is not in use: to be made; refused by its provider.
-        progress: share of the entries that have theirs, 0 to 1.
-        served: whether this service has a provider of the model that is not in use; if not, the work waits.
-        comparison: what the searches of both models have in common, once that is known.
+        state: `filling`, then `ready`, then `switched` (`ready` again after switching back), finally `dropping`.
+        old, new: the model in use when the change began, and the model it leads to.
+        rate: entries to embed per minute; None: as many as the provider accepts.
+        switch_at_overlap: minimum overlap at which the service switches the tenant itself; None: only on request.
+        entries: number of the tenant's entries.
+        waiting, refused: entries without vectors of the other model: still pending; refused by its provider.
+        progress: share of the entries that have vectors of the other model, 0 to 1.
+        served: whether this service has a provider for the other model; if not, the job waits.
+        comparison: how searches with both models compare, once that is measured.
     """
 
     state: State
@@ -43,14 +43,14 @@ class ModelChange:
 
     @property
     def rests(self) -> bool:
-        """Whether it comes no further until its admin does something."""
+        """Whether the change makes no progress until its admin acts."""
         if self.state == "switched":
             return not self.waiting
         return self.state == "ready" and not switches_by_itself(self)
 
 
 def show_change(change: ChangeRow, served: Collection[int]) -> ModelChange:
-    """The change without what only the work needs to know; `served` are the models with a provider here."""
+    """Convert the row of a change; `served` are the models with a provider in this service."""
     entries = change.entries
     visited = entries if change.visited_all else min(change.visited, entries)
     share = (visited - change.waiting - change.refused) / entries if entries else 1.0
@@ -73,9 +73,9 @@ def show_change(change: ChangeRow, served: Collection[int]) -> ModelChange:
 
 
 def switches_by_itself(change: ChangeRow | ModelChange) -> bool:
-    """Whether a change that is ready is switched without its admin.
+    """Whether a ready change is switched without its admin.
 
-    Once switched, going back or not is the admin's business; so is giving up what a provider refuses.
+    After the first switch, only the admin switches. The admin also decides when the provider has refused entries.
     """
     return (
         change.switched_at is None

@@ -1,4 +1,4 @@
-"""How much a tenant's searches change with its embedding model."""
+"""Measure how much a tenant's search results change with its embedding model."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from app.knowledge.tenants.directory import TenantContext
 
 DEPTH = 10
 QUERIES = 50
-"""Queries compared: the share of equal hits is then known to within some 0.05."""
+"""Queries to compare: this gives the share of equal hits to within about 0.05."""
 
 JUDGED = 200
-"""Judged queries that are asked of both models, at most."""
+"""Most judged queries that are run on both models."""
 
 
 class ModelComparer:
-    """Asks two models of a tenant the same queries; nothing of it is recorded."""
+    """Runs the same queries on two models of a tenant, without recording them."""
 
     def __init__(self, database: Database, ranker: Ranker, defaults: SearchDefaults) -> None:
         self._database = database
@@ -34,9 +34,9 @@ class ModelComparer:
         self._defaults = defaults
 
     async def compare(self, old: TenantContext, new: TenantContext) -> Comparison:
-        """Compare them on queries of the tenant's own, else titles, and on those that callers gave feedback on.
+        """Compare on the tenant's own queries, else on titles, and on queries with feedback.
 
-        Raises EmbeddingUnavailable when one of them has no vector for a query, and DatabaseUnavailable.
+        Raises EmbeddingUnavailable when a query cannot be embedded, and DatabaseUnavailable.
         """
         async with self._database.tenant_session(old.tenant_id) as session:
             sample = await sample_queries(session, QUERIES)
@@ -50,7 +50,7 @@ class ModelComparer:
         sample: SampledQueries,
         judged: Sequence[JudgedQuery] = (),
     ) -> Comparison:
-        """As `compare`, on the given queries."""
+        """Like `compare`, on the given queries."""
         overlaps: list[float] = []
         semantic: list[float] = []
         empty = 0
@@ -88,7 +88,7 @@ class ModelComparer:
 
 
 def share_in_common(first: Sequence[UUID], second: Sequence[UUID]) -> float:
-    """The share of the longer list that both have; two empty lists have all in common."""
+    """The share of the longer list that both contain; 1 for two empty lists."""
     longest = max(len(first), len(second))
     return len(set(first) & set(second)) / longest if longest else 1.0
 

@@ -1,6 +1,6 @@
-"""The job `reembed`: makes the vectors of a change, has them indexed and compared, switches, and removes the others.
+"""The job `reembed`: embeds entries for a model change, indexes, compares, switches, and removes the other vectors.
 
-It is done in slices, and all that it must remember is in the database: when one worker stops, another goes on.
+It runs in slices and keeps all its state in the database, so when one worker stops, another can continue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger("app.knowledge.reembedding")
 
 ACTOR = "service"
 SLICE_SECONDS = 5.0
-"""How long a slice goes on: a tenant's searchable work waits no longer for a worker than that."""
+"""Length of a slice: jobs that make new entries searchable do not wait longer than this for a worker."""
 PAUSE_SECONDS = 15.0
 LONGEST_PAUSE_SECONDS = 900.0
 ELSEWHERE_SECONDS = 5.0
@@ -30,7 +30,7 @@ AGAIN_SECONDS = 1.0
 
 
 class ReembeddingJob:
-    """Takes a tenant's change as far as it comes by itself, a slice at a time."""
+    """Advances a tenant's change as far as it goes without the admin, a slice at a time."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class ReembeddingJob:
         self._comparer = comparer
 
     async def advance(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
-        """Do a slice of the work; returns the seconds until the next one, or None when there is nothing left to do.
+        """Run a slice of the job; return the seconds until the next slice, or None when there is nothing left to do.
 
-        The pause is the rate limit: no worker waits for it. Raises DatabaseUnavailable.
+        The rate limit is a pause between slices, so no worker sleeps for it. Raises DatabaseUnavailable.
         """
         end = time.monotonic() + seconds
         change = await self._machine.read(tenant_id)
@@ -68,7 +68,7 @@ class ReembeddingJob:
                 if change is None or change.state == "dropping":  # ended in the meantime
                     return 0.0
         except EmbeddingUnavailable as error:
-            # Not left to the worker: it would take the provider of the model in use to be away.
+            # The worker must not handle this: it would pause the provider of the model in use.
             pause = min(error.retry_after or PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
             log.warning(
                 "re-embedding waits for its provider: %s",
@@ -78,10 +78,10 @@ class ReembeddingJob:
             return pause
         return 0.0 if change.waiting else None
 
-    # The steps: each returns None when the next may follow, else the seconds until the slice after this one.
+    # Each step returns None when the next step can follow at once, else the seconds until the next slice.
 
     async def _embed(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
-        """Let every entry wait for its vectors, and make them."""
+        """Mark every entry as pending for the other model, and embed it."""
         tenant = await self._machine.other_context(tenant_id, change)
         size = BATCH if change.rate is None else max(1, min(BATCH, change.rate // 12))
         while True:
@@ -97,7 +97,7 @@ class ReembeddingJob:
                 return 0.0
 
     async def _index(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
-        """Move a large tenant's new vectors into their index."""
+        """Move a large tenant's new vectors into the HNSW index."""
         if not self._machine.lacks_index(change):
             return None
         left = max(0.0, end - time.monotonic())
@@ -105,7 +105,7 @@ class ReembeddingJob:
         return None if done else 0.0
 
     async def _compare(self, tenant_id: UUID, change: ChangeRow, _end: float) -> None:
-        """Compare the new model with the old one, once."""
+        """Compare the new model with the old one, once per change."""
         if change.state != "filling":
             return
         new = await self._machine.other_context(tenant_id, change)
@@ -123,7 +123,7 @@ class ReembeddingJob:
         )
 
     async def _switch(self, tenant_id: UUID, change: ChangeRow, _end: float) -> float | None:
-        """Switch to the new model, the first time, where that was asked for."""
+        """Switch to the new model for the first time, if the admin asked for an automatic switch."""
         if change.state != "ready" or not switches_by_itself(change):
             return None
         try:

@@ -1,4 +1,4 @@
-"""The change of a tenant's embedding model: its states, and all that moves it from one to the next.
+"""The change of a tenant's embedding model: its states, and everything that moves it from one state to another.
 
     none ──begin──▶ filling ──complete──▶ ready ◀──switch──▶ switched
                        └────────────────────┴────────────────────┘
@@ -8,27 +8,27 @@
 
     from → to         method    cause
     none → filling    begin     POST /admin/reembed, `knowledge reembed`, MCP's `kb_rebuild_embeddings`
-    filling           visit     the job: entry after entry, 500 at a time, waits for a vector of the new model
-    filling → ready   complete  the job, once all vectors are made and indexed and the models are compared
+    filling           visit     the job: marks entries as pending for the new model, 500 at a time
+    filling → ready   complete  the job, once all entries are embedded and indexed and the models are compared
     ready → switched  switch    POST /admin/reembed/switch, `knowledge reembed switch`; the job: `switches_by_itself`
     switched → ready  switch    POST /admin/reembed/switch-back, `knowledge reembed back`
     any → dropping    end       DELETE /admin/reembed, `knowledge reembed end`
     dropping → none   drop      the job, once no vector of the model that is not in use is left
 
-`ReembeddingService` makes the calls and `ReembeddingJob` does the job. Both use this machine; it uses neither.
+`ReembeddingService` handles the requests and `ReembeddingJob` runs the job. Both use this machine; it uses neither.
 
-A state is a row of `model_changes` together with the model of the tenant's row. The SQL of the transitions is in
-`app/db/queries/work/reembedding.sql`. No trigger changes the state; triggers keep what it promises (`alembic/sql/`):
+The state is stored in a row of `model_changes` and in the model of the tenant's row. The SQL of the transitions is in
+`app/db/queries/work/reembedding.sql`. No trigger changes the state; triggers keep its guarantees (`alembic/sql/`):
 
 - `embed_inserted` and `embed_updated` on `entries`, function `await_both_models` (model_changes.sql): in filling, ready
-  and switched, an entry that is written waits for vectors of both models.
-- `keep_models_in_use` on `embeddings`, function of the same name (model_changes.sql): in dropping and none, a vector
-  that comes late for a model that is not in use is removed, and its entry waits for one of the model in use.
+  and switched, an entry that is written becomes pending for both models.
+- `keep_models_in_use` on `embeddings`, function of the same name (model_changes.sql): in dropping and none, a late
+  vector of a model that is not in use is removed, and its entry becomes pending for the model in use.
 - `count_inserted` and `count_deleted` on `embeddings`, function `count_passages` (statistics.sql): count the vectors of
-  each model, by which `lacks_index` decides.
+  each model; `lacks_index` uses the counts.
 
 Two definer functions take part: `queue.claim_job` (queue.sql) hands out the job, and `tenancy.delete_tenant`
-(tenants.sql) removes the change with its tenant. Upkeep queues the job again when it was lost.
+(tenants.sql) removes the change with its tenant. Upkeep queues the job again if it was lost.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from app.knowledge.reembedding.target import WantedModel, choose_model
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 
 VISIT = 500
-"""Entries that are given the work of getting their vectors in one statement."""
+"""Entries to mark as pending in one statement."""
 DROP = 1_000
 
 ENDING = "the vectors of the former change are still being removed; try again in a moment"
 
 
 class ChangeMachine:
-    """Moves tenants from state to state, each time in one transaction; `served` are the models with a provider here."""
+    """Moves tenants between states, each time in one transaction; `served` are the models with a provider here."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ChangeMachine:
         self._exact_limit = exact_limit
 
     async def read(self, tenant_id: UUID) -> ChangeRow | None:
-        """The tenant's change; None: there is none."""
+        """Read the tenant's change, if there is one."""
         async with self._database.tenant_session(tenant_id) as session:
             return await db.fetch_change(session)
 
@@ -89,10 +89,10 @@ class ChangeMachine:
         switch_at_overlap: float | None,
         actor: str,
     ) -> ChangeRow:
-        """none → filling. A change to the same model that is under way gets the pace, and stays in its state.
+        """none → filling. If a change to the same model is in progress, set its rate and keep its state.
 
-        Raises InvalidInput for a model that is not registered or not served here, and Conflict for one in use and
-        while another change is under way.
+        Raises InvalidInput for a model that is not registered or not served here, and Conflict for the model in use
+        or while another change is in progress.
         """
         async with self._database.tenant_session(tenant_id) as session:
             models = await list_models(session)
@@ -119,21 +119,21 @@ class ChangeMachine:
         return change
 
     async def visit(self, tenant_id: UUID, change: ChangeRow) -> ChangeRow:
-        """filling: let the next entries wait for vectors of the new model; returns how far the change is then."""
+        """filling: mark the next entries as pending for the new model; return the updated change."""
         async with self._database.tenant_session(tenant_id) as session:
             await db.visit_entries(session, change.other, VISIT)
             return await db.fetch_change(session) or change
 
     async def complete(self, tenant_id: UUID, change: ChangeRow, comparison: Comparison) -> None:
-        """filling → ready: the new model can take over, and this is how it compares with the old one."""
+        """filling → ready: store the comparison; from now on the tenant can be switched."""
         async with self._database.tenant_session(tenant_id) as session:
             await db.declare_ready(session, change.to_model, comparison)
 
     async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str) -> ChangeRow | None:
-        """ready → switched, or `back`; None while entries lack vectors of that model which can be made.
+        """ready → switched, or `back`; None while there are entries still to be embedded for that model.
 
-        No entry is written between the look at what lacks and the switch, so that none is lost from sight by it.
-        Raises ModelChangeNotFound, and Conflict while the model cannot take over.
+        The tenant's lock keeps entries from being written between this check and the switch, so searches miss none.
+        Raises ModelChangeNotFound, and Conflict while the model cannot be used.
         """
         async with self._database.tenant_session(tenant_id) as session:
             await db.lock_tenant(session)
@@ -162,7 +162,7 @@ class ChangeMachine:
         return change
 
     async def end(self, tenant_id: UUID, *, actor: str) -> None:
-        """filling, ready or switched → dropping: entries get vectors of the model in use alone from now on.
+        """filling, ready or switched → dropping: from now on entries are embedded only for the model in use.
 
         Raises ModelChangeNotFound.
         """
@@ -176,7 +176,7 @@ class ChangeMachine:
         self._jobs.wake()
 
     async def drop(self, tenant_id: UUID, change: ChangeRow) -> bool:
-        """dropping → none, once there is nothing more to remove; returns whether it came to that."""
+        """dropping → none, once there are no vectors left to remove; return whether the change has ended."""
         async with self._database.tenant_session(tenant_id) as session:
             if await db.drop_vectors(session, change.other, DROP):
                 return False
@@ -184,11 +184,11 @@ class ChangeMachine:
         return True
 
     def lacks_index(self, change: ChangeRow) -> bool:
-        """Whether the vectors of the model that is not in use are too many for a search without their index."""
+        """Whether the other model has too many vectors for an exact search, and its index is not ready."""
         return change.passages > self._exact_limit and change.index_state != "ready"
 
     async def other_context(self, tenant_id: UUID, change: ChangeRow) -> TenantContext:
-        """The tenant as it would be on the model that is not in use."""
+        """The tenant's context with the model of the change that is not in use."""
         self._tenants.forget(tenant_id)
         model = change.model(change.other)
         return replace(
@@ -201,7 +201,7 @@ class ChangeMachine:
 
 
 def require_change(change: ChangeRow | None) -> ChangeRow:
-    """The change. Raises ModelChangeNotFound where there is none."""
+    """Return the change. Raises ModelChangeNotFound when there is none."""
     if change is None:
         raise ModelChangeNotFound("no model change is in progress")
     return change

@@ -1,4 +1,4 @@
-"""A tenant's change of embedding model, as its admin begins, watches, switches and ends it."""
+"""Requests of an admin to start, show, switch and end a change of the tenant's embedding model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.knowledge.reembedding.machine import ChangeMachine, require_change
 from app.knowledge.reembedding.target import WantedModel
 
 TRIES = 5
-"""Times that a switch makes what vectors came in meanwhile, before it asks to be tried again."""
+"""How often a switch embeds entries that were written in the meantime before it fails with Conflict."""
 
 
 class ReembeddingService:
-    """Begins, shows, switches and ends the change of model of one tenant at a time, and notes what is refused."""
+    """Starts, shows, switches and ends model changes; refused requests are recorded in the audit trail."""
 
     def __init__(
         self, database: Database, trail: AuditTrail, machine: ChangeMachine, embedder: EntryEmbedder
@@ -40,10 +40,11 @@ class ReembeddingService:
         switch_at_overlap: float | None = 0.0,
         actor: str = "service",
     ) -> ModelChange:
-        """Begin to move to a registered model; for a change to it that is under way, set its pace anew.
+        """Start a change to a registered model; if it is already in progress, set its rate and switch_at_overlap.
 
-        What is left out of the model is what the only one that fits has. Raises InvalidInput for a model that is not
-        registered or not served here, and Conflict for one in use and while another change is under way.
+        Omitted fields of the model are taken from the only registered model that matches. Raises InvalidInput for a
+        model that is not registered or not served here, and Conflict for the model in use or while another change is
+        in progress.
         """
         if rate is not None and rate < 1:
             raise InvalidInput.of("rate", "must be a whole number of 1 or more, or null")
@@ -57,7 +58,7 @@ class ReembeddingService:
         return show_change(change, self._machine.served)
 
     async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:
-        """How far the tenant's change has come; noted when `reader` says who wants to know.
+        """Show the tenant's change; with `reader`, the request is recorded in the audit trail.
 
         Raises ModelChangeNotFound.
         """
@@ -71,9 +72,9 @@ class ReembeddingService:
         return show_change(change, self._machine.served)
 
     async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str = "service") -> ModelChange:
-        """Let the tenant search with the new model from now on, or with the old one again.
+        """Switch the tenant's searches to the new model, or back to the old one.
 
-        Raises ModelChangeNotFound, Conflict while the model cannot take over, and EmbeddingUnavailable.
+        Raises ModelChangeNotFound, Conflict while the model cannot be used, and EmbeddingUnavailable.
         """
         async with self._trail.attempt(tenant_id, actor, "model.switch"):
             for _ in range(TRIES):
@@ -86,7 +87,7 @@ class ReembeddingService:
             raise Conflict("entries are written faster than they are embedded; try again in a moment")
 
     async def end(self, tenant_id: UUID, *, actor: str = "service") -> None:
-        """Stay with the model in use, and remove the vectors of the other in the background.
+        """Keep the model in use, and remove the other model's vectors in the background.
 
         Raises ModelChangeNotFound.
         """

@@ -1,4 +1,4 @@
-"""The model that a tenant is to move to."""
+"""Choice of the model for a tenant's model change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class WantedModel:
-    """What a caller says of the model; None: as the only registered model that fits has it."""
+    """A caller's description of the model; None matches any value."""
 
     provider: str | None = None
     name: str | None = None
@@ -22,7 +22,7 @@ class WantedModel:
 def choose_model(
     models: Sequence[RegisteredModel], wanted: WantedModel, served: Collection[int], in_use: int
 ) -> RegisteredModel:
-    """The one registered model that fits; where nothing is said of it, the one that is not in use.
+    """Find the only registered model that matches; without any description, the one that is not in use.
 
     Raises InvalidInput.
     """

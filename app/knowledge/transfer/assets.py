@@ -1,4 +1,4 @@
-"""Making an asset from its line and the lines with its bytes."""
+"""Restore an asset from its line in an export and the lines with its bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORING = timedelta(minutes=10)
 
 @dataclass(slots=True)
 class _Original:
-    """An asset whose bytes are being read."""
+    """An asset whose bytes are still being read."""
 
     number: int
     values: dict[str, Any]
@@ -32,7 +32,7 @@ class _Original:
 
 
 class AssetRestoration:
-    """Restores one asset after the other; holds the bytes of one at most."""
+    """Restores assets one after another; holds the bytes of at most one in memory."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class AssetRestoration:
         outcome: Restored,
         renamed: dict[str, str],
     ) -> None:
-        """Failures are noted in `outcome`, and in `renamed` the ids of assets that are here under others."""
+        """Record failures in `outcome`, and in `renamed` the assets that have other ids in this tenant."""
         self._database = database
         self._jobs = jobs
         self._tenant_id = tenant_id
@@ -53,7 +53,7 @@ class AssetRestoration:
         self.outcome = outcome
 
     async def begin(self, number: int, given: dict[str, Any]) -> None:
-        """Take up the line of an asset. Raises DatabaseUnavailable, as the others do."""
+        """Process the line of an asset. Raises DatabaseUnavailable, as the other methods do."""
         await self.give_up()
         try:
             async with self._database.tenant_session(self._tenant_id) as session:
@@ -69,10 +69,10 @@ class AssetRestoration:
             await self._finish()
 
     async def add_part(self, number: int, given: Mapping[str, Any]) -> None:
-        """Take up a line with some of its bytes."""
+        """Process a line with some of the asset's bytes."""
         original = self._original
         if original is None:
-            return  # of an asset that is here as it was, or was refused
+            return  # the asset is unchanged or was refused
         try:
             if given["start"] != len(original.data):
                 raise ValueError("a part of the file is missing")
@@ -84,7 +84,7 @@ class AssetRestoration:
         await self._finish()
 
     async def _finish(self) -> None:
-        """Write the asset once all of its bytes are there."""
+        """Write the asset if all of its bytes have been read."""
         original = self._original
         if original is None or len(original.data) < original.values.get("byte_size", 0):
             return
@@ -110,7 +110,7 @@ class AssetRestoration:
         self.outcome.assets += 1
 
     async def give_up(self) -> None:
-        """Note that no more bytes will come; for a complete asset this does nothing."""
+        """Record a failure if the current asset is incomplete: no more bytes will follow."""
         if self._original is not None:
             self.outcome.fail(self._original.number, "the file's bytes are missing")
             self._original = None

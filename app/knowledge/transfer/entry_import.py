@@ -1,4 +1,4 @@
-"""Entries from a JSON Lines file, written in batches; references follow once all entries have their ids."""
+"""Import entries from a JSON Lines file in batches; references are written once all entries have ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH = 500
 
 @dataclass(slots=True)
 class Imported(ImportOutcome):
-    """What became of the lines of a file of entries."""
+    """The outcome of an import of entries."""
 
     COUNTED = ("created", "updated", "unchanged", "skipped_empty", "failed", "dropped_references")
 
@@ -25,7 +25,7 @@ class Imported(ImportOutcome):
 
 
 class EntryImport:
-    """Imports one file into one tenant, reading it once for the entries and once more for what refers to what."""
+    """Imports one file into one tenant. The file is read once for the entries and again for their references."""
 
     def __init__(self, entries: EntryService, tenant_id: UUID, actor: str) -> None:
         self._entries = entries
@@ -38,7 +38,7 @@ class EntryImport:
         self.has_references = False
 
     async def write_entries(self, file: Path, report: Progress) -> None:
-        """Write every entry without its references. Raises DatabaseUnavailable."""
+        """Write all entries without their references. Raises DatabaseUnavailable."""
         batch: list[Line] = []
         for number, raw in read_lines(file):
             self.outcome.lines = number
@@ -61,7 +61,7 @@ class EntryImport:
         report(self.outcome.lines)
 
     async def write_references(self, file: Path, report: Progress) -> None:
-        """Give entries their parents, sources and successors, under the ids that these have here."""
+        """Set the parents, sources and successors of entries, with the ids that these have in this tenant."""
         batch: list[tuple[Line, dict[str, Any]]] = []
         for number, raw in read_lines(file):
             if number in self._refused:
@@ -119,7 +119,7 @@ class EntryImport:
         return translated
 
     async def _find(self, old: str) -> UUID | None:
-        """The id here: of the entry that came from the same file, else of one that the tenant has."""
+        """The new id of an entry from the same file, else the same id if the tenant has such an entry."""
         if old in self._ids:
             return self._ids[old]
         if old not in self._known:

@@ -1,8 +1,8 @@
-"""A whole tenant as lines of JSON, from which `app.knowledge.transfer.restoration` makes it again.
+"""Export a whole tenant as JSON lines; `app.knowledge.transfer.restoration` reads them.
 
-The first line is the tenant with its settings; then come assets, each followed by its bytes in parts, then entries and
-chunks, then what people saved and judged, and a last one without which it is cut short. Keys in every line: `kind`,
-and what the table has.
+The first line is the tenant with its settings. Then come assets, each followed by its bytes in parts, then entries and
+chunks, then saved searches and feedback. The last line marks the end; without it the export is truncated. Each line
+has the key `kind` and the columns of its table.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from app.errors import TenantNotFound
 FORMAT = 1
 PAGE = 100
 PART_BYTES = 1 << 20
-"""Bytes of an original in one line."""
+"""Most bytes of an original file in one line."""
 RECORDS = (("saved_search", "saved_searches"), ("feedback", "feedback"))
 
 
 class TenantExport:
-    """Reads tenants, of any size, in constant memory."""
+    """Exports tenants of any size in constant memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -34,9 +34,9 @@ class TenantExport:
     async def lines(
         self, tenant_id: UUID, *, with_vectors: bool = False, actor: str = "service"
     ) -> AsyncGenerator[tuple[str, bytes], None]:
-        """Kind and text of each line, in their order. Raises TenantNotFound, DatabaseUnavailable.
+        """Yield the kind and text of each line in order. Raises TenantNotFound, DatabaseUnavailable.
 
-        One transaction reads all: entries as they are when it begins, and every asset that they are chunks of.
+        One transaction reads everything: the entries as they were at its start, and all assets of their chunks.
         """
         async with self._database.tenant_session(tenant_id, setup=db.EXPORTING) as session:
             tenant = await own_tenant(session)
@@ -58,7 +58,7 @@ class TenantExport:
                 "vectors": with_vectors,
             }
             yield "tenant", orjson.dumps(header) + b"\n"
-            # Opened first: what is read after it has the assets of all that it has.
+            # Opened before the assets are read, so that these include the assets of all its chunks.
             entries = db.stream_entries(session, tenant.model_id, PAGE, with_vectors=with_vectors)
             page: Sequence[str] | None = await anext(entries, None)
             async for asset in db.stream_assets(session):
@@ -79,5 +79,5 @@ class TenantExport:
 
 
 def _line(kind: str, text: str) -> bytes:
-    """The object that Postgres wrote, with its kind in front; read by nobody on the way."""
+    """Put the kind in front of an object's JSON from Postgres without parsing it."""
     return f'{{"kind":"{kind}",{text[1:]}\n'.encode()

@@ -1,4 +1,4 @@
-"""Lines of a JSON Lines file: counted, read, and understood as entries."""
+"""Count and read the lines of a JSON Lines file, and parse them as entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REFERENCES = ("parent_id", "source_ids", "superseded_by_id")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One entry of a file: its place, the id it had where it came from, and its fields without references."""
+    """One entry of a file: its line number, its id in the file, its fields, and its references."""
 
     number: int
     old_id: str | None
@@ -24,7 +24,7 @@ class Line:
 
 
 def parse_line(number: int, raw: bytes) -> Line | None:
-    """An entry, or None for one without text. Raises ValueError with a reason that a person understands."""
+    """Parse an entry; return None for one without text. The message of the ValueError is shown to the user."""
     try:
         given = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -64,13 +64,13 @@ def _from_beir(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def count_lines(file: Path) -> int:
-    """Lines of a file, read in pieces."""
+    """Count the lines of a file in constant memory."""
     with file.open("rb") as stream:
         return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers from 1."""
+    """Yield the lines that are not blank, with their numbers from 1."""
     with file.open("rb") as stream:
         for number, raw in enumerate(stream, 1):
             if raw.strip():

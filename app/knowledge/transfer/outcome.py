@@ -1,4 +1,4 @@
-"""What becomes of the lines of an export, and why some are refused."""
+"""Outcomes of imports, and the reasons why lines are refused."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import ClassVar
 import asyncpg
 
 Progress = Callable[[int], None]
-"""Told how many lines of a file are done."""
+"""Called with the number of lines processed so far."""
 
 MOST_FAILURES = 10
 REFUSALS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError, ValueError, KeyError, TypeError)
-"""Failures that are the line's own fault."""
+"""Exceptions that are caused by the content of a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A line that was refused, counted from 1, and why."""
+    """A refused line, counted from 1, and the reason."""
 
     line: int
     error: str
@@ -27,7 +27,7 @@ class Failure:
 
 @dataclass(slots=True)
 class ImportOutcome:
-    """What became of the lines of a file. `failures` has the first few, with their line and reason."""
+    """Counts for the lines of a file; `failures` has the first MOST_FAILURES refused lines."""
 
     COUNTED: ClassVar[tuple[str, ...]]
 
@@ -40,11 +40,11 @@ class ImportOutcome:
     failures: list[Failure] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        """The counts that are worth a word."""
+        """The counts to report."""
         return {name: getattr(self, name) for name in self.COUNTED}
 
     def fail(self, line: int, reason: str) -> None:
-        """Note a line that was refused."""
+        """Record a refused line."""
         self.failed += 1
         if len(self.failures) < MOST_FAILURES:
             self.failures.append(Failure(line, reason))
@@ -52,7 +52,7 @@ class ImportOutcome:
 
 @dataclass(slots=True)
 class Restored(ImportOutcome):
-    """What became of the lines of an export; counts are of entries unless they say otherwise."""
+    """The outcome of a restoration; `created`, `updated` and `unchanged` count entries."""
 
     COUNTED = ("created", "updated", "unchanged", "assets", "failed", "dropped_references")
 
@@ -60,12 +60,12 @@ class Restored(ImportOutcome):
 
 
 def describe_refusal(error: Exception) -> str:
-    """Why a line was refused, without any of its content."""
+    """The reason why a line was refused, without any of its content."""
     match error:
         case asyncpg.ForeignKeyViolationError():
-            return "belongs to something that is not here"
+            return "refers to something that does not exist in this tenant"
         case asyncpg.UniqueViolationError():
-            return "stands for something that another entry or asset is already"
+            return "has the identity of another entry or asset"
         case asyncpg.CheckViolationError() | asyncpg.NotNullViolationError():
             return f"breaks a rule of the table: {error.constraint_name or error.column_name}"
         case binascii.Error() | asyncpg.DataError() | KeyError() | TypeError():

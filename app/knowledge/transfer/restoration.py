@@ -1,7 +1,7 @@
-"""Making a tenant from the lines that `app.knowledge.transfer.export` wrote: same ids, same times, same links.
+"""Restore a tenant from the lines of `app.knowledge.transfer.export`, with the same ids, times and references.
 
-May be stopped anywhere and begun again: what is there as its line says is left alone. Each step tells the audit trail
-what it changed, in its own transaction.
+A restoration can be interrupted and started again: rows that match their lines are left unchanged. Each step writes its
+changes to the audit trail in its own transaction.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NumberedLine = tuple[int, bytes]
 
 
 def read_header(first_line: bytes) -> Mapping[str, Any] | None:
-    """The tenant's line, if this is the first line of an export."""
+    """Parse the first line of an export; return None if it is something else."""
     try:
         given = orjson.loads(first_line)
     except orjson.JSONDecodeError:
@@ -47,7 +47,7 @@ def read_header(first_line: bytes) -> Mapping[str, Any] | None:
 
 
 class TenantRestoration:
-    """Restores one export into one tenant, in constant memory but for ids that are taken here by something else."""
+    """Restores one export into one tenant, in constant memory except for a map of ids that differ in this tenant."""
 
     def __init__(
         self, database: Database, tenants: TenantDirectory, jobs: JobQueue, tenant_id: UUID, actor: str
@@ -65,7 +65,7 @@ class TenantRestoration:
         self.has_references = False
 
     async def write(self, header: Mapping[str, Any], lines: Iterable[NumberedLine], report: Progress) -> None:
-        """Settings first, then every line after the header. Raises InvalidInput, DatabaseUnavailable."""
+        """Write the settings, then all lines after the header. Raises InvalidInput, DatabaseUnavailable."""
         if header.get("format") != FORMAT:
             raise InvalidInput.of("FILE", "comes from another version of the service")
         settings = header.get("settings")
@@ -109,12 +109,12 @@ class TenantRestoration:
         report(self.outcome.lines)
 
     async def finish(self) -> None:
-        """Note what came of the whole, once all is written and linked."""
+        """Write the final counts to the audit trail, once everything is written and linked."""
         async with self._database.tenant_session(self._tenant_id) as session:
             await self._note(session, "end", [], self.outcome.counts())
 
     async def link(self, lines: Iterable[NumberedLine], report: Progress) -> None:
-        """Once all entries are there: parents and successors. Reads the same lines again."""
+        """Set the references between entries, once all are written. Reads the same lines again."""
         batch: list[dict[str, Any]] = []
         for number, raw in lines:
             given = _read(raw) if b'"kind":"entry"' in raw[:20] else None
@@ -136,8 +136,8 @@ class TenantRestoration:
         self.outcome.dropped_references += dropped
 
     async def _write_entries(self, batch: list[tuple[int, dict[str, Any]]]) -> None:
-        """Write a batch, or, where something in it is refused, each line by itself."""
-        # Of lines with the same id the last one counts, as if they had come one by one.
+        """Write a batch; if a line in it is refused, write the lines one by one."""
+        # Of lines with the same id only the last counts, as if they were written one by one.
         latest = {given.get("id"): (number, given) for number, given in batch}
         if not latest:
             return
@@ -214,12 +214,12 @@ class TenantRestoration:
     async def _note(
         self, session: TenantSession, part: str, ids: Sequence[UUID], detail: Mapping[str, Any]
     ) -> None:
-        """Tell the trail of one step; a step that changed nothing is passed over, but for the last."""
+        """Write one step to the audit trail. A step that changed nothing is omitted, except the last."""
         if ids or part == "end":
             await audit.write_audit(session, self._actor, "tenant.import", ids, {"part": part, **detail})
 
     def _rename(self, line: dict[str, Any]) -> dict[str, Any]:
-        """The line with ids that this tenant has for the same things."""
+        """Replace the ids in a line with the ids that the same things have in this tenant."""
         if not self._renamed:
             return line
         names: dict[str, Any] = {

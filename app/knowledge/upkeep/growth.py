@@ -1,4 +1,4 @@
-"""What a tenant's growth calls for: new statistics of its words, an index of its vectors."""
+"""Upkeep that a tenant's growth requires: new word statistics, an index of its vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.knowledge.tenants.directory import TenantDirectory
 log = logging.getLogger("app.knowledge.upkeep")
 
 LEAST_ENTRIES = 1_000
-"""Changed entries below which counting words at search time is cheap enough."""
+"""Number of changed entries below which it is cheap enough to count words at search time."""
 
 INDEX_BATCH = 500
 HEAVY = timedelta(minutes=15)
@@ -26,7 +26,7 @@ HEAVY_SETUP = "set local work_mem='64MB';"
 
 
 class Upkeep:
-    """Notices what is due for a tenant, and does it as jobs."""
+    """Finds out which upkeep is due for a tenant, queues it as jobs, and runs it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Upkeep:
         self._exact_limit = exact_limit
 
     async def check(self, tenant_id: UUID, *, delay: float = 0.0) -> None:
-        """Queue the upkeep that is due for one tenant; word statistics to be made in `delay` seconds."""
+        """Queue the upkeep that is due for one tenant, word statistics with a delay of `delay` seconds."""
         async with self._database.tenant_session(tenant_id) as session:
             due = await statistics.due_work(
                 session, least_entries=LEAST_ENTRIES, exact_limit=self._exact_limit
@@ -59,16 +59,16 @@ class Upkeep:
             self._jobs.wake()
 
     async def refresh_statistics(self, tenant_id: UUID) -> None:
-        """Count the tenant's frequent words anew."""
+        """Recount the tenant's frequent words."""
         async with self._database.tenant_session(tenant_id, setup=HEAVY_SETUP, background=HEAVY) as session:
             await statistics.refresh_lexemes(session)
 
     async def index_vectors(
         self, tenant_id: UUID, *, model_id: int | None = None, seconds: float = math.inf
     ) -> bool:
-        """Move a tenant that outgrew exact search into the HNSW index of its model, or another, in small steps.
+        """Move a tenant that outgrew exact search into the HNSW index of its model, or of `model_id`, in small steps.
 
-        Goes on for `seconds`; returns whether all is done.
+        Stops after `seconds`; returns whether all vectors are in the index.
         """
         end = time.monotonic() + seconds
         if model_id is None:

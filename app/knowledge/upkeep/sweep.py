@@ -1,4 +1,4 @@
-"""What is done for every tenant from time to time: what is due is queued, what was kept for long enough is removed."""
+"""Periodic upkeep of every tenant: queue due jobs, remove data past its retention."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ log = logging.getLogger("app.knowledge.upkeep")
 PURGE_BATCH = 500
 MOST_PURGES = 20
 ACTOR = "upkeep"
-"""Who has done it, in the audit trail."""
+"""The actor in the audit trail."""
 
 TOKENS_KEPT_DAYS = 31
 
 
 class Sweep:
-    """Goes from tenant to tenant."""
+    """Sweeps all tenants, one after another."""
 
     def __init__(
         self, database: Database, tenants: TenantDirectory, upkeep: Upkeep, deliveries: DeliveryService
@@ -39,7 +39,7 @@ class Sweep:
         self._deliveries = deliveries
 
     async def run(self) -> None:
-        """Check every tenant, and forget what has been kept of searches and deliveries for long enough."""
+        """Check every tenant, and remove its expired entries and old records of searches, tokens and deliveries."""
         for tenant in await self._tenants.list_tenants():
             try:
                 await self._sweep_tenant(tenant.id)
@@ -49,7 +49,7 @@ class Sweep:
                 if not is_statements_fault(error):
                     raise
                 log.warning("a tenant's sweep took too long", extra={"tenant_id": str(tenant.id)})
-            except Exception:  # one tenant's failure keeps no other from its turn
+            except Exception:  # one tenant's failure must not stop the sweep
                 log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant.id)})
 
     async def _sweep_tenant(self, tenant_id: UUID) -> None:
@@ -62,9 +62,9 @@ class Sweep:
         await self._deliveries.tidy(tenant_id)
 
     async def purge_expired(self, tenant_id: UUID) -> int:
-        """Remove entries that expired as long ago as the tenant has set, if it has; returns how many.
+        """Remove entries that expired longer ago than the tenant's setting, if it has one; return their number.
 
-        What is left after MOST_PURGES steps is for the next sweep, so that no tenant holds up the others.
+        After MOST_PURGES steps the rest is left to the next sweep, so that no tenant holds up the others.
         """
         purged = 0
         for _ in range(MOST_PURGES):

@@ -1,4 +1,4 @@
-"""Doing queued work, in the service's own process or in one of its own."""
+"""The worker: runs queued jobs, in the service's process or in a process of its own."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SWEEP_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Claims jobs of any tenant and has them done, several at a time.
+    """Claims and runs jobs of all tenants, several at a time.
 
-    A job is held by a lease; when a worker dies, the lease runs out and another takes the job over. Work is looked
-    for every `poll_seconds`, and as soon as a process that queues it says so.
+    A job is held by a lease; when a worker dies, the lease expires and another worker claims the job. Workers look for
+    jobs every `poll_seconds`, and as soon as a notification announces one.
     """
 
     database: Database
@@ -42,7 +42,7 @@ class Worker:
     poll_seconds: float = POLL_SECONDS
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run jobs until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self.concurrency):
                 group.create_task(self._work(KINDS))
@@ -51,7 +51,7 @@ class Worker:
             group.create_task(self._listen())
 
     async def run_once(self, kinds: Sequence[JobKind] | None = None) -> bool:
-        """Do one due job, of `kinds` or of any; False when there is none. Raises DatabaseUnavailable."""
+        """Run one due job of `kinds` (None: of any kind); return whether there was one. Raises DatabaseUnavailable."""
         async with self.database.platform_session() as session:
             job = await queue.claim_job(session, kinds or KINDS + OUTWARD_KINDS, self.runner.lease)
         if job is None:

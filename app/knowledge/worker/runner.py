@@ -1,4 +1,4 @@
-"""One turn at a job, and what becomes of the job when it fails."""
+"""Runs one turn of a job and handles its failures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from app.knowledge.upkeep.growth import Upkeep
 log = logging.getLogger("app.knowledge.worker")
 
 OUTWARD_KINDS: tuple[JobKind, ...] = ("deliver_webhooks",)
-"""Work that waits for somebody else's server, and therefore has a turn of its own beside the others."""
+"""Jobs that wait for servers of other parties; a task of their own runs them, so that they do not delay others."""
 KINDS: tuple[JobKind, ...] = tuple(kind for kind in get_args(JobKind) if kind not in OUTWARD_KINDS)
 
 LEASE = timedelta(seconds=60)
@@ -47,24 +47,24 @@ SLICE_SECONDS = 20.0
 RELEASE_AGAIN_SECONDS = 0.5
 
 MAX_ATTEMPTS = 3
-"""Tries of a file that end in an error or in the death of its parser."""
+"""Attempts at a file that may end in an error or in the death of its parser."""
 MAX_LOST = 10
-"""Workers that may die with a file in hand. More than tries, since a worker dies of much else: an update of the
-service, another file in the same process."""
+"""Workers that may die while they process a file. More than MAX_ATTEMPTS, because most have another cause: an update
+of the service, another file in the same process."""
 MAX_POSTPONED = 40
-"""Tries, over some three hours, after which texts that a provider fails at, while it answers others, are given up."""
+"""Attempts, over about three hours, before texts are given up on which a provider fails while it embeds others."""
 
 FILES_COUNTED_AFTER = 10.0
 DATABASE_PAUSE_SECONDS = 1.0
 
-UNEXPECTED = "the file could not be processed; the service's log says why"
+UNEXPECTED = "the file could not be processed; the reason is in the service's log"
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """How a turn at a job ended; `why` is for people.
+    """How a turn of a job ended; `why` is a text for the log.
 
-    `put_back`: it is done again later, or goes on then; `given_up`: it is of no use any more.
+    `put_back`: the job continues or is retried later. `given_up`: the job is no longer needed.
     """
 
     ended: Literal["done", "failed", "put_back", "given_up"]
@@ -81,14 +81,14 @@ OVERTAKEN = Turn("given_up", "overtaken")
 
 @dataclass(frozen=True, slots=True)
 class JobRunner:
-    """Does jobs, one turn at a time, under a lease that is renewed while the work goes on.
+    """Runs jobs, one turn at a time, under a lease that is renewed during the turn.
 
-    A file that is refused for a clear reason fails at once, one that breaks its reader or the service after three
-    tries. A provider or a database that is away uses up no try; the provider's jobs are not handed out for a while, and
-    files are taken in without it.
+    A file that is refused for a clear reason fails at once; one that crashes its parser or causes an unexpected error
+    fails after three attempts. An unavailable provider or database does not count as an attempt. The provider's jobs
+    are then paused for a while, and files are ingested without vectors.
 
     Attributes:
-        slice_seconds: how long work that can be parted goes on before other tenants have their turn.
+        slice_seconds: how long a divisible job runs before other tenants have their turn.
     """
 
     database: Database
@@ -102,10 +102,10 @@ class JobRunner:
     slice_seconds: float = SLICE_SECONDS
 
     async def run(self, job: Job) -> Turn:
-        """Have a turn at a claimed job. Raises DatabaseUnavailable when it could not be given back in time."""
+        """Run one turn of a claimed job. Raises DatabaseUnavailable when the job could not be released in time."""
         try:
             return await self._take_turn(job)
-        except TenantNotFound:  # its jobs went with it
+        except TenantNotFound:  # its jobs were deleted with it
             return OVERTAKEN
 
     async def _take_turn(self, job: Job) -> Turn:
@@ -114,12 +114,12 @@ class JobRunner:
             async with lease.kept():
                 return await self._perform(job, lease)
         except asyncio.CancelledError:
-            # Shutting down: another worker need not wait for the lease to run out.
+            # Shutdown: release the job, so that another worker need not wait for the lease to expire.
             with contextlib.suppress(KnowledgeError):
                 await asyncio.shield(self._release(job, 0.0, patience=0.0))
             raise
         except ClaimLost:
-            # A newer version has a job of its own; where another worker took this one over, nothing is removed.
+            # A newer version has a job of its own. If another worker has claimed this job, nothing is removed.
             async with self.database.tenant_session(job.tenant_id) as session:
                 await queue.complete_job(session, job)
             return OVERTAKEN
@@ -132,7 +132,7 @@ class JobRunner:
         except InputRefused as error:
             return await self._fail(job, lease, f"the embedding provider refuses the text: {error.reason}")
         except EmbeddingQuotaUsed as error:
-            # The provider is well, and serves others: it is not paused.
+            # The provider works for other tenants: it is not paused.
             await self._release(job, error.retry_after or LONG_PAUSE_SECONDS)
             return Turn("put_back", "the tenant's embedding tokens of the day are used up")
         except EmbeddingUnavailable as error:
@@ -165,12 +165,12 @@ class JobRunner:
                 job, lease, f"the service was stopped {job.lost} times while it processed the file"
             )
         await self.ingestion.ingest(job, lease)
-        # Files come in numbers: their words are counted once for all of some seconds.
+        # Files often arrive in groups: word statistics are refreshed once for all files of some seconds.
         await self.upkeep.check(job.tenant_id, delay=FILES_COUNTED_AFTER)
         return DONE
 
     async def _advance(self, job: Job) -> float | None:
-        """Do a slice of the work; returns the seconds until the next one, or None when there is nothing left to do."""
+        """Run a slice of the job; return the seconds until the next slice, or None when the job is done."""
         tenant_id = job.tenant_id
         match job.kind:
             case "embed_entries":
@@ -215,8 +215,8 @@ class JobRunner:
             return Turn("put_back", "no provider for the tenant's model")
         if isinstance(error, TextsFail):
             await self._release(job, PAUSE_SECONDS, postpones=True)
-            return Turn("put_back", "the provider fails at some texts")
-        # What the pause keeps back is due as soon as it is over: a provider that is back is not waited for any longer.
+            return Turn("put_back", "the provider fails on some texts")
+        # Paused jobs are due as soon as the pause ends, so they need no delay of their own that could outlast it.
         pauses = job.kind in queue.PROVIDER_KINDS
         await self._release(job, choose_pause(error), postpones=not pauses, pauses=pauses)
         return Turn("put_back", "provider unavailable")
@@ -231,9 +231,9 @@ class JobRunner:
         pauses: bool = False,
         patience: float | None = None,
     ) -> None:
-        """Give a job back, as soon as the database takes it.
+        """Release a job, with retries while the database is unavailable.
 
-        Raises DatabaseUnavailable after `patience` seconds: the lease, after which others find the job anyway.
+        Raises DatabaseUnavailable after `patience` seconds, by default the lease, after which others can claim it.
         """
         wait = timedelta(seconds=delay)
         end = time.monotonic() + (self.lease.total_seconds() if patience is None else patience)
