@@ -1,4 +1,4 @@
-"""Building the benchmark's database: fast, and resumed where an interrupted build stopped."""
+"""Build the benchmark's database quickly, and resume an interrupted build."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmarks.population import Population
 from benchmarks.stock import BATCH, Stock, StockEntry
 
 BUILDERS = 2
-"""Tenants filled at a time."""
+"""Number of tenants that are filled at the same time."""
 
 UNSYNCED = "set local synchronous_commit=off;"
 LOADING = timedelta(minutes=10)
@@ -36,9 +36,9 @@ async def build_tenants(
     progress: ShowProgress,
     exact_limit: int = EXACT_LIMIT,
 ) -> None:
-    """Fill the tenants, each as far as it is not filled; the HNSW index is built when all vectors are there.
+    """Fill each tenant with its missing entries; build the HNSW index when all vectors are stored.
 
-    Entries of a tenant with more than `exact_limit` go into that index.
+    Entries of tenants with more than `exact_limit` entries go into that index.
     """
     known = {tenant.id for tenant in await services.tenants.list_tenants()}
     model_id, _ = await register_model(admin_dsn, services.provider.model)
@@ -71,7 +71,7 @@ async def build_tenants(
 
 
 async def analyze(admin_dsn: str) -> None:
-    """Vacuum and analyze every table, as autovacuum would have in time."""
+    """Vacuum and analyze every table, as autovacuum would eventually."""
     connection = await asyncpg.connect(admin_dsn)
     try:
         await connection.execute("vacuum analyze")
@@ -80,7 +80,7 @@ async def analyze(admin_dsn: str) -> None:
 
 
 async def _drop_vector_index(admin_dsn: str) -> None:
-    """Filling an HNSW index row by row takes ten times as long as building it, even if it is small."""
+    """Filling an HNSW index row by row takes ten times as long as building it, even for a small one."""
     connection = await asyncpg.connect(admin_dsn)
     try:
         names = await connection.fetch(
@@ -97,7 +97,9 @@ async def _drop_vector_index(admin_dsn: str) -> None:
 async def _fill(
     services: Services, stock: Stock, tenant: Population, exact_limit: int, advance: Callable[[int], None]
 ) -> None:
-    """Add what is missing; a batch's entries and vectors come together, so that their number says how far it is."""
+    """Add the missing entries. A batch stores entries and vectors in one transaction, so the number of
+    entries is the progress.
+    """
     services.tenants.forget(tenant.tenant_id)
     context = await services.tenants.context(tenant.tenant_id)
     model_id = context.space.model_id

@@ -1,7 +1,8 @@
-"""What takes part in the speed benchmark.
+"""A participant in the speed benchmark.
 
-A module in `contenders/` has an asynchronous context manager `enter(race)` that sets its contender up for the
-tenant which the race is about, and yields a `Contender`. Raise `Absent` when something it needs is not installed.
+A module in `contenders/` has an asynchronous context manager `enter(race)` that sets its contender up for
+the tenant of the race and yields a `Contender`. It raises `Absent` when something that it needs is not
+installed.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from benchmarks.dataset import MeasuredTenant
 from benchmarks.stock import Stock
 
 Workload = Literal["cached", "distinct"]
-"""`cached`: a few queries again and again, whose embedding is known; `distinct`: each query is a new one."""
+"""`cached`: a few queries are repeated, and their embeddings are known; `distinct`: each query is new."""
 
 
 class Absent(Exception):
-    """A contender that cannot take part here; the text says what it needs."""
+    """A contender cannot take part here; the text names what it needs."""
 
 
 class BenchmarkFailed(KnowledgeError):
-    """A contender that should have answered did not; the text says how."""
+    """A contender failed to answer; the text describes how."""
 
 
 def import_peer(module: str, package: str) -> Any:
-    """A module of a package that the extra `bench` brings. Raises Absent.
+    """Import a module of a package from the extra `bench`. Raises Absent.
 
-    Its types are not followed: they must not matter to those who have not installed it.
+    Its types are not followed, because type checks must also pass where the package is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -46,7 +47,7 @@ def import_peer(module: str, package: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query; its vector where the workload is `cached`."""
+    """A query, with its vector if the workload is `cached`."""
 
     text: str
     vector: Vector | None = None
@@ -54,9 +55,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What contenders are given: the same data, settings and database for all.
+    """What each contender receives: the same data, settings and database.
 
-    `stock` is for those that keep a copy of the entries; `progress` shows its making.
+    `stock` is for contenders that keep a copy of the entries; `progress` shows how the copy is built.
     """
 
     dataset: MeasuredTenant
@@ -72,18 +73,18 @@ Nearest: TypeAlias = Callable[[Question, bool], Awaitable[Sequence[int]]]
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to answer a question.
+    """One way to answer a query.
 
     Attributes:
-        name: what the table calls it.
-        search: answers a question with ten hits; returns how many there were.
-        workloads: what it can be asked; one without an embedding model of its own takes `cached` only.
-        is_floor: whether the others are compared with it.
-        is_peer: whether it is other people's software, with which the others are compared.
-        memory: resident bytes of its process, where it has one of its own.
-        nearest: the numbers of the ten entries nearest by meaning alone, best first; with True only of those that
-            have the tag RARE. None for one that is not asked.
-        entries: how many entries its store holds, where that is not the service's.
+        name: its name in the table.
+        search: answers a query with up to ten hits; returns their number.
+        workloads: what it supports; a contender without an embedding model supports `cached` only.
+        is_floor: whether the others are compared with it as the floor.
+        is_peer: whether it is third-party software that the others are compared with.
+        memory: returns the resident bytes of its process, if it has its own.
+        nearest: returns the numbers of the ten nearest entries of a semantic-only search, best first; with True,
+            only entries with the tag RARE. None for a contender whose recall is not measured.
+        entries: the number of entries in its own store; None if it uses the service's.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The entries as peers keep them: copies in stores of their own, made once and kept under `.bench/`."""
+"""Copies of the entries in the peers' own stores, created once and kept under `.bench/`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Copy:
     """One peer's folder, and whether its copy of the entries is complete."""
 
     def __init__(self, name: str, version: int, kept: Path = KEPT) -> None:
-        """`version` goes up when the copy would be made otherwise."""
+        """Increase `version` when the way to build the copy changes."""
         self._kept = kept
         self.folder = kept / "peers" / name
         self._mark = self.folder / "complete"
@@ -24,11 +24,13 @@ class Copy:
 
     @property
     def complete(self) -> bool:
-        """Whether it is there, of this recipe."""
+        """Whether the copy exists and was built in this version."""
         return self._mark.is_file() and self._mark.read_text(encoding="ascii") == self._made_by
 
     async def ensure(self, make: Callable[[Path], Awaitable[None]]) -> None:
-        """Let `make` fill the empty folder, unless the copy is complete; it is when `make` ends without an error."""
+        """Let `make` fill the empty folder unless the copy is complete. It is complete when `make` ends
+        without an error.
+        """
         async with alone(self._kept):
             if self.complete:
                 return
@@ -38,14 +40,14 @@ class Copy:
             self._mark.write_text(self._made_by, encoding="ascii")
 
     def discard(self) -> None:
-        """Remove it, complete or not."""
+        """Remove the copy, complete or not."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def iterate_batches(
     stock: Stock, tenants: Sequence[Population]
 ) -> Iterator[tuple[Population, Sequence[StockEntry]]]:
-    """All entries of the tenants, up to BATCH of one tenant at a time."""
+    """All entries of the tenants, in batches of up to BATCH entries of one tenant."""
     for tenant in tenants:
         for start in range(0, tenant.size, BATCH):
             yield tenant, stock.make_batch(tenant, start)

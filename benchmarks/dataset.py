@@ -1,4 +1,4 @@
-"""The database that speed is measured on: 1,000 tenants with 250,000 entries, built once and kept."""
+"""The database for speed measurements: 1,000 tenants with 250,000 entries, built once and kept."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from benchmarks.population import Population, find_tenant, plan_tenants
 from benchmarks.stock import Stock, prepare_stock
 
 RECIPE = 2
-"""Goes up when the same build would make other entries: a database of another recipe is thrown away."""
+"""Increase this when a build would create other entries: a database of another recipe is discarded."""
 
 MARK = KEPT / "dataset.json"
 PATIENCE = 900.0
-"""Seconds that upkeep of one tenant may take."""
+"""Time limit for the upkeep of one tenant, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The database, and what its entries are made from."""
+    """The database, and the stock that its entries are made from."""
 
     settings: Settings
     addresses: DatabaseAddresses
@@ -43,14 +43,14 @@ class Dataset:
     stock: Stock
 
     def tenant(self, size: int) -> MeasuredTenant:
-        """The tenant to measure that has so many entries. Raises ValueError."""
+        """The measured tenant with this number of entries. Raises ValueError."""
         population = find_tenant(size)
         return MeasuredTenant(population, self.stock.originals_of(population))
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTenant:
-    """A tenant to search in, and the real texts among its entries, which queries are made from."""
+    """A tenant to search in. Queries are made from the real texts among its entries."""
 
     population: Population
     originals: Sequence[Document]
@@ -62,13 +62,13 @@ class MeasuredTenant:
 
     @property
     def size(self) -> int:
-        """How many entries it has, one passage each."""
+        """The number of its entries; each has one passage."""
         return self.population.size
 
 
 @contextlib.asynccontextmanager
 async def open_dataset(progress: ShowProgress) -> AsyncIterator[Dataset]:
-    """The database, migrated, complete and settled; what is missing is built first."""
+    """The database, migrated, complete and settled; missing data is built first."""
     async with contextlib.AsyncExitStack() as stack:
         async with alone():
             data = await _prepare(stack, progress)
@@ -90,7 +90,7 @@ async def _prepare(stack: contextlib.AsyncExitStack, progress: ShowProgress) -> 
         await build_tenants(services, addresses.admin, stock, plan_tenants(), progress)
         mark["built"] = True
         _write_mark(mark)
-    # Another exact limit or a new migration may call for upkeep again.
+    # Another exact limit or a new migration may require upkeep again.
     state = f"exact limit {EXACT_LIMIT}, migration {latest_revision()}"
     if mark.get("settled_for") != state:
         await _settle(services, progress)
@@ -101,7 +101,7 @@ async def _prepare(stack: contextlib.AsyncExitStack, progress: ShowProgress) -> 
 
 
 async def _settle(services: Services, progress: ShowProgress) -> None:
-    """Do the upkeep that is due, as the service's worker would: word statistics, tenants past the exact limit."""
+    """Do the upkeep that is due, as the service's worker would: word statistics, and tenants past the exact limit."""
     upkeep = Upkeep(services.database, services.tenants, services.jobs)
     tenants = plan_tenants()
     with progress("upkeep", len(tenants)) as report:

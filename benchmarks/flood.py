@@ -1,8 +1,9 @@
-"""Does one tenant's flood slow another down? `python -m benchmarks.flood`.
+"""Does one tenant's flood slow another tenant down? `python -m benchmarks.flood`.
 
-Runs the service in a process of its own. One tenant asks one question after the other, first alone and then while many
-callers of a second tenant, in a third process, send as much as they can of one kind of request; in turns, so that both
-see the same machine. The first tenant's answers must have their vectors all the while: a fallback ends the run.
+Runs the service in its own process. One tenant sends one query after the other, first alone, then while
+many callers of a second tenant, in a third process, send as many requests of one kind as they can. The
+phases alternate, so that both run under the same conditions. Every answer to the first tenant must use
+vectors: a fallback ends the run.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ START_SECONDS = 60
 
 LONGEST_QUERY = 9_999
 AT_ONCE = 32
-"""Searches of one batch, the most that are taken."""
+"""Searches in one batch, the maximum that the service accepts."""
 
 Asked = tuple[str, bytes]
-"""A path, and the body to post there; without one the path is read."""
+"""A path and the body to post to it; without a body, the path is read with GET."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """`callers` flood with each of `kinds` for `seconds` in each of `rounds`; each tenant has `entries`."""
+    """In each of `rounds`, `callers` flood with each of `kinds` for `seconds`; each tenant has `entries`."""
 
     callers: int
     kinds: Sequence[str]
@@ -63,7 +64,7 @@ class Course:
 
 
 class Connection:
-    """One kept connection that sends requests and reads the answers."""
+    """One kept connection that sends requests and reads responses."""
 
     def __init__(self, url: str, token: str) -> None:
         self._address = urlsplit(url)
@@ -71,7 +72,7 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """The status and the body of the answer. Raises OSError, IncompleteReadError."""
+        """The status and the body of the response. Raises OSError, IncompleteReadError."""
         host, port = self._address.hostname, self._address.port
         if self._streams is None:
             self._streams = await asyncio.open_connection(host, port)
@@ -93,14 +94,14 @@ class Connection:
         return int(answer.split(b" ", 2)[1]), content
 
     def close(self) -> None:
-        """Close it; the next question opens another."""
+        """Close the connection; the next request opens another."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
 
 
 async def main(course: Course) -> None:
-    """Fill both tenants where that has not been done, measure, print."""
+    """Fill both tenants if they are not filled, measure, print."""
     settings = bench_settings(KEPT / "flood" / "data")
     texts = read_texts(course.entries)
     async with open_services(settings) as services:
@@ -117,25 +118,25 @@ async def _measure(
 ) -> None:
     asked = _searches(texts, seed=2)
     alone: list[float] = []
-    beside: list[float] = []
+    during: list[float] = []
     answers: Counter[str] = Counter()
     for _ in range(course.rounds):
         alone += await _ask(url, tokens[0], asked, course.seconds)
         async with _flooding(url, tokens[1], course.callers, kind, texts, answers):
             await asyncio.sleep(WARM_UP_SECONDS)
-            beside += await _ask(url, tokens[0], asked, course.seconds)
-    p95 = [float(np.quantile(times, 0.95)) for times in (alone, beside)]
+            during += await _ask(url, tokens[0], asked, course.seconds)
+    p95 = [float(np.quantile(times, 0.95)) for times in (alone, during)]
     flooded = (course.seconds + WARM_UP_SECONDS) * course.rounds
     rates = ", ".join(f"{n / flooded:.0f}/s {status}" for status, n in sorted(answers.items()))
     print(
-        f"{kind:>8}: p95 beside the flood is {p95[1] / p95[0]:.2f} times the p95 alone"
-        f" ({_describe(alone)}; {_describe(beside)}); {course.callers} callers were answered {rates}"
+        f"{kind:>8}: p95 during the flood is {p95[1] / p95[0]:.2f} times the p95 alone"
+        f" ({_describe(alone)}; {_describe(during)}); {course.callers} callers were answered {rates}"
     )
 
 
 @contextlib.asynccontextmanager
 async def _serve(settings: Settings) -> AsyncIterator[str]:
-    """`knowledge serve` with the settings of the environment, but for the place and the address."""
+    """`knowledge serve` with the settings of the environment, except for the data folder and the address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
@@ -225,12 +226,13 @@ KINDS = {
     "list": _lists,
     "audit": _trails,
 }
-"""What a flood may send: searches of a few words and of as many as are taken, batches of long result lists, entries,
-and pages of lists."""
+"""What a flood can send: short searches, searches of the maximum length, batches with long result lists,
+entries, and pages of lists.
+"""
 
 
 async def _ask(url: str, token: str, asked: Iterator[Asked], seconds: float) -> list[float]:
-    """Seconds that each answer took, one caller."""
+    """Seconds that each response took, for one caller."""
     connection = Connection(url, token)
     latencies: list[float] = []
     end = time.perf_counter() + seconds
@@ -247,7 +249,7 @@ async def _ask(url: str, token: str, asked: Iterator[Asked], seconds: float) -> 
 async def _flooding(
     url: str, token: str, callers: int, kind: str, texts: Sequence[Document], answers: Counter[str]
 ) -> AsyncIterator[None]:
-    """The flood, while the block runs; adds up how it was answered."""
+    """Flood while the block runs, and count the responses by status."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     counted = context.SimpleQueue()
@@ -298,7 +300,7 @@ def _describe(latencies: Sequence[float]) -> str:
 
 
 def read_course(arguments: Sequence[str]) -> Course:
-    """What the command line asks for."""
+    """The course that the command line requests."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.flood", description=__doc__)
     parser.add_argument("--callers", type=int, default=32, help="callers that flood (32)")
     parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="what they send (every kind)")

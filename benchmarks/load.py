@@ -1,4 +1,4 @@
-"""Asking something again and again, by several callers at once, and timing it."""
+"""Repeat a request from several concurrent callers and time it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What callers saw: percentiles in milliseconds, answers a second."""
+    """What callers observed: percentiles in milliseconds, responses a second."""
 
     p50: float
     p95: float
@@ -22,10 +22,12 @@ class Timings:
 
 
 async def apply_load(ask: Callable[[], Awaitable[object]], callers: int, seconds: float) -> Timings:
-    """Let `callers` ask one question after the other for `seconds`, after a fifth of that to warm up.
+    """Let `callers` send one request after the other for `seconds`, after a warm-up of a fifth of that
+    time.
 
-    Measuring begins when every caller's warm-up has ended, so that a slow first call on a new connection is neither
-    counted nor part of the time. Each caller's last question is waited for, and each asks at least one.
+    Measuring begins when every caller has finished its warm-up, so that a slow first call on a new
+    connection is neither counted nor part of the time. Each caller sends at least one request and waits for
+    its last response.
     """
     await _ask_until(ask, callers, time.perf_counter() + seconds / 5)
     began = time.perf_counter()
@@ -36,7 +38,7 @@ async def apply_load(ask: Callable[[], Awaitable[object]], callers: int, seconds
 
 
 async def _ask_until(ask: Callable[[], Awaitable[object]], callers: int, end: float) -> list[float]:
-    """The seconds that each answer took."""
+    """The seconds that each response took."""
     latencies: list[float] = []
 
     async def call() -> None:

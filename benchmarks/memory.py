@@ -1,4 +1,4 @@
-"""How much memory processes hold."""
+"""How much memory processes use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def resident() -> int:
 
 
 def postgres_memory(data_dir: Path) -> int | None:
-    """Bytes that all processes of the embedded Postgres hold, shared pages counted once; None where unknown."""
+    """Bytes that all processes of the embedded Postgres hold, shared pages counted once; None if unknown."""
     try:
         number = int((data_dir / "postgres" / "postmaster.pid").read_text(encoding="ascii").split()[0])
         server = psutil.Process(number)
@@ -26,6 +26,6 @@ def postgres_memory(data_dir: Path) -> int | None:
         with contextlib.suppress(psutil.NoSuchProcess):
             try:
                 held += int(process.memory_full_info().pss)
-            except (AttributeError, psutil.AccessDenied):  # Linux only, and not for other people's processes
+            except (AttributeError, psutil.AccessDenied):  # Linux only, and not for processes of other users
                 return None
     return held

@@ -1,4 +1,4 @@
-"""Where benchmark programs keep things between runs."""
+"""Where benchmark programs keep data between runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DATA = KEPT / "data"
 
 
 def bench_settings(data_dir: Path) -> Settings:
-    """Settings with an embedded database in a folder of the benchmark's own."""
+    """Settings with an embedded database in the benchmark's own folder."""
     data_dir.parent.mkdir(parents=True, exist_ok=True)
     return Settings(database=DatabaseSettings(data_dir=data_dir))
 
 
 @contextlib.asynccontextmanager
 async def alone(folder: Path = KEPT) -> AsyncIterator[None]:
-    """Wait until no other program builds something in the folder, and keep others waiting meanwhile."""
+    """Wait until no other program builds something in the folder, and make other programs wait."""
     with _open_lock(folder) as lock:
         await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
         yield

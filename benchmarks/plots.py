@@ -1,4 +1,4 @@
-"""Two plots of what the speed benchmark found."""
+"""Two plots of the results of the speed benchmark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from benchmarks.results import Measurement, Report
 LATENCY = "speed-latency.png"
 THROUGHPUT = "speed-throughput.png"
 PANELS = 3
-"""Tenant sizes in the plot of throughput: the largest ones."""
+"""Tenant sizes in the throughput plot: the largest ones."""
 
 Lines: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
 
 
 def draw_plots(report: Report, folder: Path, remark: Callable[[str], object]) -> list[Path]:
-    """Latency against tenant size for one caller, throughput against callers; nothing without matplotlib."""
+    """Latency against tenant size for one caller, and throughput against callers; nothing without matplotlib."""
     try:
         new_figure = import_peer("matplotlib.figure", "matplotlib").Figure
     except Absent as reason:
@@ -62,7 +62,7 @@ def _gather(
 
 
 def _styles(report: Report, cached: Sequence[Measurement]) -> dict[str, dict[str, Any]]:
-    """One colour for each contender in both plots; peers dashed, the floor dotted. Speed says little without recall."""
+    """One colour for each contender in both plots; peers dashed, the floor dotted. Speed must be read with recall."""
     styles: dict[str, dict[str, Any]] = {}
     for m in cached:
         if m.contender not in styles:

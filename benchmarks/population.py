@@ -1,4 +1,4 @@
-"""Which tenants the benchmark's database has, and how large each is."""
+"""The tenants of the benchmark's database and their sizes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from uuid import UUID
 
 MEASURED = (10, 100, 1_000, 10_000, 100_000)
-"""Entries of the tenants that searches are measured in."""
+"""Numbers of entries of the tenants that are measured."""
 
 TENANTS = 1_000
 OTHER_ENTRIES = 140_000
-"""Entries of all the other tenants together, at least; their sizes follow Zipf's law."""
+"""Minimum number of entries of all other tenants together; their sizes follow Zipf's law."""
 
 EPOCH_MS = 1_750_000_000_000
-"""Where the time in the identifiers begins."""
+"""The first time in the identifiers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """One tenant of the database: its number, and how many entries it has."""
+    """One tenant of the database: its number, and the number of its entries."""
 
     number: int
     size: int
@@ -31,11 +31,11 @@ class Population:
 
     @property
     def tenant_id(self) -> UUID:
-        """The same in every build, so that the tenants share partitions in the same way."""
+        """The tenant's id, the same in every build, so that tenants always share partitions in the same way."""
         return _identifier(self.number, 0, 0)
 
     def entry_id(self, entry: int) -> UUID:
-        """The id of an entry: like those that the service makes, it grows with time."""
+        """The id of an entry; like the service's ids, it grows with time."""
         return _identifier(entry + 1, self.number, entry + 1)
 
 
@@ -45,7 +45,7 @@ def entry_number(entry_id: UUID) -> int:
 
 
 def plan_tenants() -> Sequence[Population]:
-    """All tenants, largest first: those to be measured, and others whose sizes follow a power law."""
+    """All tenants, largest first: the measured ones, and others whose sizes follow a power law."""
     count = TENANTS - len(MEASURED)
     scale = OTHER_ENTRIES / sum(1 / rank for rank in range(1, count + 1))
     sizes = [*MEASURED, *(-int(-scale // rank) for rank in range(1, count + 1))]
@@ -53,7 +53,7 @@ def plan_tenants() -> Sequence[Population]:
 
 
 def find_tenant(size: int) -> Population:
-    """The tenant to measure that has so many entries. Raises ValueError."""
+    """The measured tenant with this number of entries. Raises ValueError."""
     if size not in MEASURED:
         raise ValueError(
             f"no tenant of {size} entries is measured; there are {', '.join(map(str, MEASURED))}"
@@ -62,5 +62,5 @@ def find_tenant(size: int) -> Population:
 
 
 def _identifier(milliseconds: int, high: int, low: int) -> UUID:
-    """A UUID version 7 (RFC 9562) with given numbers where chance would be."""
+    """A UUID version 7 (RFC 9562) with given numbers in place of random ones."""
     return UUID(int=(EPOCH_MS + milliseconds) << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)

@@ -1,6 +1,6 @@
 """Ranking quality on the shared collections: `python -m benchmarks.quality [COLLECTION …]`, or `make eval`.
 
-Everything it keeps is under `.bench/`: a database of its own, vectors between runs, and the report.
+Its files are under `.bench/`: its own database, vectors that are kept between runs, and the report.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ JUDGEMENTS = {
 
 
 def read_collections(names: Sequence[str] = tuple(JUDGEMENTS)) -> list[Collection]:
-    """The shared collections of these names. Raises UnreadableCollection."""
+    """The shared collections with these names. Raises UnreadableCollection."""
     return [read_collection(COLLECTIONS / name, Path(JUDGEMENTS[name])) for name in names]
 
 

@@ -1,4 +1,4 @@
-"""How many of the nearest entries a contender finds."""
+"""The share of the nearest entries that a contender finds."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from benchmarks.stock import is_rare
 
 DEPTH = 10
 CERTAIN = 1e-3
-"""Half precision may round a cosine of this size below zero, which the service then leaves out."""
+"""Half precision may round a cosine of this size below zero; the service then omits the entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The vectors of a tenant's entries, one a row, and which entries have the tag RARE."""
+    """The vectors of a tenant's entries, one in each row, and which entries have the tag RARE."""
 
     vectors: NDArray[np.float32]
     rare: NDArray[np.int64]
 
     @classmethod
     def of(cls, vectors: NDArray[np.float32]) -> Truth:
-        """The truth about a tenant whose entries are numbered like the rows."""
+        """The truth about a tenant whose entries have the numbers of the rows."""
         return cls(vectors, np.array([n for n in range(len(vectors)) if is_rare(n)], dtype=np.int64))
 
     def nearest(self, vector: Vector, rare: bool) -> Sequence[int]:
-        """The numbers of up to ten entries with the greatest cosine, all above zero, best first."""
+        """The numbers of up to ten entries with the greatest positive cosine, best first."""
         cosines = (self.vectors[self.rare] if rare else self.vectors) @ vector
         best = [n for n in np.argsort(-cosines, kind="stable")[:DEPTH].tolist() if cosines[n] >= CERTAIN]
         return self.rare[best].tolist() if rare else best
@@ -38,9 +38,10 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Over several questions: the share of the ten nearest that were found, and hits that were not there.
+    """Over several queries: the share of the ten nearest entries that were found, and the number of missing
+    hits.
 
-    `missing` counts how many hits fewer came back than there are entries, up to ten for each question.
+    `missing` counts the hits that exist, up to ten for each query, but did not come back.
     """
 
     contender: str
@@ -54,7 +55,7 @@ class Recall:
 async def measure_recall(
     contender: Contender, questions: Sequence[Question], truth: Truth, rare: bool
 ) -> Recall | None:
-    """Ask every question; None for a contender that has no search by meaning alone."""
+    """Send every query; None for a contender that has no semantic-only search."""
     if contender.nearest is None:
         return None
     found, there, missing = 0, 0, 0

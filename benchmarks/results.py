@@ -1,4 +1,4 @@
-"""What the speed benchmark found."""
+"""The results of the speed benchmark."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Measurement:
 
 @dataclass(slots=True)
 class Report:
-    """All that one run measured.
+    """All measurements of one run.
 
     Attributes:
         postgres_memory: bytes that Postgres held after the race in the tenant of each size.
         absent: why a contender did not take part, by the name of its module.
-        entries: how many entries a peer's own store holds.
+        entries: the number of entries in a peer's own store.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -45,10 +45,10 @@ class Report:
         return list(dict.fromkeys(m.contender for m in self.measurements if m.is_peer))
 
     def recall_of(self, contender: str, size: int, *, rare: bool = False) -> Recall | None:
-        """What a contender found in the tenant of this size, if it was asked."""
+        """The recall of a contender in the tenant of this size, if it was measured."""
         matching = (r for r in self.recalls if (r.contender, r.size, r.rare) == (contender, size, rare))
         return next(matching, None)
 
     def service_missed(self) -> int:
-        """How many hits the service did not give although they were there."""
+        """The number of hits that exist but that the service did not return."""
         return sum(r.missing for r in self.recalls if r.contender not in self.peers)

@@ -1,8 +1,8 @@
-"""Whether the service holds on to what it should let go of: `python -m benchmarks.soak --minutes 10`.
+"""Whether the service releases its resources: `python -m benchmarks.soak --minutes 10`.
 
-A real service process with an embedded Postgres serves a mix of writes, uploads, searches and administrative reads
-while its memory, file handles, threads and database connections are watched. After a warm-up of a third of the time
-they must be flat: the last third is compared with the middle one.
+A real service process with an embedded Postgres serves a mix of writes, uploads, searches and
+administrative reads. Its memory, file handles, threads and database connections are sampled. After a
+warm-up of a third of the time they must be flat: the last third is compared with the middle one.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from app.db.database import Database
 from app.embeddings.factory import ProviderConfig, build_provider
 
 KEPT_ENTRIES = 200
-"""Entries that stay; older ones are deleted, so that the data do not grow while memory is watched."""
+"""Entries that stay; older ones are deleted, so that the data does not grow while memory is sampled."""
 SAMPLE_SECONDS = 2.0
 ALLOWED_MEGABYTES = 12.0
 ALLOWED_SHARE = 0.06
-"""How much more memory the last third may hold on average than the middle one: allocators round and caches breathe."""
+"""Allowed growth of the mean memory from the middle third to the last: allocators and caches fluctuate."""
 ALLOWED_HANDLES = 3.0
 WORDS = [
     "harbour",
@@ -63,7 +63,7 @@ WORDS = [
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the service holds at one moment; memory in megabytes, connections those of its role in Postgres."""
+    """The resources of the service at one moment; memory in megabytes, connections of its role in Postgres."""
 
     at: float
     memory: float
@@ -74,7 +74,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Mix:
-    """Callers' requests, in random order, and how they were answered."""
+    """Requests of callers in random order, and their responses by status."""
 
     http: httpx.AsyncClient
     chance: random.Random
@@ -84,7 +84,7 @@ class Mix:
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     async def act(self) -> None:
-        """One request; some kinds are several, so that what is made is removed again."""
+        """One request; some kinds send several, to remove what they created."""
         text = f"{' '.join(self.chance.choices(WORDS, k=30))} {next(self.numbers)}"
         kind = self.chance.random()
         if kind < 0.55:
@@ -121,7 +121,7 @@ class Mix:
 
 
 async def soak(seconds: float, callers: int, rate: float, provider: str, folder: Path) -> list[Sample]:
-    """Serve for so long, `rate` requests a second in all. Raises RuntimeError for an answer of 500 or above."""
+    """Serve for this time with `rate` requests a second in all. Raises RuntimeError for a status of 500 or above."""
     secret = secrets.token_hex(32)
     config = ProviderConfig(provider)
     async with embedded_database(folder / "data") as addresses:
@@ -140,7 +140,7 @@ async def soak(seconds: float, callers: int, rate: float, provider: str, folder:
 
 @contextlib.asynccontextmanager
 async def served(settings: dict[str, str], folder: Path) -> AsyncIterator[tuple[psutil.Process, str]]:
-    """The service in a process of its own, ready."""
+    """The service in its own process, ready."""
     port = str(random.randint(20_000, 40_000))
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("knowledge")),
@@ -238,7 +238,7 @@ def judge(samples: Sequence[Sample]) -> list[str]:
 
 
 def main() -> int:
-    """Run the program; 1 when something grew."""
+    """Run the program; returns 1 when something grew."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--callers", type=int, default=4)

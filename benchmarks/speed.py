@@ -1,7 +1,8 @@
-"""How fast searches and ingestion are: `python -m benchmarks.speed`, or `make bench`; `--parts` for one of them alone.
+"""The speed of searches and ingestion: `python -m benchmarks.speed`, or `make bench`; `--parts` selects one
+of them.
 
-The database it needs is built once and kept under `.bench/`. Each contender of `contenders/` is measured on the
-same tenants with the same questions, in the same run; the last columns compare it with the floor and its peers.
+The database is built once and kept under `.bench/`. Each contender in `contenders/` is measured on the same
+tenants with the same queries, in the same run. The last columns compare it with the floor and its peers.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Course:
 
 @dataclass(slots=True)
 class Grid:
-    """The contenders of one race, entered; `grown` is what this process grew by when each was, over all races."""
+    """The contenders of one race, entered; `grown` is the growth of this process when each was entered,
+    over all races.
+    """
 
     grown: dict[str, int] = field(default_factory=dict)
     contenders: list[Contender] = field(default_factory=list)
@@ -61,7 +64,7 @@ class Grid:
 async def measure_all(course: Course, report: Report) -> None:
     """Build what is missing, then measure every contender at every size. Raises KnowledgeError.
 
-    What was measured before an error is in the report.
+    Measurements before an error are in the report.
     """
     grown: dict[str, int] = {}
     async with open_dataset(show_progress) as data:
@@ -136,7 +139,7 @@ async def _measure(
     grown: dict[str, int],
 ) -> Measurement:
     if workload == "cached" and "distinct" in contender.workloads:
-        # It embeds for itself, and may have forgotten meanwhile.
+        # It computes embeddings itself, and the cache may have expired.
         for _ in range(CACHED_QUERIES):
             await contender.search(next(questions))
     timings = await apply_load(lambda: contender.search(next(questions)), callers, seconds)
@@ -154,9 +157,9 @@ async def _measure(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what is asked for; returns the exit status.
+    """Run the requested measurements; returns the exit status.
 
-    It is 1 after an error, and when the service gave fewer hits than there are.
+    It is 1 after an error, and when the service returned fewer hits than exist.
     """
     names = [name for name, _ in find_contenders()]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description="Measure speed.")
@@ -165,10 +168,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32], help="callers at once")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each measurement takes")
-    parser.add_argument("--contenders", nargs="+", choices=names, help="who is measured; default: all")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is measured")
+    parser.add_argument("--contenders", nargs="+", choices=names, help="contenders to measure; default: all")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="parts to measure")
     parser.add_argument(
-        "--megabytes", type=int, default=100, help="files taken in while memory is watched; 0: none"
+        "--megabytes",
+        type=int,
+        default=100,
+        help="megabytes of files ingested while memory is sampled; 0: none",
     )
     chosen = parser.parse_args(arguments)
     logging.getLogger("app").setLevel(logging.WARNING)
@@ -180,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_search(course: Course) -> bool:
-    """Measure searches, print the tables, write them and the plots; returns whether all went well."""
+    """Measure searches, print the tables, write them and the plots; returns whether everything succeeded."""
     report, failed = Report(), False
     try:
         run_async(measure_all(course, report))
@@ -193,7 +199,7 @@ def run_search(course: Course) -> bool:
             for path in (*write_report(report, KEPT), *draw_plots(report, KEPT, remark)):
                 print(path)
     if report.service_missed():
-        print("The service gave fewer hits than there are.", file=sys.stderr)
+        print("The service returned fewer hits than exist.", file=sys.stderr)
         failed = True
     return not failed
 

@@ -1,4 +1,4 @@
-"""The entries of the benchmark's database: the same ones in every build, for the service and its peers alike."""
+"""The entries of the benchmark's database: the same in every build, for the service and its peers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from benchmarks.population import Population
 from benchmarks.texts import read_texts, vary_text
 
 ORIGINALS = 2_000
-"""Texts that the model really embeds; vectors of the others are made from theirs."""
+"""Texts that the model embeds; the vectors of the others are derived from theirs."""
 
 BATCH = 1_000
-"""Entries that are made together: each batch has a chance of its own, so that a build can resume."""
+"""Entries that are generated together: each batch has its own random generator, so that a build can resume."""
 
 OWN, FOREIGN, NOISE = 0.58, 0.39, 0.61
-"""What the vector of a varied text is made of: that of its original, that of the text whose sentences replace a third
-of its own, and noise of this length. These are the medians over 60 varied texts that the model really embedded."""
+"""What the vector of a varied text is made of: the vector of its original, the vector of the text whose
+sentences replace a third of its own, and noise of this length. The values are medians over 60 varied
+texts that the model embedded.
+"""
 
 RARE = "rare"
-"""The tag that one entry in a hundred has, in a tenant of any size."""
+"""The tag of one entry in a hundred, in a tenant of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class StockEntry:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What entries are made from: real texts, and their vectors in the rows of a matrix."""
+    """The material of the entries: real texts, and their vectors in the rows of a matrix."""
 
     originals: Sequence[Document]
     vectors: NDArray[np.float32]
@@ -60,7 +62,7 @@ class Stock:
     def make_batch(self, tenant: Population, start: int) -> list[StockEntry]:
         """The entries of a tenant from number `start`, a multiple of BATCH, up to the next batch.
 
-        The first are real texts, each tenant beginning at another; then come variations of them.
+        The first are real texts, and each tenant begins with another one; variations of them follow.
         """
         sources, others, varied, vectors = self._draw(tenant, start)
         generator = random.Random(f"{tenant.number}-{start}")
@@ -81,13 +83,13 @@ class Stock:
             yield from self.make_batch(tenant, start)
 
     def make_vectors(self, tenant: Population) -> NDArray[np.float32]:
-        """The vectors of all entries of a tenant, one a row."""
+        """The vectors of all entries of a tenant, one in each row."""
         return np.concatenate([self._draw(tenant, start)[3] for start in range(0, tenant.size, BATCH)])
 
     def _draw(
         self, tenant: Population, start: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.float32]]:
-        """Of each entry of a batch: the original, the text mixed in, whether it is varied at all, and the vector."""
+        """For each entry of a batch: the original, the text mixed in, whether it is varied, and the vector."""
         numbers = np.arange(start, min(start + BATCH, tenant.size))
         chance = np.random.default_rng((tenant.number, start))
         sources = (tenant.number + numbers) % len(self.originals)
@@ -100,7 +102,9 @@ class Stock:
     def _vary(
         self, sources: NDArray[np.int64], others: NDArray[np.int64], chance: np.random.Generator
     ) -> NDArray[np.float32]:
-        """Vectors of varied texts. The noise is spread over the dimensions as differences of real texts are."""
+        """Vectors of varied texts. The noise has the same distribution over the dimensions as differences
+        of real texts.
+        """
         weights = chance.standard_normal((len(sources), len(self.vectors)), dtype=np.float32)
         noise = weights @ (self.vectors - self.vectors.mean(axis=0))
         noise *= NOISE / np.linalg.norm(noise, axis=1, keepdims=True)
@@ -110,7 +114,7 @@ class Stock:
 
 
 async def prepare_stock(provider: EmbeddingProvider, progress: ShowProgress) -> Stock:
-    """Read the texts and embed them, or find their vectors in the cache that ranking quality uses too."""
+    """Read the texts and embed them, or read their vectors from the cache that the ranking benchmark uses too."""
     originals = read_texts(ORIGINALS)
     cache = VectorCache(provider, VECTORS)
     found: list[NDArray[np.float32]] = []
@@ -124,6 +128,6 @@ async def prepare_stock(provider: EmbeddingProvider, progress: ShowProgress) -> 
 
 
 def is_rare(number: int) -> bool:
-    """Whether an entry has the tag RARE: one of each hundred, at a place that does not repeat."""
+    """Whether an entry has the tag RARE: one in each hundred, at a place that does not repeat."""
     block, place = divmod(number, 100)
     return place == (block * 2_654_435_761 >> 8) % 100

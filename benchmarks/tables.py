@@ -30,7 +30,7 @@ def make_headings(report: Report) -> tuple[str, ...]:
 
 
 def make_rows(report: Report) -> list[tuple[str, ...]]:
-    """The table; ratios compare with floor and peers at the same size and number of callers."""
+    """The rows of the table; ratios compare with the floor and the peers at the same size and number of callers."""
     floors = {(m.size, m.callers): m.timings for m in report.measurements if m.is_floor}
     peers = {(m.contender, m.size, m.callers): m.timings for m in report.measurements if m.is_peer}
     rows: list[tuple[str, ...]] = []
@@ -72,27 +72,27 @@ def make_recall_rows(report: Report) -> list[tuple[str, ...]]:
 
 
 def make_machine_note() -> str:
-    """Where it was measured."""
+    """The machine and the versions of the measurement."""
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     return f"{machine}; load and service share the machine."
 
 
 def make_notes(report: Report) -> list[str]:
-    """What must be known to read the tables."""
+    """What a reader needs to interpret the tables."""
     held = ", ".join(f"{b / 2**20:.0f} MB at {s:,}" for s, b in report.postgres_memory.items() if b)
     notes = [
         f"{make_machine_note()} *cached*: the embedding of the query is known; *distinct*: each query is embedded.",
-        "Floor, service in process and peers run in the process that makes the load, and share its interpreter; "
-        "*memory* of a peer is what that process grew by when the peer was opened and first searched.",
-        "recall@10: of the ten entries with the greatest cosine, those among the ten that a search by meaning "
-        "alone finds; *missing hits*: hits that should have come back, up to ten a query, and did not.",
+        "The floor, the service in process and the peers run in the process that generates the load, and share its "
+        "interpreter; *memory* of a peer is the growth of that process when the peer was opened and first searched.",
+        "recall@10: the share of the ten entries with the greatest cosine that a semantic-only search "
+        "returns; *missing hits*: hits that exist, up to ten a query, but did not come back.",
     ]
     if report.peers:
         notes.append(
             "Peers take ten candidates from each leg, the service at least thirty. LangChain has HNSW and GIN indexes "
             "with its defaults and an index on the tenant's column; LanceDB HNSW-SQ (ef 100, refine factor 3); Chroma "
-            "a collection for each tenant. A peer's speed counts with its recall: a filtered HNSW scan may come back "
-            "fast with little."
+            "a collection for each tenant. Read a peer's speed with its recall: a filtered HNSW scan can be "
+            "fast and find few entries."
         )
     if held:
         notes.append(f"Postgres itself held {held} entries (proportional set size of all its processes).")
@@ -104,7 +104,7 @@ def make_notes(report: Report) -> list[str]:
 
 
 def print_report(report: Report) -> None:
-    """Print both tables and the notes, at their full width where the output is no terminal."""
+    """Print both tables and the notes, at full width if the output is not a terminal."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
@@ -157,7 +157,7 @@ def _terminal_table(
     group: int,
     text_columns: Set[str] = TEXT_COLUMNS,
 ) -> Table:
-    """`group`: how many first columns say which rows belong together."""
+    """`group`: the number of first columns that identify a group of rows."""
     table = Table()
     for heading in headings:
         table.add_column(heading, justify="left" if heading in text_columns else "right")
@@ -171,7 +171,7 @@ def _terminal_table(
 
 
 def print_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]], text_columns: Set[str]) -> None:
-    """Print a table, at its full width where the output is no terminal."""
+    """Print a table, at full width if the output is not a terminal."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)

@@ -1,4 +1,4 @@
-"""Texts for a database of any size: paragraphs of the shared collections where they are, else made-up ones."""
+"""Texts for a database of any size: paragraphs of the shared collections if they exist, otherwise generated ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SYLLABLES = ["ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "ne", 
 
 
 def read_texts(count: int) -> list[Document]:
-    """Real paragraphs, at most `count`; made-up ones where the shared collections are absent."""
+    """Real paragraphs, at most `count`; generated ones if the shared collections are missing."""
     found: list[Document] = []
     for name in SOURCES:
         if (COLLECTIONS / name).is_dir() and len(found) < count:
@@ -24,7 +24,7 @@ def read_texts(count: int) -> list[Document]:
 
 
 def vary_text(original: Document, other: Document, generator: random.Random) -> str:
-    """The sentences of a text in another order, a third of them replaced by another text's."""
+    """The sentences of a text in another order, with a third of them replaced by sentences of another text."""
     own = _SENTENCE.split(original.text)
     foreign = _SENTENCE.split(other.text)
     generator.shuffle(own)
@@ -34,7 +34,7 @@ def vary_text(original: Document, other: Document, generator: random.Random) -> 
 
 
 def make_queries(originals: Sequence[Document], seed: int) -> Iterator[str]:
-    """Endless questions: three to six neighbouring words of a text, hardly ever the same twice."""
+    """Endless queries: three to six neighbouring words of a text, which hardly ever repeat."""
     generator = random.Random(seed)
     while True:
         words = generator.choice(originals).text.split()
@@ -45,7 +45,7 @@ def make_queries(originals: Sequence[Document], seed: int) -> Iterator[str]:
 
 
 def _invent_texts(count: int, seed: int = 0) -> Iterator[Document]:
-    """Sentences of made-up words whose frequencies follow Zipf's law, as those of real texts do."""
+    """Sentences of generated words whose frequencies follow Zipf's law, like those of real texts."""
     generator = random.Random(seed)
     words = ["".join(generator.choices(_SYLLABLES, k=generator.randint(1, 4))) for _ in range(8_000)]
     weights = [1 / rank for rank in range(1, len(words) + 1)]

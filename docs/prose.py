@@ -39,6 +39,7 @@ CLEAN = (
     "Makefile",
     "deploy/",
     "docker-compose.yml",
+    "benchmarks/",
     "tests/documents/",
     "tests/embedded/",
     "tests/embeddings/",

@@ -1,4 +1,4 @@
-"""The floor: the statements of a hybrid search over asyncpg, with its transactions and round trips, and no more."""
+"""The floor: only the statements of a hybrid search over asyncpg, with their transactions and round trips."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.knowledge.search.query import SearchQuery
 from benchmarks.contender import Contender, Question, Race
 
 CONNECTIONS = 10
-"""As many as the service's pool has by default."""
+"""The default size of the service's pool."""
 
 
 @contextlib.asynccontextmanager
@@ -55,7 +55,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         async def nearest_passages(connection: Any, given: dict[str, Any]) -> list[asyncpg.Record]:
             return await _fetch(connection, nearest if not indexed else _limited(nearest, plan.wanted), given)
 
-        async def nearest_beside(given: dict[str, Any]) -> list[asyncpg.Record]:
+        async def nearest_in_parallel(given: dict[str, Any]) -> list[asyncpg.Record]:
             async with pool.acquire() as connection:
                 await connection.execute(start)
                 meanings = await nearest_passages(connection, given)
@@ -66,14 +66,14 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
             nonlocal taken
             given = {**fixed, "query": question.text, "words": question.text, "vector": question.vector}
             taken += 1
-            # The service's rule, `Database.is_calm`: side by side while few connections are in use.
-            beside = asyncio.create_task(nearest_beside(given)) if 4 * taken <= CONNECTIONS else None
+            # The service's rule, `Database.is_calm`: run in parallel while few connections are in use.
+            parallel = asyncio.create_task(nearest_in_parallel(given)) if 4 * taken <= CONNECTIONS else None
             try:
                 async with pool.acquire() as connection:
                     await connection.execute(start)
                     words = await _fetch(connection, SQL["keyword_leg"], given)
-                    meanings = await (beside or nearest_passages(connection, given))
-                    # Which hits are read does not matter, how many does.
+                    meanings = await (parallel or nearest_passages(connection, given))
+                    # It does not matter which hits are read, only how many.
                     ids = list(dict.fromkeys(row["entry_id"] for row in (*meanings, *words)))[:10]
                     hits = await _fetch(connection, hydrate, {**given, "ids": ids})
                     await connection.execute("commit")
@@ -92,5 +92,7 @@ async def _fetch(connection: Any, statement: Statement, values: dict[str, Any]) 
 
 
 def _limited(statement: Statement, limit: int) -> Statement:
-    """The service reads a cursor until it has enough; a limit reads as much in one round trip less."""
+    """Limit the statement. The service reads a cursor until it has enough; a limit reads the same rows in
+    one round trip less.
+    """
     return Statement(statement.name, f"{statement.sql} limit {limit:d}", statement.parameters)

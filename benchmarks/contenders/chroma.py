@@ -1,4 +1,4 @@
-"""Chroma: vectors only, a collection for each tenant, in this process."""
+"""Chroma: vectors only, one collection for each tenant, in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION = 1
 
 @contextlib.asynccontextmanager
 async def enter(race: Race) -> AsyncIterator[Contender]:
-    """The collection of the race's tenant; only measured tenants have one, since collections share nothing."""
+    """The collection of the race's tenant. Only measured tenants have one, because collections share nothing."""
     import_peer("chromadb", "chromadb")
     copy = Copy("chroma", VERSION)
     await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race.stock, race.progress))
@@ -34,7 +34,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
             include=["documents", "metadatas", "distances"],
         )
 
-    # Its client in process has no asynchronous calls.
+    # Chroma's in-process client has no asynchronous calls.
     async def search(question: Question) -> int:
         return len((await asyncio.to_thread(ask, question, False))["ids"][0])
 

@@ -11,7 +11,7 @@ from benchmarks.contender import Contender, Question, Race
 
 @contextlib.asynccontextmanager
 async def enter(race: Race) -> AsyncIterator[Contender]:
-    """The services that the race was prepared with."""
+    """The services that were prepared for the race."""
 
     async def search(question: Question) -> int:
         result = await race.services.search.search(race.dataset.tenant_id, SearchQuery(query=question.text))

@@ -1,4 +1,4 @@
-"""LanceDB: hybrid search with its RRF reranker over a vector, a full-text and a scalar index, in this process."""
+"""LanceDB in this process: hybrid search with its RRF reranker over a vector, a full-text and a scalar index."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TABLE = "entries"
 
 @contextlib.asynccontextmanager
 async def enter(race: Race) -> AsyncIterator[Contender]:
-    """A table with the entries of all tenants, filtered by tenant before the search, as is LanceDB's default."""
-    os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of its own columns at each hybrid search
+    """A table with the entries of all tenants, filtered by tenant before the search, which is LanceDB's default."""
+    os.environ.setdefault("LANCEDB_LOG", "error")  # it warns about its own columns at each hybrid search
     lancedb = import_peer("lancedb", "lancedb")
     reranker = import_peer("lancedb.rerankers", "lancedb").RRFReranker()
     copy = Copy("lancedb", VERSION)
@@ -32,7 +32,8 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
 
     def near(question: Question, where: str) -> Any:
         query = table.query().nearest_to(question.vector).distance_type("cosine")
-        # More than its defaults: they found half of the nearest in the largest tenant, in hardly less time.
+        # Above its defaults, which found half of the nearest entries in the largest tenant and were hardly
+        # faster.
         return query.ef(100).refine_factor(3).where(where)
 
     async def search(question: Question) -> int:

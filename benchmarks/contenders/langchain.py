@@ -1,4 +1,4 @@
-"""LangChain's PGVectorStore: its hybrid search with RRF, on the same Postgres server, in a database of its own."""
+"""LangChain's PGVectorStore: hybrid search with RRF, on the same Postgres server, in its own database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ select i, c, v, to_tsvector('pg_catalog.english', c), $5, t, r
   from unnest($1::uuid[], $2::text[], $3::vector[], $4::text[], $6::boolean[]) u (i, c, v, t, r)
 """
 CONNECTIONS = 10
-"""As many as the service's pool has by default."""
+"""The default size of the service's pool."""
 
 
 @contextlib.asynccontextmanager
@@ -58,7 +58,8 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         )
 
         def configuration(text: str) -> Any:
-            # One for each query: the store keeps the first query's words in the configuration it is given.
+            # One for each query: the store saves the first query's words in the configuration that it
+            # receives.
             return hybrid.HybridSearchConfig(
                 tsv_column="content_tsv",
                 fts_query=text,
@@ -99,12 +100,12 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
 
 
 def psycopg_url(dsn: str) -> URL:
-    """The driver of its own examples. Over asyncpg its queries sort a whole tenant instead of using the index."""
+    """The driver of its own examples. Over asyncpg, its queries sort a whole tenant instead of using the index."""
     return make_url(dsn).set(drivername="postgresql+psycopg")
 
 
 def _embeddings(stock: Stock) -> Any:
-    """What the store must have and is never asked: vectors are given."""
+    """The embedding model that the store requires but never calls, because vectors are given."""
     fake = import_peer("langchain_core.embeddings", PACKAGE)
     return fake.DeterministicFakeEmbedding(size=stock.vectors.shape[1])
 
@@ -164,7 +165,7 @@ async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgr
 
 
 async def _fill(dsn: str, stock: Stock, progress: ShowProgress) -> None:
-    """Copy rows as the store itself would insert them one by one, which takes ten times as long."""
+    """Copy rows in the form in which the store inserts them; its own inserts, one by one, take ten times as long."""
     connection = await asyncpg.connect(dsn)
     await register_vector(connection)
     tenants, done = plan_tenants(), 0

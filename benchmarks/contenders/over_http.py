@@ -1,4 +1,4 @@
-"""The service over HTTP: `knowledge serve` in a process of its own, on the same database."""
+"""The service over HTTP: `knowledge serve` in its own process, on the same database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ START_SECONDS = 60
 
 @contextlib.asynccontextmanager
 async def enter(race: Race) -> AsyncIterator[Contender]:
-    """A running service, and keep-alive connections to it."""
+    """A running service and keep-alive connections to it."""
     port = _free_port()
     token = make_token(race.settings, race.dataset.tenant_id, [Role.READER], "benchmark", 3600)
     async with _serve(race, port) as process:
@@ -53,7 +53,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
 
 
 class Client:
-    """POSTs JSON over kept connections: a few lines, since an HTTP library would take longer than the service."""
+    """POST JSON over kept connections. An HTTP library would take longer than the service."""
 
     def __init__(self, url: str, token: str) -> None:
         parts = urlsplit(url)
@@ -65,7 +65,7 @@ class Client:
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def post(self, value: object) -> bytes:
-        """Send one request; returns the body. Raises BenchmarkFailed unless the answer is 200."""
+        """Send one request; returns the body. Raises BenchmarkFailed unless the status is 200."""
         body = orjson.dumps(value)
         request = self._head + str(len(body)).encode() + b"\r\n\r\n" + body
         while self._idle:
@@ -73,7 +73,7 @@ class Client:
             try:
                 return await self._exchange(reader, writer, request)
             except (asyncio.IncompleteReadError, ConnectionError):
-                writer.close()  # the service closes a connection that was idle for long
+                writer.close()  # the service closes connections that were idle for long
         reader, writer = await asyncio.open_connection(self._host, self._port)
         return await self._exchange(reader, writer, request)
 

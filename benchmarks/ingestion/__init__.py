@@ -1,1 +1,1 @@
-"""How fast files become searchable, and in how much memory: the ingestion part of `make bench`."""
+"""How fast files become searchable, and how much memory that takes: the ingestion part of `make bench`."""

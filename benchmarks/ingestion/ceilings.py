@@ -1,4 +1,4 @@
-"""What the pipeline is compared with: the model alone, and the SQL alone, each with the same chunks."""
+"""What the pipeline is compared with: the model alone and the SQL alone, each with the same chunks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmarks.ingestion.line import Line
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A file as it is stored: its chunks and the texts that are embedded for them."""
+    """A file as it is stored: its chunks, and the texts that are embedded for them."""
 
     asset: NewAsset
     title: str | None
@@ -62,9 +62,11 @@ async def embed_alone(provider: EmbeddingProvider, texts: Sequence[str]) -> floa
 
 
 async def insert_alone(line: Line, files: Sequence[Prepared]) -> float:
-    """Insert the rows of the files with the pipeline's statements, a transaction for each file, on one connection.
+    """Insert the rows of the files with the pipeline's statements, one transaction for each file, on one
+    connection.
 
-    Returns the seconds. Vectors are made, and the files' bytes stored, before the clock starts, as in the pipeline.
+    Returns the seconds. Vectors are computed, and the files' bytes stored, before the clock starts, as in
+    the pipeline.
     """
     context = await line.services.tenants.context(line.tenant_id)
     stored: list[tuple[UUID, Prepared, list[PassageVector]]] = []

@@ -1,4 +1,4 @@
-"""What is measured of ingestion, in which order."""
+"""The measurements of ingestion, in order."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from benchmarks.ingestion.results import IngestionReport, Passage, Throughput
 from benchmarks.place import KEPT
 
 DATA = KEPT / "ingestion"
-"""The database of this part, made anew in each run."""
+"""The database of this part, created again in each run."""
 
 DEFAULT_MODEL_WORDS = 110
-"""A chunk of the default model, 208 of its tokens, has as many words."""
+"""A chunk of the default model, 208 of its tokens, has this number of words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """One line of the table: `files` of `size` bytes; `tokens` of a chunk, None for the default."""
+    """One line of the table: `files` files of `size` bytes; `tokens` in a chunk, None for the default."""
 
     kind: str
     files: int
@@ -45,13 +45,13 @@ HEATS = (
     Heat("mock", 10, 1_000_000, 4),
 )
 PEER_FILES = 1
-"""LangChain adds chunks one by one: one file says how fast."""
+"""LangChain adds chunks one by one, so one file is enough to measure its rate."""
 
 
 async def measure_ingestion(report: IngestionReport, megabytes: int, heats: Sequence[Heat] = HEATS) -> None:
-    """Measure rates, then memory while files of so many megabytes go through. Raises KnowledgeError.
+    """Measure rates, then memory while `megabytes` of files are ingested. Raises KnowledgeError.
 
-    What was measured before an error is in the report.
+    Measurements before an error are in the report.
     """
     await asyncio.to_thread(shutil.rmtree, DATA, ignore_errors=True)
     for heat in heats:
@@ -61,7 +61,7 @@ async def measure_ingestion(report: IngestionReport, megabytes: int, heats: Sequ
         report.throughputs.append(await _run_heat(heat, report))
     if megabytes:
         remark(f"ingestion: memory while {megabytes:,} MB go through")
-        report.passages.append(await _take_in(megabytes * 1_000_000))
+        report.passages.append(await _ingest(megabytes * 1_000_000))
 
 
 async def _run_heat(heat: Heat, report: IngestionReport) -> Throughput:
@@ -109,12 +109,12 @@ async def _measure_ceiling(heat: Heat, line: Line, prepared: Sequence[Prepared])
 
 
 async def _warm_up(line: Line, maker: FileMaker) -> None:
-    """Load what is loaded on first use, and make the plans of the statements."""
+    """Load what is loaded on first use, and plan the statements."""
     await line.accept([(f"warm-up-{n}.md", maker.make_markdown(2_000)) for n in range(2 * line.concurrency)])
     await line.finish()
 
 
-async def _take_in(total: int) -> Passage:
+async def _ingest(total: int) -> Passage:
     growth, meter, count = Growth(), Meter(), 0
 
     def hand_in() -> Iterator[tuple[str, bytes]]:

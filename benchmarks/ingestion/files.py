@@ -1,4 +1,4 @@
-"""Files to take in: Markdown of the benchmark's texts, and Word files that are mostly pictures."""
+"""Files to ingest: Markdown from the benchmark's texts, and Word files that are mostly pictures."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ SECTION = 6
 MARKDOWN_BYTES = 1_000_000
 PICTURES_BYTES = 16_000_000
 PROSE_BYTES = 100_000
-"""Of the text in a Word file."""
+"""Bytes of text in a Word file."""
 
 MARKDOWN_SHARE = 8
-"""Of a mixed set every eighth byte is Markdown, the others are Word files with pictures."""
+"""In a mixed set, an eighth of the bytes is Markdown; the rest is Word files with pictures."""
 
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
 class FileMaker:
-    """Makes files that differ from each other, the same ones for one seed."""
+    """Creates files that differ from each other; the same seed gives the same files."""
 
     def __init__(self, seed: int = 0, originals: Sequence[Document] | None = None) -> None:
         self._originals = originals or read_texts(ORIGINALS)
         self._generator = random.Random(seed)
 
     def make_markdown(self, size: int) -> bytes:
-        """A document of `size` bytes, or a paragraph more, with a title and sections."""
+        """A document of at least `size` bytes, at most a paragraph longer, with a title and sections."""
         lines = [f"# Document {self._generator.randrange(10**9)}"]
         for number, paragraph in enumerate(self._make_paragraphs(size)):
             if number % SECTION == 0:
@@ -61,9 +61,9 @@ class FileMaker:
     def make_mixture(
         self, total: int, *, markdown: int = MARKDOWN_BYTES, pictures: int = PICTURES_BYTES
     ) -> Iterator[tuple[str, bytes]]:
-        """Names and contents of files of `total` bytes together, or a file more, the two kinds in turns.
+        """Names and contents of files of at least `total` bytes together, in which the two kinds alternate.
 
-        `markdown` is the size of a Markdown file, `pictures` that of a Word file's picture.
+        `markdown` is the size of a Markdown file, `pictures` the size of the picture in a Word file.
         """
         made = {"md": 0, "docx": 0}
         number = 0

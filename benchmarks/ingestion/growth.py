@@ -1,4 +1,4 @@
-"""How much memory the service holds while files go through it."""
+"""How much memory the service uses while files are ingested."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ SECONDS_BETWEEN_LOOKS = 0.25
 
 @dataclass(slots=True)
 class Growth:
-    """What was seen over time: seconds since the start, bytes taken in, resident bytes of the process."""
+    """Samples over time: seconds since the start, bytes ingested, resident bytes of the process."""
 
     looks: list[tuple[float, int, int]] = field(default_factory=list)
     parsers: int = 0
-    """The most that the confined parsers held together."""
+    """The maximum that the confined parsers held together."""
 
     def by_tenth(self) -> list[int]:
-        """The most that the process held in each tenth of the bytes.
+        """The maximum that the process held in each tenth of the bytes.
 
-        A large file is counted when it has been taken in: a tenth that it jumped over has what was held after it.
+        A large file counts when its ingestion ends. A tenth that it skips gets the value of the next
+        sample.
         """
         total = max((taken for _, taken, _ in self.looks), default=0)
         most, reached = [0] * 10, -1
@@ -40,14 +41,14 @@ class Growth:
 
 @dataclass(slots=True)
 class Meter:
-    """Bytes that have been handed in so far."""
+    """Bytes that have been uploaded so far."""
 
     taken: int = 0
 
 
 @contextlib.asynccontextmanager
 async def watch(growth: Growth, meter: Meter) -> AsyncIterator[None]:
-    """Look at the process until the block ends."""
+    """Sample the process until the block ends."""
     started = time.perf_counter()
 
     async def look() -> None:

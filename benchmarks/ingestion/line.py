@@ -1,4 +1,4 @@
-"""The service's own pipeline, from accepted files to searchable chunks, with a tenant that lives for one run."""
+"""The service's own pipeline, from accepted files to searchable chunks, with a tenant that exists for one run."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from app.knowledge.search.plan import SearchDefaults
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
 
 DIMENSIONS = 384
-"""Of both models, so that their figures can be compared."""
+"""The same for both models, so that their figures can be compared."""
 
 DEFERRED = SearchDefaults(exact_limit=1_000_000_000)
-"""No tenant goes into the HNSW index while it is filled."""
+"""No tenant enters the HNSW index while it is filled."""
 
 BACKLOG = 4
-"""Files that wait at most: they would be counted as memory of the service."""
+"""Maximum number of waiting files: they would count as memory of the service."""
 
 WAITING = parse_statement(
     "waiting", "select count(*) from jobs where tenant_id = :tenant_id and kind = 'ingest_asset'"
 )
-"""Files that wait or are worked on."""
+"""Files that wait or are in progress."""
 
 
 class IngestionFailed(KnowledgeError):
-    """A file did not become searchable; the text says why."""
+    """A file did not become searchable; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The services, with a tenant to fill; `concurrency` jobs are done at a time."""
+    """The services and a tenant to fill; `concurrency` jobs run at a time."""
 
     services: Services
     tenant_id: UUID
@@ -52,7 +52,7 @@ class Line:
             await self.services.assets.upload(self.tenant_id, Upload(name, data))
 
     async def finish(self) -> float:
-        """Do what waits until every file is searchable; returns the seconds. Raises IngestionFailed."""
+        """Process waiting jobs until every file is searchable; returns the seconds. Raises IngestionFailed."""
         started = time.perf_counter()
         await asyncio.gather(*(self._work() for _ in range(self.concurrency)))
         took = time.perf_counter() - started
@@ -62,7 +62,7 @@ class Line:
         return took
 
     async def stream(self, files: Iterable[tuple[str, bytes]]) -> None:
-        """Take in file after file while the workers work, with few waiting. Raises IngestionFailed."""
+        """Upload file after file while the workers run, with few files waiting. Raises IngestionFailed."""
         done = asyncio.Event()
 
         async def feed() -> None:
@@ -84,7 +84,7 @@ class Line:
         await self.finish()
 
     async def count_chunks(self) -> int:
-        """Chunks that the tenant has."""
+        """The number of the tenant's chunks."""
         stats = await self.services.administration.stats(self.tenant_id)
         return int(stats.entries)
 
@@ -101,7 +101,7 @@ class Line:
 async def open_line(
     data_dir: Path, kind: str, *, concurrency: int, chunk_tokens: int | None = None
 ) -> AsyncIterator[Line]:
-    """A line with the provider `kind` over the embedded database in `data_dir`; its tenant is removed on leaving."""
+    """A line with the provider `kind` over the embedded database in `data_dir`; its tenant is removed at the end."""
     size = ChunkSize() if chunk_tokens is None else replace(ChunkSize(), tokens=chunk_tokens)
     settings = Settings(
         database=DatabaseSettings(data_dir=data_dir),

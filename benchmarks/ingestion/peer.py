@@ -1,4 +1,4 @@
-"""LangChain's `PGVectorStore.add_documents` with the same chunks and the same model, on the same Postgres server."""
+"""LangChain's `PGVectorStore.add_documents` with the same chunks and model, on the same Postgres server."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ TABLE = "entries"
 async def add_documents(
     server: EmbeddedPostgres, provider: EmbeddingProvider, files: Sequence[Prepared]
 ) -> float:
-    """Add the chunks of the files to a new table with a word index, a call for each file; returns the seconds.
+    """Add the chunks of the files to a new table with a word index, one call for each file; returns the
+    seconds.
 
-    Raises Absent without the package. Its vector index is left out, as the service's own is deferred.
+    Raises Absent if the package is missing. There is no vector index, because the service defers its own.
     """
     library, hybrid = import_peer("langchain_postgres", PACKAGE), import_peer(HYBRID, PACKAGE)
     documents = import_peer("langchain_core.documents", PACKAGE)
@@ -58,7 +59,7 @@ async def add_documents(
 
 
 def _wrap(provider: EmbeddingProvider) -> Any:
-    """The provider as LangChain's interface; the base class is only known where the package is installed."""
+    """The provider behind LangChain's interface; the base class exists only if the package is installed."""
     interface: Any = import_peer("langchain_core.embeddings", PACKAGE).Embeddings
 
     class Wrapped(interface):  # type: ignore[misc]  # its types are not followed

@@ -1,4 +1,4 @@
-"""Measuring ingestion, and telling what was found."""
+"""Run the ingestion benchmark and report its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.place import KEPT
 
 
 def run_ingestion(megabytes: int) -> bool:
-    """Measure, print the tables and write them; returns whether all went well."""
+    """Measure, print the tables and write them; returns whether everything succeeded."""
     report, well = IngestionReport(), True
     try:
         run_async(measure_ingestion(report, megabytes))

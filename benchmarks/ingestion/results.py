@@ -1,4 +1,4 @@
-"""What the ingestion benchmark found, as tables for the terminal, Markdown and JSON."""
+"""The results of the ingestion benchmark, as tables for the terminal, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SPEED_HEADINGS = (
     "LangChain add_documents", "rate / LangChain",
 )  # fmt: skip
 MEMORY_HEADINGS = (
-    "MB taken in",
+    "MB ingested",
     "files",
     "seconds",
     "chunks",
-    "resident at the most, MB, by tenth of the bytes",
+    "peak resident MB, by tenth of the bytes",
     "parsers, MB",
 )
 TEXT_COLUMNS = frozenset({"model", "ceiling", MEMORY_HEADINGS[4]})
@@ -29,11 +29,11 @@ TEXT_COLUMNS = frozenset({"model", "ceiling", MEMORY_HEADINGS[4]})
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """One pipeline and what it is compared with; rates in chunks a second.
+    """One pipeline and its comparisons; rates in chunks a second.
 
     Attributes:
         ceiling: the model alone or the SQL alone, measured before and after the pipeline.
-        peer: None where LangChain is not installed.
+        peer: None if LangChain is not installed.
     """
 
     model: str
@@ -48,13 +48,13 @@ class Throughput:
 
     @property
     def share(self) -> float:
-        """Of the ceiling's mean rate."""
+        """The share of the ceiling's mean rate."""
         return self.rate / (sum(self.ceiling) / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A set of files that went through, and the memory held meanwhile."""
+    """A set of files that was ingested, and the memory used during it."""
 
     taken: int
     files: int
@@ -65,7 +65,7 @@ class Passage:
 
 @dataclass(slots=True)
 class IngestionReport:
-    """All that one run measured; `absent` says why LangChain did not take part."""
+    """All measurements of one run; `absent` gives the reason why LangChain did not take part."""
 
     throughputs: list[Throughput] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
@@ -104,7 +104,7 @@ class IngestionReport:
         ]
 
     def notes(self) -> list[str]:
-        """What must be known to read the tables."""
+        """What a reader needs to interpret the tables."""
         notes = [
             make_machine_note(),
             "Rates are from accepted files to searchable chunks. *model alone*: the same texts embedded and nothing "

@@ -57,9 +57,7 @@ def is_reachable(path: Path, uid: int) -> bool:
 
 
 def become_unprivileged() -> list[str]:
-    """A wrapper that starts a process as an ordinary user, even if that user could not read the
-    interpreter.
-    """
+    """A wrapper that starts a process as an ordinary user, even if that user could not read the interpreter."""
     if not shutil.which("setpriv"):
         pytest.skip("setpriv is not installed")
     user_id = get_unprivileged()
