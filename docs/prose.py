@@ -27,6 +27,8 @@ SUFFIXES = {
 }
 NAMES = {"Dockerfile", "Makefile", "run"}
 CLEAN = (
+    "app/documents/",
+    "app/embedded/",
     ".ci/",
     ".env.example",
     "CONTRIBUTING.md",

@@ -1,1 +1,1 @@
-"""Files into text, text into chunks: detection, confined parsing, chunking and language detection."""
+"""Turns files into text and text into chunks: detection, confined parsing, chunking, language detection."""

@@ -1,4 +1,4 @@
-"""ZIP containers: their names at little cost, and reading that refuses what unpacks to far more than it is."""
+"""ZIP containers: cheap listing of names, and reading that refuses archives that unpack to excessive sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.documents.parsed import ParseLimits
 from app.errors import UnreadableDocument
 
 _MAX_MEMBERS = 10_000
-# Deflate reaches 1,030; real documents stay below 100, apart from small ones.
+# Deflate can reach 1,030; real documents stay below 100, except small ones.
 _MAX_RATIO = 250
 _RATIO_FROM = 16 << 20
 # APPNOTE.TXT 6.3.10, 4.3.7, 4.3.12 and 4.3.16: signatures, lengths and offsets of the records.
@@ -24,12 +24,12 @@ _LONGEST_COMMENT = 65_535
 
 
 def is_archive(data: bytes) -> bool:
-    """Whether a file begins as a ZIP file does, an empty one included."""
+    """Whether a file begins like a ZIP file, including an empty one."""
     return data.startswith((_LOCAL, _END))
 
 
 def list_names(data: bytes) -> frozenset[str]:
-    """Names of the first 10,000 members; of one cut short, those that are left. Cheap for a hostile file too."""
+    """Names of the first 10,000 members; for a truncated file, of those that remain. Cheap for hostile files too."""
     end = data.rfind(_END, max(0, len(data) - _END_SIZE - _LONGEST_COMMENT))
     names: list[str] = []
     if 0 <= end <= len(data) - _END_SIZE:
@@ -66,7 +66,7 @@ def open_archive(file: BinaryIO, label: str, limits: ParseLimits) -> Iterator[zi
 
 
 def read_member(archive: zipfile.ZipFile, name: str, limits: ParseLimits) -> bytes | None:
-    """A member's bytes, None if there is no such member; what it really unpacks to is limited as well."""
+    """A member's bytes, or None if there is no such member. The actual unpacked size is limited as well."""
     try:
         member = archive.open(name)
     except KeyError:
@@ -96,6 +96,5 @@ def _check_claims(archive: zipfile.ZipFile, label: str, limits: ParseLimits) -> 
 
 def _too_large(limits: ParseLimits) -> UnreadableDocument:
     return UnreadableDocument(
-        "the file unpacks to far more than it is "
-        f"(at most {limits.max_decompressed_bytes >> 20:,} MiB are read)"
+        f"the file is too large when unpacked (at most {limits.max_decompressed_bytes >> 20:,} MiB are read)"
     )

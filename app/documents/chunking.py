@@ -1,4 +1,4 @@
-"""Text into chunks that fit a model's input, cut where a reader would pause."""
+"""Cuts text into chunks that fit a model's input, at places where a reader would pause."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from app.documents.estimate import TokenCounter, build_estimate
 from app.documents.parsed import HeadingSpan, ParsedDocument, PartSpan
 
 _MAX_HEADING_PATH = 300
-# The splitter's work on one piece of text grows with the square of its length in the worst case, so it gets
-# windows: each some 20 chunks, so that the cuts between them hardly matter.
+# In the worst case the splitter's work grows with the square of the text's length, so it receives windows. A
+# window holds about 20 chunks, so that the cuts between windows hardly matter.
 _WINDOW = 16_000
 _WINDOW_CUTS = ("\n\n\n", "\n\n", "\n", ". ", " ")
-# A line's end inside a sentence, as in mails and PDF files: long line, no stop, and a word follows.
+# A line break inside a sentence, as in emails and PDF files: a long line without a full stop, then a word.
 _WRAPPED = re.compile(r"^(?![#|>])(\S.{38,}[^\s.!?:|])\n(?=[^\W\d_]|[(\"'„“»])", re.M)
-# Formats whose lines are meant as they are.
+# Formats in which line breaks are significant.
 _LINE_FORMATS = frozenset({"code", "csv", "json", "jsonl", "xlsx"})
-# Characters below which a page shares a chunk with the next one: a title, a full-page picture's caption.
+# A page with fewer characters shares a chunk with the next one: a title, the caption of a full-page picture.
 _MIN_PAGE = 200
 _SENTENCE_ENDS = ".!?:;…"
 _LINE = re.compile(r"\S.*")
 # A heading's underline, or a code block's first line.
 _OPENING = re.compile(r"=+|-+|(?:`{3,}|~{3,}).*")
-# What the splitter would cut at, hidden from it in what opens a section.
+# Characters at which the splitter would cut; they are hidden from it in the lines that open a section.
 _STOPS = str.maketrans("\n.!?…。！？", " ,,,,,,,")
-# What is left over of a cut is joined to the next chunk when it is smaller than this part of one.
+# The remainder of a cut is joined to the next chunk when it is smaller than this fraction of a chunk.
 _SMALL = 0.25
 
 
@@ -41,9 +41,9 @@ class Chunk:
 
     Attributes:
         index: from 0, in the order of the text.
-        page, page_end: on which it begins and ends, None for formats without pages. A chunk goes over a page's
-            end only where a sentence does, or where the page has little text.
-        heading: the headings that it stands under, topmost first, as in `Install > Linux`.
+        page, page_end: the pages on which it begins and ends, None for formats without pages. A chunk crosses a
+            page break only where a sentence does, or where the page has little text.
+        heading: the headings above it, topmost first, as in `Install > Linux`.
     """
 
     index: int
@@ -63,10 +63,10 @@ class _Span(NamedTuple):
 def split(
     document: ParsedDocument, count_tokens: TokenCounter, max_tokens: int, overlap_tokens: int = 0
 ) -> list[Chunk]:
-    """Cut a document into chunks of at most `max_tokens` that together hold all its text.
+    """Cut a document into chunks of at most `max_tokens` that together contain all of its text.
 
-    Neighbouring chunks share up to `overlap_tokens`. Takes some 2 s of computing for a million characters,
-    most of it in `count_tokens`: call it in a thread.
+    Neighbouring chunks share up to `overlap_tokens`. Takes about 2 s of CPU time for a million characters,
+    mostly in `count_tokens`: call it in a thread.
     """
     heading_starts = [heading.start for heading in document.headings]
     sections = document.parts or tuple(_list_sections(document))
@@ -90,7 +90,7 @@ def split(
 
 
 def split_text(text: str, count_tokens: TokenCounter, max_tokens: int) -> list[tuple[int, int]]:
-    """Offsets (start, end) of a text's passages of at most `max_tokens`; one passage when it fits whole."""
+    """Offsets (start, end) of a text's passages of at most `max_tokens`; one passage if the whole text fits."""
     if text.strip() and count_tokens(text) <= max_tokens:
         start = len(text) - len(text.lstrip())
         return [(start, len(text.rstrip()))]
@@ -99,7 +99,7 @@ def split_text(text: str, count_tokens: TokenCounter, max_tokens: int) -> list[t
 
 
 def _list_sections(document: ParsedDocument) -> Iterator[PartSpan]:
-    """Cut where pages end, so that a chunk's page can be cited; no cut for other documents."""
+    """Cut at page breaks, so that a chunk's page can be cited; other documents are one section."""
     start = 0
     for _, page in pairwise(document.pages):
         if page.start - start >= _MIN_PAGE and not _runs_on(document.text, page.start):
@@ -109,7 +109,7 @@ def _list_sections(document: ParsedDocument) -> Iterator[PartSpan]:
 
 
 def _runs_on(text: str, page_start: int) -> bool:
-    """Whether a sentence goes on over the page's end."""
+    """Whether a sentence continues across the page break."""
     before = text[max(0, page_start - 20) : page_start].rstrip()
     return text[page_start : page_start + 1].islower() and not before.endswith(tuple(_SENTENCE_ENDS))
 
@@ -131,7 +131,7 @@ def _split_spans(
 
 
 class _Cutter:
-    """Cuts the sections of one text into spans that fit by the estimate."""
+    """Cuts the sections of one text into spans that fit according to the estimate."""
 
     def __init__(
         self, text: str, starts: Sequence[int], estimate: TokenCounter, max_tokens: int, overlap_tokens: int
@@ -144,16 +144,16 @@ class _Cutter:
         self._marked = MarkdownSplitter.from_callback(estimate, max_tokens, overlap_tokens)
 
     def cut(self, section: PartSpan) -> Iterator[_Span]:
-        """Spans in order; none is a heading or a code block's first line alone if there is more to the section.
+        """Spans in order. None is only a heading or a code block's first line, unless the section has no more text.
 
-        The splitter leaves them alone where the paragraph below does not fit with them. They are cut anew with
-        the next span, and what is left over of that, if small, with the one after it.
+        The splitter isolates such lines when the paragraph below does not fit with them. They are cut again
+        together with the next span; a small remainder of that is cut together with the span after it.
         """
         waiting: _Span | None = None
         for span in self._cut_first(section):
             left_over = False
             if waiting is not None and (self._opens(waiting) or not self._is_heading(span.start)):
-                *whole, span = self._cut_anew(waiting, span, section)
+                *whole, span = self._cut_together(waiting, span, section)
                 yield from whole
                 left_over = bool(whole) and self._is_small(span)
             elif waiting is not None:
@@ -169,7 +169,7 @@ class _Cutter:
         for window in _cut_windows(self._text, section, self._starts):
             yield from _split(splitter, window.start, self._show(window, section))
 
-    def _cut_anew(self, early: _Span, late: _Span, section: PartSpan) -> list[_Span]:
+    def _cut_together(self, early: _Span, late: _Span, section: PartSpan) -> list[_Span]:
         both = _Span(min(early.start, late.start), late.end)
         shown = self._show(both, section)
         if self._opens(early):
@@ -178,7 +178,7 @@ class _Cutter:
         return _split(self._prose, both.start, shown)
 
     def _show(self, span: _Span, section: PartSpan) -> str:
-        """What only the splitter sees; of the same length as the text, so that offsets hold."""
+        """The text as the splitter sees it, of the same length, so that offsets stay valid."""
         shown = self._text[span.start : span.end]
         return shown if section.format in _LINE_FORMATS else _WRAPPED.sub(r"\1 ", shown)
 
@@ -199,7 +199,7 @@ def _split(splitter: TextSplitter | MarkdownSplitter, start: int, shown: str) ->
 
 
 def _order(spans: Iterable[_Span]) -> Iterator[_Span]:
-    """Sort by start and leave out what another span holds: a piece that was halved can lie within the next."""
+    """Sort by start and drop spans inside other spans: a halved piece can lie within the next."""
     end = -1
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if span.end > end:
@@ -215,7 +215,7 @@ def _fit(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) ->
 
 
 def _halve(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) -> Iterator[_Span]:
-    """For counters that find more in a text than in its words, and for the splitter's own slips."""
+    """For counters that count more in a text than in its words, and for errors of the splitter."""
     piece = text[span.start : span.end]
     start = span.start + len(piece) - len(piece.lstrip())
     end = span.start + len(piece.rstrip())
@@ -232,7 +232,7 @@ def _halve(text: str, span: _Span, count_tokens: TokenCounter, max_tokens: int) 
 
 
 def _cut_windows(text: str, section: PartSpan, starts: Sequence[int]) -> Iterator[_Span]:
-    """Cut before the last heading that fits, else at the widest gap in the second half."""
+    """Cut before the last heading that fits, otherwise at the widest gap in the second half."""
     position = section.start
     while section.end - position > _WINDOW:
         earliest, latest = position + _WINDOW // 2, position + _WINDOW

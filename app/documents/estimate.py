@@ -1,4 +1,4 @@
-"""How many tokens a text has, from those of its words."""
+"""Estimates the tokens of a text from the tokens of its words."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from itertools import accumulate
 
 TokenCounter = Callable[[str], int]
 
-# Words with the space before them; a longer run of signs counts as several.
+# Words with the preceding space; a longer run of characters counts as several words.
 _PIECE = re.compile(r"\s*\S{1,32}")
 _CACHED_PIECES = 50_000
-# A beginning that is too long says enough of the rest. Characters a token: as most texts have, and as hardly any has.
+# If the beginning of a text is already too long, the rest is not counted. The beginning has this many characters for
+# each token: as in most texts, then as in hardly any.
 _CHARACTERS_A_TOKEN = (7, 12)
 
 
 @lru_cache(4)
 def _cache_pieces(count_tokens: TokenCounter) -> TokenCounter:
-    """Count words one by one, each once for all documents of a model: there are few, and counting one is dear."""
+    """Count words one by one, each once for all documents of a model: there are few, and counting is expensive."""
     frame = count_tokens("")
     return lru_cache(_CACHED_PIECES)(lambda piece: count_tokens(piece) - frame)
 
 
 class _PrefixCount:
-    """Sums up the tokens of a text's words. A text that the last one begins with, or that begins with it, is cheap:
-    the splitter measures from where it stands to one possible end after the other."""
+    """Adds up the tokens of a text's words. Cheap for a prefix or an extension of the last text: the splitter measures
+    from its position to one possible end after another."""
 
     def __init__(self, count_piece: TokenCounter) -> None:
         self._count_piece = count_piece
@@ -43,7 +44,7 @@ class _PrefixCount:
         return total + self._count_piece(rest) if rest and not rest.isspace() else total
 
     def _read(self, text: str) -> None:
-        # The last word may go on where the text does.
+        # The last word may continue in the longer text.
         known = max(0, len(self._ends) - 1) if text.startswith(self._text) else 0
         del self._ends[known:], self._sums[known:]
         pieces = _PIECE.findall(text, self._ends[-1] if known else 0)
@@ -53,7 +54,7 @@ class _PrefixCount:
 
 
 def build_estimate(count_tokens: TokenCounter, max_tokens: int) -> TokenCounter:
-    """A count by words: exact for tokenizers that never cross a space, and far cheaper."""
+    """Build a count by words: exact for tokenizers whose tokens never cross a space, and much cheaper."""
     frame = count_tokens("")
     words = _PrefixCount(_cache_pieces(count_tokens))
 

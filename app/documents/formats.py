@@ -1,7 +1,7 @@
-"""Which kinds of file are read, and which of them a file is.
+"""The supported kinds of file, and detection of a file's kind.
 
-A further kind is one module with `parse(data, limits) -> ParsedDocument`, one function in `recognition` and one
-row in `FORMATS`.
+To add a kind, write a module with `parse(data, limits) -> ParsedDocument`, a function in `recognition` and a row
+in `FORMATS`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VALUE_AND_NEXT_LINE = re.compile(rb"[\]}][ \t\r]*\n\s*[\[{]")
 
 @dataclass(frozen=True, slots=True)
 class DocumentFormat:
-    """A kind of file: `module` has the `parse` function, `recognise` says whether a file is of this kind."""
+    """A kind of file: `module` has the `parse` function, `recognise` tests whether a file is of this kind."""
 
     name: str
     label: str
@@ -54,23 +54,23 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _row("markdown", "Markdown", "text/markdown", "markdown", recognition.is_markdown),
     _row("text", "plain text", "text/plain", "plain", recognition.is_text),
 )
-"""Asked in this order; the first that recognises the file reads it."""
+"""In order of precedence: the first format that recognises the file reads it."""
 
 _FORMAT_BY_NAME = {item.name: item for item in FORMATS}
 
 
 def find_format(name: str) -> DocumentFormat:
-    """The format of this name; KeyError when there is none."""
+    """The format with this name. Raises KeyError when there is none."""
     return _FORMAT_BY_NAME[name]
 
 
 def detect_format(
     data: bytes, filename: str | None = None, declared_type: str | None = None
 ) -> DocumentFormat:
-    """Say what a file is from its bytes; name and declared type decide only between kinds of text.
+    """Detect the kind of a file from its bytes; name and declared type decide only between kinds of text.
 
-    Raises InvalidInput for an empty file, UnreadableDocument for an Office file under a password, and
-    UnsupportedMediaType, listing what is read, for the rest.
+    Raises InvalidInput for an empty file, UnreadableDocument for an Office file with a password, and
+    UnsupportedMediaType, which lists the supported kinds, for all others.
     """
     if not data:
         raise InvalidInput.of("file", "the file is empty")
@@ -80,35 +80,37 @@ def detect_format(
         for item in FORMATS:
             if item.recognise(sample):
                 return item
-        refusal = "this kind of file is not read"
-    raise UnsupportedMediaType(f"{refusal}; what is read: {', '.join(item.label for item in FORMATS)}")
+        refusal = "this kind of file is not supported"
+    raise UnsupportedMediaType(f"{refusal}; supported kinds: {', '.join(item.label for item in FORMATS)}")
 
 
 def find_refusal(data: bytes) -> str | None:
-    """Why a document of a known kind is not read, None for other files.
+    """The reason why a document of a known kind is not supported; None for other files.
 
-    Raises UnreadableDocument for an Office file under a password.
+    Raises UnreadableDocument for an Office file with a password.
     """
     if data.startswith(b"\xd0\xcf\x11\xe0"):
         if "EncryptedPackage".encode("utf-16-le") in data:
             raise UnreadableDocument("the file is encrypted; save it without a password")
-        return "old Office files (.doc, .xls, .ppt) are not read, save it as DOCX, XLSX, PPTX or PDF"
+        return (
+            "old Office files (.doc, .xls, .ppt) are not supported; save the file as DOCX, XLSX, PPTX or PDF"
+        )
     if data.startswith(b"{\\rtf"):
-        return "RTF is not read, save it as DOCX or PDF"
+        return "RTF is not supported; save the file as DOCX or PDF"
     return _refuse_archive(data) if is_archive(data) else None
 
 
 def _refuse_archive(data: bytes) -> str | None:
-    # The first member of these says what they are, uncompressed.
+    # The first member of these archives names their kind, uncompressed.
     if data[30:58] == b"mimetypeapplication/epub+zip":
-        return "EPUB is not read, save it as PDF"
+        return "EPUB is not supported; save the file as PDF"
     if data[30:73] == b"mimetypeapplication/vnd.oasis.opendocument.":
-        return "OpenDocument files (.odt, .ods, .odp) are not read, save it as DOCX, XLSX, PPTX or PDF"
+        return "OpenDocument files (.odt, .ods, .odp) are not supported; save the file as DOCX, XLSX, PPTX or PDF"
     names = list_names(data)
     if "xl/workbook.bin" in names:
-        return "binary Excel files (.xlsb) are not read, save it as XLSX"
+        return "binary Excel files (.xlsb) are not supported; save the file as XLSX"
     if "visio/document.xml" in names:
-        return "Visio files are not read, save it as PDF"
+        return "Visio files are not supported; save the file as PDF"
     return None
 
 
@@ -116,7 +118,7 @@ def _take_sample(data: bytes, filename: str | None, declared_type: str | None) -
     head = data[:_HEAD]
     path = PurePath((filename or "").lower())
     hints = {path.suffix, (declared_type or "").split(";")[0].strip().lower()}
-    # What clients send when they know nothing.
+    # The type that clients send by default.
     hints -= {"", "application/octet-stream"}
     marked = marked_encoding(head)
     plain = marked is not None or not any(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)

@@ -1,4 +1,4 @@
-"""Which language a text is in, as the name of a Postgres text-search configuration."""
+"""Detects the language of a text, as the name of a Postgres text-search configuration."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ CONFIGURATIONS = {
     "ta": "tamil",
     "tr": "turkish",
 }
-"""ISO 639-1 code to configuration: all that Postgres 18 ships and the identifier knows."""
+"""Configuration by ISO 639-1 code: all that Postgres 18 includes and the identifier supports."""
 
-# Languages without a configuration, so that their texts are not taken for a neighbour's.
+# Languages without a configuration, so that their texts are not attributed to a related language.
 _WITHOUT_CONFIGURATION_CODES = "pl cs sk sl hr bg uk mk lv sq zh ja ko vi fa he th"
 _WITHOUT_CONFIGURATION = frozenset(_WITHOUT_CONFIGURATION_CODES.split())
 _NO_LANGUAGE = "zxx"
-# How much likelier a text is to be in this language than in the least likely ones. Tuned on the first words
-# of German and English sentences: with the stop words below, four words are told apart in 98.6 and 99.2 %.
+# How much more likely a language is than the least likely ones. Tuned on the first words of German and English
+# sentences: with the stop words below, four words are identified correctly in 98.6 % and 99.2 % of the cases.
 _PRIORS = {"en": 6.0, "de": 6.0, "fr": 2.0, "es": 2.0, "it": 1.5, "pt": 1.5, "nl": 1.0, "ru": 3.0}
 _OTHER_PRIOR = 0.5
 _SURE = 0.6
@@ -73,10 +73,10 @@ _loading = Lock()
 
 
 def detect_language(text: str, default: str = "english") -> str:
-    """Name the configuration for `text`, or `default` where it is too short or too odd to tell.
+    """Return the configuration for `text`, or `default` if the language is not clear.
 
-    A language that Postgres has no configuration for gives `simple`. Only the first 800 characters count. The
-    first call loads the model (0.3 to 0.8 s).
+    Languages without a Postgres configuration give `simple`. Only the first 800 characters are read. The first
+    call loads the model (0.3 to 0.8 s).
     """
     text = text[:_READ_CHARACTERS]
     words = _WORD.findall(text.lower())

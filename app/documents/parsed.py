@@ -1,4 +1,4 @@
-"""What parsing a file gives: its text, and where pages and headings lie in it."""
+"""The result of parsing a file: its text, and the positions of its pages and headings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HeadingSpan:
 
 @dataclass(frozen=True, slots=True)
 class PartSpan:
-    """A file of its own within `text[start:end]`, read as the `DocumentFormat` called `format`."""
+    """A separate file in `text[start:end]`, read as the `DocumentFormat` named `format`."""
 
     start: int
     end: int
@@ -38,11 +38,11 @@ class ParsedDocument:
     """A file's normalised text; all offsets are `str` indices into `text`.
 
     Attributes:
-        format: name of the `DocumentFormat` it was read as.
+        format: name of the `DocumentFormat` as which it was read.
         text: NFC, line feeds only, no control characters except tab and line feed.
         pages: in order, empty for formats without pages; a slide is a page.
         headings: in order of `start`.
-        title: the document's own title, when it states one.
+        title: the document's own title, if it has one.
         total_pages: None for formats without pages.
         parts: the members of an archive, in order; empty for other formats.
     """
@@ -56,18 +56,18 @@ class ParsedDocument:
     parts: tuple[PartSpan, ...] = ()
 
     def page_at(self, offset: int) -> int | None:
-        """Number of the page on which `offset` lies, None for formats without pages."""
+        """Number of the page that contains `offset`, None for formats without pages."""
         index = bisect_right(self.pages, offset, key=lambda page: page.start) - 1
         return self.pages[index].number if index >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:
-    """What reading one file may cost; the numbers are ours, ten times what large real documents need.
+    """Limits on reading one file. The defaults are ten times what large real documents need.
 
     Attributes:
-        seconds: of wall clock, and of processor time.
-        memory_bytes: address space of the reading process; 128 MiB is enough for ordinary files.
+        seconds: of wall-clock time, and of CPU time.
+        memory_bytes: address space of the parsing process; 128 MiB is enough for ordinary files.
         max_pages: of a PDF, or slides of a PPTX; all members of an archive together.
         max_decompressed_bytes: of a ZIP container: DOCX, PPTX, XLSX, or an archive with all its members.
         max_characters: of extracted text.

@@ -1,4 +1,4 @@
-"""How each kind of file is told from its first bytes; a name or a declared type decides only between texts."""
+"""Recognises the kind of a file by its first bytes; name and declared type decide only between kinds of text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARKDOWN_OTHER = re.compile(r"^(?:```|~~~|[-*] \S|> \S)|\]\([^)\s]{1,500}\)|\*\
 _CODE_START = re.compile(r"\s*(?:#!\s*/|<\?xml\s|<\?php\b)")
 _JSON_START = re.compile(r"\s*[\[{]")
 _NEXT_LINE = re.compile(r"[ \t\r]*\n\s*[\[{]")
-# Where the beginning of a file cuts a value in two: an escape, a word, or a number.
+# The end of the sample can cut a value: an escape, a word, or a number.
 _CUT_VALUE = 8
 _DECODER = json.JSONDecoder()
 
@@ -46,16 +46,16 @@ _CODE_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What recognition looks at.
+    """The part of a file that recognition uses.
 
     Attributes:
         head: the first 8 KiB.
         text: the decoded head, None when the bytes are not text.
-        whole: whether the head is all of the file.
-        second_line: whether a line longer than the head ends, and the next begins, as JSON values do.
-        members: names of the members of a ZIP file, else None.
-        name: the file's name in lower case, "" if it has none.
-        hints: the name's extension and the declared media type, in lower case; the bytes come first.
+        whole: whether the head is the whole file.
+        second_line: whether a line longer than the head ends, and the next one begins, like a JSON value.
+        members: names of the members of a ZIP file, None for other files.
+        name: the file name in lowercase, "" if it has none.
+        hints: the file extension and the declared media type, in lowercase; the bytes take precedence.
     """
 
     head: bytes
@@ -67,16 +67,16 @@ class Sample:
     hints: frozenset[str]
 
     def is_hinted(self, hints: frozenset[str]) -> bool:
-        """Whether name or declared type is one of these."""
+        """Whether the extension or the declared type is one of these."""
         return not self.hints.isdisjoint(hints)
 
-    def says_nothing(self) -> bool:
-        """Whether neither name nor declared type tells one kind of text from another."""
+    def is_undeclared(self) -> bool:
+        """Whether neither the name nor the declared type identifies a kind of text."""
         return not any(hint.startswith((".", "text/")) for hint in self.hints)
 
 
 def is_pdf(sample: Sample) -> bool:
-    """Readers accept the signature anywhere in the first kilobyte."""
+    """PDF readers accept the signature anywhere in the first kilobyte."""
     return b"%PDF-" in sample.head[:1024]
 
 
@@ -96,12 +96,12 @@ def is_xlsx(sample: Sample) -> bool:
 
 
 def is_zip(sample: Sample) -> bool:
-    """Any other ZIP file that holds something."""
+    """Any other ZIP file that is not empty."""
     return bool(sample.members)
 
 
 def is_html(sample: Sample) -> bool:
-    """Begins as HTML does, or says that it is HTML and has tags."""
+    """Begins like HTML, or is declared as HTML and has tags."""
     if sample.text is None:
         return False
     if _HTML_START.match(sample.text):
@@ -110,7 +110,7 @@ def is_html(sample: Sample) -> bool:
 
 
 def is_json_lines(sample: Sample) -> bool:
-    """Begins with several JSON values on lines of their own, or with one and says that it is JSON Lines."""
+    """Begins with several JSON values on separate lines, or with one and is declared as JSON Lines."""
     if sample.text is None or not _JSON_START.match(sample.text):
         return False
     if sample.second_line or sample.is_hinted(_LINES_HINTS):
@@ -120,7 +120,7 @@ def is_json_lines(sample: Sample) -> bool:
 
 
 def is_json(sample: Sample) -> bool:
-    """An object or array from beginning to end, as far as one can see."""
+    """An object or array from beginning to end, as far as the sample shows."""
     if sample.text is None or not _JSON_START.match(sample.text):
         return False
     end = _find_json_end(sample)
@@ -128,46 +128,46 @@ def is_json(sample: Sample) -> bool:
 
 
 def is_table(sample: Sample) -> bool:
-    """Says that it is CSV or TSV, or says nothing and has the same three or more columns in every line."""
+    """Declared as CSV or TSV, or undeclared with the same number of columns, at least three, in every line."""
     if sample.text is None:
         return False
     if sample.is_hinted(_TABLE_HINTS):
         return True
-    if not sample.says_nothing() or sample.text.count("\n") < 3:
+    if not sample.is_undeclared() or sample.text.count("\n") < 3:
         return False
     delimiter, width, share = find_delimiter(sample.text)
     return share == 1 and width >= (2 if delimiter == "\t" else 3)
 
 
 def is_code(sample: Sample) -> bool:
-    """Has the name or the declared type of source code, or begins as a script or XML does."""
+    """Has the name or the declared type of source code, or begins like a script or XML."""
     if sample.text is None:
         return False
     if sample.is_hinted(_CODE_HINTS) or sample.name in _CODE_NAMES:
         return True
     if any(hint.startswith("text/x-") for hint in sample.hints - _MARKDOWN_HINTS - {"text/x-log"}):
         return True
-    return sample.says_nothing() and _CODE_START.match(sample.text) is not None
+    return sample.is_undeclared() and _CODE_START.match(sample.text) is not None
 
 
 def is_markdown(sample: Sample) -> bool:
-    """Says that it is Markdown, or says nothing and has headings together with other marks."""
+    """Declared as Markdown, or undeclared with headings and other Markdown syntax."""
     if sample.text is None:
         return False
     if sample.is_hinted(_MARKDOWN_HINTS):
         return True
-    if not sample.says_nothing():
+    if not sample.is_undeclared():
         return False
     return bool(_MARKDOWN_HEADING.search(sample.text) and _MARKDOWN_OTHER.search(sample.text))
 
 
 def is_text(sample: Sample) -> bool:
-    """Any text at all; the last resort."""
+    """Any text; the last resort."""
     return sample.text is not None
 
 
 def _find_json_end(sample: Sample) -> int | None:
-    """Where the first JSON value of the sample's text ends, its length if it goes on; None for other text."""
+    """The end of the first JSON value in the text, the text's length if the value continues; None for other text."""
     text = sample.text or ""
     start = len(text) - len(text.lstrip())
     try:

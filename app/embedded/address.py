@@ -1,4 +1,4 @@
-"""Where an embedded Postgres listens, and how to log in."""
+"""The address of an embedded Postgres and the login."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote
 SUPERUSER = "postgres"
 DATABASE = "knowledge"
 PORT = 5432
-"""Only names the socket file (`.s.PGSQL.5432`); no TCP port is opened."""
+"""Used only in the name of the socket file (`.s.PGSQL.5432`); no TCP port is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class EmbeddedAddress:
     def dsn(self, role: str = SUPERUSER, database: str = DATABASE, password: str | None = None) -> str:
         """Build a `postgresql://` URL for asyncpg, SQLAlchemy or psql.
 
-        Without `password` it carries the superuser's, so any other role needs its own.
+        Without `password`, the URL contains the superuser's password, so any other role needs one.
         """
         if password is None:
             if role != SUPERUSER:

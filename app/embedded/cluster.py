@@ -1,4 +1,4 @@
-"""The files of the database cluster: made in one step, never found half-made."""
+"""The files of the database cluster, created atomically: a partial cluster is never used."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from app.embedded.secret_file import read_or_create_secret
 from app.errors import ConfigurationError
 
 STEP_SECONDS = 300.0
-"""The longest that one step of making a cluster may take, on a slow disk too."""
+"""Time limit for one step of creating a cluster; long enough for a slow disk."""
 
 
 def ensure_cluster(folder: DataFolder, account: Account, binaries: Path, settings: Mapping[str, str]) -> None:
-    """Make the cluster and the superuser's password unless they are there. Raises ConfigurationError."""
+    """Create the cluster and the superuser's password if they do not exist. Raises ConfigurationError."""
     for unfinished in folder.root.glob(".initdb-*"):
         shutil.rmtree(unfinished, ignore_errors=True)
     major = _run([binaries / "postgres", "--version"], account).split()[-1].split(".")[0]
@@ -58,7 +58,7 @@ def _create(
         password_file.write_text(password + "\n")
         account.own(password_file)
         made = work / "cluster"
-        # The builtin provider sorts alike on every system, whatever its C library.
+        # The builtin provider sorts the same on every system, independent of the C library.
         options: list[str | Path] = [
             *("--username", SUPERUSER, "--pwfile", password_file, "--pgdata", made),
             *("--auth-local", "scram-sha-256", "--auth-host", "scram-sha-256"),
@@ -78,7 +78,7 @@ def _create(
 def _run_alone(
     sql: str, cluster: Path, account: Account, binaries: Path, settings: Mapping[str, str]
 ) -> None:
-    """Run one statement in single-user mode, before the cluster ever listens."""
+    """Run one statement in single-user mode, before the cluster accepts connections."""
     flags = ["-c", "exit_on_error=on", "-c", "log_min_error_statement=panic"]
     if settings.get("fsync") == "off":
         flags += ["-c", "fsync=off"]

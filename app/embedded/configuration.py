@@ -1,4 +1,4 @@
-"""How the embedded Postgres is configured: for development, on a small machine."""
+"""Configuration of the embedded Postgres, for development on a small machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psutil
 from app.embedded.address import PORT
 from app.errors import ConfigurationError
 
-# Errors quote values and statements, so they stay out of the log: the client has them anyway.
+# Error messages quote values and statements, so they are not logged; the client receives them anyway.
 QUIET_LOG = {
     "log_checkpoints": "off",
     "log_error_verbosity": "terse",
@@ -52,7 +52,7 @@ SMALL_SHARED_MEMORY_BYTES = 512 * 1024 * 1024
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Raise ConfigurationError for a setting that is no name, or that keeps the server private."""
+    """Raise ConfigurationError for a malformed name, and for a setting that keeps the server private."""
     for name in settings:
         if not re.fullmatch(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?", name):
             raise ConfigurationError(None, f"{name!r} is not the lowercase name of a Postgres setting")
@@ -63,7 +63,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 
 def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
-    """Return the options of `postgres`: the defaults, `settings` over them, and a private socket."""
+    """Return the options of `postgres`: the defaults, overridden by `settings`, and a private socket."""
     chosen = {
         **DEFAULTS,
         "shared_buffers": _choose_buffers(psutil.virtual_memory().total),
@@ -79,7 +79,7 @@ def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
 
 
 def _choose_buffers(memory: int) -> str:
-    """A sixteenth of the machine's memory (bytes), from 128 MB to 1 GB: pages are touched only as they are used."""
+    """A sixteenth of the machine's memory (bytes), between 128 MB and 1 GB; pages take memory only once used."""
     megabytes = memory // (16 * 1024 * 1024)
     return f"{min(max(megabytes, 128), 1024)}MB"
 

@@ -1,4 +1,4 @@
-"""What lies where in `KB_DATA_DIR`."""
+"""The layout of `KB_DATA_DIR`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class DataFolder:
 
     @classmethod
     def create(cls, path: Path) -> DataFolder:
-        """Make the folder if it is missing. Raises ConfigurationError when that is impossible."""
+        """Create the folder if it does not exist. Raises ConfigurationError when that is impossible."""
         root = path.expanduser().resolve()
         folder = cls(root)
         try:
-            # Root runs Postgres as another user, who may pass through this folder but not list it.
+            # Root runs Postgres as another user. That user can traverse this folder but not list it.
             root.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
             folder.run.mkdir(exist_ok=True, mode=0o700)
             folder.give_to_owner(folder.run)
@@ -56,12 +56,12 @@ class DataFolder:
 
     @property
     def users_lock(self) -> Path:
-        """Shared by all users; the supervisor gets it exclusively once the last of them has gone."""
+        """Shared by all users; the supervisor acquires it exclusively after the last user has released it."""
         return self.run / "users.lock"
 
     @property
     def supervisor_lock(self) -> Path:
-        """Held by the supervisor for as long as it, or the Postgres under it, lives."""
+        """Held by the supervisor while it or its Postgres runs."""
         return self.run / "supervisor.lock"
 
     @property
@@ -73,13 +73,13 @@ class DataFolder:
         return self.run / "state.json"
 
     def give_to_owner(self, path: Path) -> None:
-        """Hand a file that root made to the owner of the data directory, so that sudo takes nothing away."""
+        """Give a file created by root to the owner of the data directory, so that a run with sudo locks no one out."""
         if os.geteuid() == 0:
             owner = self.root.stat()
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
     def open_private(self, path: Path, flags: int) -> int:
-        """Open or create `path` for its owner alone and return the descriptor."""
+        """Open or create `path`, accessible only to its owner, and return the descriptor."""
         descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         if os.geteuid() == 0:
             owner = self.root.stat()

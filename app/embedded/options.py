@@ -1,4 +1,4 @@
-"""What the launching user hands to the supervisor."""
+"""The options that a launching process passes to the supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The running Postgres as the supervisor's child process."""
+"""The running Postgres, a child process of the supervisor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_LOG_BYTES = 10 * 1024 * 1024
 
 
 class Postmaster:
-    """One run of the server. It ends with its parent, even if that is killed (Linux)."""
+    """One run of the server. It ends with its parent, even if the parent is killed (Linux)."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class Postmaster:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it says of itself that it accepts connections; recovery may take any time before that."""
+        """Whether it reports that it accepts connections; recovery before that can take any time."""
         pid_file = read_pid_file(self._folder.cluster)
         return pid_file is not None and pid_file.pid == self.pid and pid_file.status == "ready"
 
     def read_log_end(self, lines: int = 6) -> str:
-        """Return the last lines that this run wrote to the log, as one line."""
+        """Return the last lines of this run's log, joined into one line."""
         with self._folder.log.open("rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(self._log_start, file.tell() - 16_384))
@@ -69,7 +69,7 @@ class Postmaster:
         return " | ".join(line.strip() for line in text.splitlines()[-lines:] if line.strip())
 
     def stop(self) -> None:
-        """Shut down: fast, then at once, then by force. Bounded."""
+        """Shut down: in fast mode, then immediate mode, then by kill. Bounded."""
         steps = (
             (signal.SIGINT, FAST_STOP_SECONDS),
             (signal.SIGQUIT, IMMEDIATE_STOP_SECONDS),

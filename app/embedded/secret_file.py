@@ -1,4 +1,4 @@
-"""Random secrets kept in files that only their owner can read."""
+"""Random secrets, stored in files that only their owner can read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def read_or_create_secret(path: Path, size: int = 32) -> str:
-    """Return the secret in `path`; the first of all callers makes it (`size` random bytes, mode 0600).
+    """Return the secret in `path`; the first caller creates it (`size` random bytes, mode 0600).
 
     Raises OSError, and ValueError for a file without text.
     """
@@ -25,7 +25,7 @@ def read_or_create_secret(path: Path, size: int = 32) -> str:
             if os.geteuid() == 0:
                 owner = path.parent.stat()
                 os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-        # A link, unlike a rename, never replaces the secret of another process that was faster.
+        # A link, unlike a rename, never replaces the secret of a faster process.
         with contextlib.suppress(FileExistsError):
             os.link(name, path)
     finally:

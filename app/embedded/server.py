@@ -1,4 +1,4 @@
-"""One process's use of the embedded Postgres."""
+"""The embedded Postgres, as one process uses it."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 LAUNCH_SECONDS = 60.0
 LAUNCH_ATTEMPTS = 3
 STOP_SECONDS = 45.0
-"""A little longer than the supervisor takes at most to stop Postgres."""
+"""Slightly longer than the supervisor's time limit for stopping Postgres."""
 
 
 class EmbeddedPostgres:
-    """A share in the Postgres of a data directory, which runs while anybody has one.
+    """A share in the Postgres of a data directory, which runs while any share is held.
 
-    Any number of processes may hold shares at once, and one may hold several. The methods block: call them
-    through `asyncio.to_thread` where that matters. `settings` (names and values of Postgres settings) and
-    `binaries` (its folder of programs) count only for whoever starts the server, not for those who join it.
+    Any number of processes may hold shares at the same time, and a process may hold several. The methods block:
+    call them through `asyncio.to_thread` where that matters. `settings` (names and values of Postgres settings)
+    and `binaries` (the folder of its programs) apply when this call starts the server, not when it joins one.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class EmbeddedPostgres:
         self._share: FileLock | None = None
 
     def start(self) -> EmbeddedAddress:
-        """Start or join the server and wait until it is ready, which after a crash may take minutes.
+        """Start or join the server and wait until it is ready. After a crash that can take minutes.
 
-        Calling it again is harmless, and revives a server that was killed. Raises ConfigurationError after
-        `start_timeout` seconds, or as soon as the server has failed, with the end of its log.
+        A repeated call is harmless and restarts a server that was killed. Raises ConfigurationError after
+        `start_timeout` seconds, or as soon as the server has failed, with the last lines of its log.
         """
         deadline = time.monotonic() + self._start_timeout
         folder = DataFolder.create(self._data_dir)
@@ -84,7 +84,7 @@ class EmbeddedPostgres:
             raise
 
     def stop(self) -> None:
-        """Give the share back; the last holder waits until Postgres has stopped. Bounded and repeatable."""
+        """Release the share; the last holder waits until Postgres has stopped. Bounded and repeatable."""
         if self._share is None:
             return
         share, self._share = self._share, None
@@ -94,21 +94,21 @@ class EmbeddedPostgres:
         with share, contextlib.suppress(FileNotFoundError):  # the folder may have been deleted
             while is_locked(folder, folder.supervisor_lock):
                 if share.try_exclusive():
-                    share.release()  # nobody is left, and the supervisor is about to notice
+                    share.release()  # no user is left, and the supervisor is about to notice
                 elif share.try_shared():
-                    return  # others are still at work
+                    return  # other users are still active
                 if time.monotonic() >= deadline:
                     logger.warning("the embedded Postgres has not stopped yet")
                     return
                 time.sleep(POLL_SECONDS)
 
     def _join(self, folder: DataFolder, deadline: float) -> None:
-        """Take the share and make sure that a supervisor lives."""
+        """Acquire the share and make sure that a supervisor is running."""
         with FileLock(folder, folder.start_lock) as start_lock:
             taken = start_lock.wait_exclusive(deadline)
             if taken and self._share is None:
                 share = FileLock(folder, folder.users_lock)
-                # Not given while the supervisor is stopping Postgres.
+                # Not available while the supervisor is stopping Postgres.
                 if taken := share.wait_shared(deadline):
                     self._share = share
                 else:
@@ -121,7 +121,7 @@ class EmbeddedPostgres:
     def _launch(self, folder: DataFolder) -> None:
         binaries = self._binaries or find_binaries()
         options = Options(str(folder.root), str(binaries), self._settings, self._start_timeout)
-        # Safe path: whatever lies in the current folder is not imported.
+        # -P: modules in the current folder are not imported.
         command = [sys.executable, "-P", "-m", "app.embedded.supervisor"]
         sources = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sources))}
@@ -145,7 +145,7 @@ class EmbeddedPostgres:
             ) from error
 
     def _wait_until_ready(self, folder: DataFolder, deadline: float) -> EmbeddedAddress | None:
-        """Return the address, or None when the supervisor has gone without a reason of its own."""
+        """Return the address, or None when the supervisor has ended without reporting a failure."""
         while True:
             alive = is_locked(folder, folder.supervisor_lock)
             state = read_state(folder)

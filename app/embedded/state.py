@@ -1,4 +1,4 @@
-"""What the supervisor tells the users of its data directory."""
+"""The state that the supervisor publishes to the users of its data directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A snapshot: true only while the supervisor's lock is held, except for `failed`, which says what is wrong."""
+    """A snapshot, valid only while the supervisor's lock is held, except for `failed`, which gives the reason."""
 
     phase: Phase
     socket_dir: str = ""
@@ -27,7 +27,7 @@ class State:
 
 
 def read_state(folder: DataFolder) -> State | None:
-    """Return the last state written, or None when there is none that can be read."""
+    """Return the last state written, or None when there is no readable state."""
     try:
         return State(**json.loads(folder.state.read_text()))
     except (OSError, ValueError, TypeError):
@@ -35,7 +35,7 @@ def read_state(folder: DataFolder) -> State | None:
 
 
 def write_state(folder: DataFolder, state: State) -> None:
-    """Replace the state in one step."""
+    """Replace the state atomically."""
     descriptor, name = tempfile.mkstemp(dir=folder.run, prefix=".state-")
     with os.fdopen(descriptor, "w") as file:
         json.dump(asdict(state), file)

@@ -1,4 +1,4 @@
-"""The process that runs Postgres for as long as somebody uses the data directory.
+"""The process that runs Postgres while the data directory is in use.
 
 Started as `python -m app.embedded.supervisor`, with its options as JSON on standard input.
 """
@@ -27,11 +27,11 @@ from app.errors import ConfigurationError
 
 POLL_SECONDS = 0.1
 RESTART_LIMIT = 5
-"""How often in a row a Postgres that ended by itself is started again."""
+"""How many times in a row Postgres is restarted after it ended by itself."""
 STEADY_SECONDS = 60.0
-"""A Postgres that has been ready for so long begins a new row: what ends it once a day is no reason to give up."""
+"""A Postgres that has been ready for this long resets the count, so that one failure a day is tolerated."""
 LEFTOVER_SECONDS = 15.0
-"""How long to try while the shared memory of a killed predecessor is still in use."""
+"""How long to retry while the shared memory of a killed predecessor is still in use."""
 LOCK_SECONDS = 5.0
 
 
@@ -48,7 +48,7 @@ class Supervisor:
         self._asked_to_stop = False
 
     def run(self) -> None:
-        """Work until the users have left. Raises ConfigurationError when Postgres cannot run."""
+        """Run until all users have left. Raises ConfigurationError when Postgres cannot run."""
         signal.signal(signal.SIGTERM, self._ask_to_stop)
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, _stay)  # SIG_IGN would be inherited by Postgres
@@ -87,9 +87,9 @@ class Supervisor:
         )
 
     def _attend(self, postmaster: Postmaster) -> bool:
-        """Return when there is no user left, or when a Postgres that was ready has ended by itself.
+        """Watch Postgres until there is no user left, or until it was ready and then ended by itself.
 
-        Returns whether it had been ready for long.
+        Returns whether it had been ready for STEADY_SECONDS.
         """
         ready, since = False, time.monotonic()
         while not self._is_done():
@@ -113,7 +113,7 @@ class Supervisor:
         return True
 
     def _is_done(self) -> bool:
-        # Keeps the lock once it has it: a user who comes now waits until Postgres has stopped.
+        # Once acquired, the lock is kept: a user that arrives now waits until Postgres has stopped.
         return self._asked_to_stop or self._users.try_exclusive()
 
     def _is_blocked_by_leftovers(self, postmaster: Postmaster) -> bool:
@@ -131,7 +131,7 @@ class Supervisor:
 
 
 def main() -> None:
-    """Detach from the launching user and supervise; return at once if a supervisor is there already."""
+    """Detach from the launching process and supervise; return at once if a supervisor is already running."""
     options = Options.from_json(sys.stdin.read())
     folder = DataFolder(Path(options.data_dir))
     lock = FileLock(folder, folder.supervisor_lock)
@@ -167,7 +167,7 @@ def _redirect_output(folder: DataFolder) -> None:
 
 
 def _stay(number: int, frame: FrameType | None) -> None:
-    """Leave it to the users' lock when to end."""
+    """Ignore the signal: the users' lock decides when to end."""
 
 
 if __name__ == "__main__":

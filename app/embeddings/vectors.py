@@ -26,8 +26,8 @@ def check_vectors(provider: str, rows: object, count: int, dimensions: int) -> l
     number, and vectors that are not finite or have no length.
     """
     if not isinstance(rows, list) or len(rows) != count:
-        given = len(rows) if isinstance(rows, list) else "no list of"
-        raise EmbeddingUnavailable(provider, f"{given} vectors for {count} texts")
+        given = f"{len(rows)} vectors" if isinstance(rows, list) else "no list of vectors"
+        raise EmbeddingUnavailable(provider, f"{given} for {count} texts")
     for row in rows:
         if not isinstance(row, list):
             raise EmbeddingUnavailable(provider, "malformed answer")

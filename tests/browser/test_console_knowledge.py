@@ -120,7 +120,7 @@ async def test_document_that_cannot_be_read_says_why(visits: Visits, creator: st
         {"name": "image.bin", "mimeType": "application/octet-stream", "buffer": bytes(range(256))}
     )
     await page.get_by_role("button", name="Upload").click()
-    await visit.expect(page.get_by_role("alert")).to_contain_text("this kind of file is not read")
+    await visit.expect(page.get_by_role("alert")).to_contain_text("this kind of file is not supported")
     await visit.expect(page.locator("#upload-answer")).to_be_empty()
 
 

@@ -37,7 +37,7 @@ LIMITS = ParseLimits(
 )
 """A fraction of the service's own limits, so that a file reaches them within seconds."""
 
-TOO_LARGE = r"unpacks to far more than it is \(at most 16 MiB are read\)"
+TOO_LARGE = r"is too large when unpacked \(at most 16 MiB are read\)"
 TOO_LONG = r"more than 1,000,000 characters"
 TOO_MUCH_MEMORY = "160 MiB of memory"
 TOO_SLOW = "takes more than 4 s to read"

@@ -97,7 +97,7 @@ def test_truncated_zip_file_is_still_recognised(data: bytes, expected: str, cut:
 @pytest.mark.parametrize(
     ("members", "hint"),
     [
-        ({"mimetype": "application/epub+zip"}, "EPUB is not read"),
+        ({"mimetype": "application/epub+zip"}, "EPUB is not supported"),
         ({"mimetype": "application/vnd.oasis.opendocument.text"}, "OpenDocument"),
         ({"xl/workbook.bin": "x"}, "binary Excel"),
         ({"visio/document.xml": "x"}, "Visio"),

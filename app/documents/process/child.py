@@ -1,7 +1,7 @@
-"""The confined process: reads one request from stdin, parses, and writes one answer to stdout.
+"""The confined process: reads one request from stdin, parses the file, and writes one answer to stdout.
 
-Both are a line of JSON followed by raw bytes: the file one way, the text in UTF-8 the other. `confine` comes
-before anything of the file is read.
+Both are a line of JSON followed by raw bytes: the file in the request, UTF-8 text in the answer. `confine` is
+called before any byte of the file is read.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def main() -> None:
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     answer_request(sys.stdin.buffer, answer_pipe)
-    # Skips the libraries' own clean-up, which is time spent for nothing.
+    # Skips the clean-up of the libraries, which is not needed.
     os._exit(0)
 
 
 def confine(parent: int) -> None:
-    """Die with the parent, give way to others, start no processes and write no files."""
+    """Die with the parent, lower the priority, and forbid starting processes and writing files."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -51,15 +51,15 @@ def confine(parent: int) -> None:
 
 
 def limit_use(limits: ParseLimits) -> None:
-    """Bound memory and time; the timer is for a parent that is gone where the system does not tell."""
+    """Limit memory and time; the timer is for systems that do not report the end of the parent."""
     _limit(resource.RLIMIT_AS, limits.memory_bytes)
     seconds = math.ceil(limits.seconds)
-    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # the signal comes before the kill, and says why
+    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # the signal comes before the kill
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE_SECONDS)
 
 
 def answer_request(source: BinaryIO, target: BinaryIO, *, confined: bool = True) -> None:
-    """Parse the file in `source` and write its text, or the reason why not, to `target`."""
+    """Parse the file in `source` and write its text, or the reason for the failure, to `target`."""
     request = json.loads(source.readline())
     limits = ParseLimits(**request["limits"])
     if confined:
@@ -75,7 +75,7 @@ def answer_request(source: BinaryIO, target: BinaryIO, *, confined: bool = True)
     except MemoryError:
         answer, text = {"exhausted": "memory"}, b""
     except Exception as error:
-        # Whatever a hostile file brings a library to raise; its text could carry content.
+        # A hostile file can make a library raise any exception, and its message could contain content.
         answer, text = {"failure": type(error).__name__}, b""
     with contextlib.suppress(BrokenPipeError):
         target.write(json.dumps(answer).encode() + b"\n")

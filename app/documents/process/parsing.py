@@ -1,4 +1,4 @@
-"""Parsing in a process of its own, so that no file can take the service with it."""
+"""Parses files in a separate process, so that no file can crash the service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 _PIECE = 1 << 20
 _MAX_BYTES_PER_CHARACTER = 4
 _MAX_ANSWER_LINE = 64 << 20
-# -I ignores the caller's directory and PYTHON* variables; the path is for a checkout that is not installed.
+# -I ignores the current directory and PYTHON* variables; the path is needed for a checkout that is not installed.
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from app.documents.process.child import main; main()"
 _PACKAGE_ROOT = str(Path(app.__file__).resolve().parent.parent)
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -33,7 +33,7 @@ _CRASHES = frozenset(
 
 
 class ParserDied(UnreadableDocument):
-    """The reading process crashed, was killed, or was not done in time: another try may go better."""
+    """The parsing process crashed, was killed, or exceeded the time limit: a retry may succeed."""
 
 
 async def parse_document(
@@ -42,10 +42,10 @@ async def parse_document(
     limits: ParseLimits | None = None,
     declared_type: str | None = None,
 ) -> ParsedDocument:
-    """Read a file into text within limits; a cancelled call leaves no process behind.
+    """Read a file as text within limits; a cancelled call leaves no process behind.
 
-    Raises what `detect_format` raises, and UnreadableDocument with the reason when the file is damaged,
-    encrypted, without text, or exceeds a limit; ParserDied, which is one, where the reason may be elsewhere.
+    Raises the errors of `detect_format`, and UnreadableDocument with the reason when the file is damaged,
+    encrypted, without text, or exceeds a limit. The subclass ParserDied means that the file may not be the cause.
     """
     limits = limits or ParseLimits()
     kind = detect_format(data, filename, declared_type)
@@ -91,14 +91,14 @@ async def _run_child(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> 
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
         child.stdin.close()
-        # Only what a dead process left in the pipe: its end closes the pipe.
+        # Reads only the remaining output of a dead process, whose end closes the pipe.
         while await child.stdout.read(_PIECE):
             pass
         await child.wait()
 
 
 async def _feed(pipe: asyncio.StreamWriter, request: bytes, data: bytes) -> None:
-    # A child that refuses or dies early does not read to the end; uvloop reports that as RuntimeError.
+    # A child that refuses the file or dies early does not read all of it; uvloop reports that as RuntimeError.
     with contextlib.suppress(ConnectionError, RuntimeError):
         pipe.write(request)
         for start in range(0, len(data), _PIECE):
@@ -146,7 +146,7 @@ def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> Un
     if status == -signal.SIGXCPU:
         return _too_slow(limits)
     if status == -signal.SIGKILL:
-        # Nobody else kills it: the system was short of memory.
+        # Only the system kills it, when memory is short.
         return ParserDied(str(_too_much_memory(limits)))
     if -status in _CRASHES:
         return ParserDied(

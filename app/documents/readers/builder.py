@@ -1,4 +1,4 @@
-"""Collects the blocks of a document and keeps count of where pages and headings begin."""
+"""Collects the blocks of a document and records where pages and headings begin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_TITLE = 300
 
 
 class TextBuilder:
-    """Joins cleaned blocks into one text; raises UnreadableDocument when it grows past the limit."""
+    """Joins cleaned blocks into one text; raises UnreadableDocument when the text exceeds the limit."""
 
     def __init__(self, limits: ParseLimits) -> None:
         self._max = limits.max_characters
@@ -21,7 +21,7 @@ class TextBuilder:
         self._parts_within: list[PartSpan] = []
 
     def add(self, block: str, gap: str = "\n\n") -> int | None:
-        """Append a block after `gap`; gives the offset at which it begins, None if it is blank."""
+        """Append a block after `gap`; returns the offset at which it begins, or None if it is blank."""
         block = clean_text(block).strip("\n")
         if not block.strip():
             return None
@@ -32,7 +32,7 @@ class TextBuilder:
         return start
 
     def add_heading(self, title: str, level: int) -> None:
-        """Append a heading; the wider gap before it is where chunks are cut first."""
+        """Append a heading; chunks are cut first at the wider gap before it."""
         title = collapse_spaces(title)
         start = self.add(title, gap="\n\n\n")
         if start is not None:
@@ -46,7 +46,7 @@ class TextBuilder:
         return span
 
     def add_part(self, path: str, document: ParsedDocument) -> None:
-        """Append a document of its own under a heading with its path; its page numbers are not kept."""
+        """Append a separate document under a heading with its path; its page numbers are not kept."""
         first = self._length
         self.add_heading(path, 1)
         self._append("\n\n")
@@ -57,7 +57,7 @@ class TextBuilder:
         self._parts_within.append(PartSpan(first, self._length, document.format))
 
     def mark_heading(self, start: int, title: str, level: int) -> None:
-        """Say that a heading begins at an offset already written."""
+        """Record a heading at an offset that is already written."""
         self._headings.append(HeadingSpan(start, level, title[:MAX_TITLE]))
 
     def finish(

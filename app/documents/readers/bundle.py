@@ -1,4 +1,4 @@
-"""ZIP archives: each member that is a document becomes a section under its path."""
+"""ZIP archives: each member that is a document becomes a section with its path as the heading."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from app.documents.readers.builder import TextBuilder
 from app.documents.readers.text import collapse_spaces
 from app.errors import UnreadableDocument, UnsupportedMediaType
 
-# What programs put into folders for themselves.
+# Files that programs put into folders for their own use.
 _DEBRIS = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 _MAX_PATH = 200
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the documents of an archive in the order of their paths; pictures and programs are passed over.
+    """Read the documents of an archive in the order of their paths; pictures and programs are skipped.
 
-    The limits hold for all members together. Raises UnreadableDocument, with the member's path, for a
+    The limits apply to all members together. Raises UnreadableDocument, with the member's path, for a
     document that cannot be read and for an archive within the archive.
     """
     builder = TextBuilder(limits)
@@ -58,7 +58,7 @@ def _list_members(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocument | None:
-    """The document at `path`; None if it is empty or no document."""
+    """The document at `path`; None if it is empty or not a document."""
     if not content:
         return None
     label = f"{collapse_spaces(path)[-_MAX_PATH:]} in the ZIP file"

@@ -1,4 +1,4 @@
-"""HTML: what a reader would read, without the page's furniture."""
+"""HTML: the text that a reader would read, without navigation and other page elements."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BLOCKS = frozenset(_BLOCKS_TAGS.split())
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the visible text of an HTML page; nothing is fetched and no entity of its own is expanded."""
+    """Read the visible text of an HTML page; nothing is fetched and no custom entity is expanded."""
     source = clean_text(decode_text(data, _find_charset(data)))
     parser = etree.HTMLParser(
         encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True
@@ -41,7 +41,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
         source.encode("utf-8", errors="replace"), parser, "the HTML has no content that can be read"
     )
     document = _PageReader(limits, skip_furniture=True).read(root)
-    # Some pages wrap everything in what is furniture elsewhere.
+    # Some pages wrap all of their content in elements that are navigation elsewhere.
     return document if document.text else _PageReader(limits, skip_furniture=False).read(root)
 
 
@@ -50,7 +50,7 @@ def _find_charset(data: bytes) -> str | None:
     if match is None:
         return None
     name = (match.group(1) or match.group(2)).decode("ascii", errors="ignore").lower()
-    if name.startswith("utf-16"):  # readable as ASCII so far, so it is not
+    if name.startswith("utf-16"):  # the bytes so far are readable as ASCII, so the name is wrong
         return None
     return "cp1252" if name in {"iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"} else name
 
@@ -63,8 +63,8 @@ class _PageReader:
         self._gap = ""
         self._heading: str | None = None
         self._preformatted = 0
-        self._contents = 0  # how many open elements say "this is the content"
-        self._tables: list[bool] = []  # for each open table: does it hold data (not layout)?
+        self._contents = 0  # number of open elements that mark the content
+        self._tables: list[bool] = []  # for each open table: whether it contains data (not layout)
 
     def read(self, root: Any) -> ParsedDocument:
         walk = etree.iterwalk(root, events=("start", "end"))

@@ -1,4 +1,4 @@
-"""Markdown: the source is kept, its headings are found."""
+"""Markdown: the source is kept, and its headings are found."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _NO_PARAGRAPH = re.compile(r" {0,3}(?:[#>|]|[-*+][ \t]|\d{1,9}[.)][ \t])| {4}|\t")
 _MARKS = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M)
-# A longer line is no heading; the patterns' work would grow with the square of its length.
+# A longer line is not a heading; the work of the patterns grows with the square of its length.
 _MAX_LINE = 1_000
 _TITLE = re.compile(r"^title:[ \t]*(.+)$", re.M)
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read Markdown; the title is the front matter's, else the only topmost heading: one of several is a section."""
+    """Read Markdown. The title is that of the front matter, otherwise the topmost heading if there is only one."""
     builder = TextBuilder(limits)
     builder.add(decode_text(data))
     text = builder.finish("markdown").text
@@ -39,7 +39,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
 
 def _find_headings(text: str, start: int) -> Iterator[HeadingSpan]:
     fence = ""
-    previous: tuple[int, str] | None = None  # a paragraph's only line so far: an underline makes it a heading
+    previous: tuple[int, str] | None = None  # a paragraph's only line: an underline makes it a heading
     in_paragraph = False
     offset = start
     for line in text[start:].split("\n"):

@@ -1,4 +1,4 @@
-"""Trees from XML and HTML, with libxml2's failures told apart."""
+"""Parses XML and HTML, and distinguishes the failures of libxml2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.errors import UnreadableDocument
 
 
 def build_tree(source: bytes, parser: Any, refusal: str) -> Any:
-    """The root element; raises UnreadableDocument(`refusal`) for broken input, MemoryError when out of it."""
+    """The root element. Raises UnreadableDocument(`refusal`) for broken input, and MemoryError."""
     try:
         root = etree.fromstring(source, parser)
     except etree.XMLSyntaxError as error:

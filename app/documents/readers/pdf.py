@@ -22,7 +22,7 @@ _LIGATURES = {
     0xFB05: "st",
     0xFB06: "st",
 }
-# PDFium writes the hyphen at a line's end as U+0002 or U+FFFE, and then goes on in the same line.
+# PDFium writes the hyphen at the end of a line as U+0002 or U+FFFE and continues on the same line.
 _MARKED_BREAK = re.compile("(?<=\\w)[\x02\ufffe](?:\r?\n)?(?=\\w)")
 _LINE_BREAK = re.compile(r"\b(\w++)[-\u2010\u00ad][ \t]*\n(\w++)")
 _JOINING = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "y", "e", "o", "en", "of"})
@@ -34,7 +34,7 @@ _MAX_OUTLINE_DEPTH = 6
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read a PDF page by page; its outline gives the headings.
+    """Read a PDF page by page; its outline provides the headings.
 
     Raises UnreadableDocument when it is encrypted, damaged, too long or without a text layer.
     """
@@ -58,7 +58,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
 
 
 def join_hyphenation(text: str) -> str:
-    """Put words together again that a line's end cut in two; a hyphen of the word's own stays."""
+    """Rejoin words that a line break split; hyphens that belong to a word are kept."""
 
     def join(match: re.Match[str]) -> str:
         left, right = match.groups()

@@ -1,4 +1,4 @@
-"""Source code, configuration and XML: kept as it is."""
+"""Source code, configuration and XML, kept unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.documents.readers.text import decode_text
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read source code of any language; blank lines are where it is cut first."""
+    """Read source code of any language; chunks are cut first at blank lines."""
     builder = TextBuilder(limits)
     builder.add(decode_text(data))
     return builder.finish("code")

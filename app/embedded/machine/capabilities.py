@@ -1,4 +1,4 @@
-"""The few Linux calls that Python does not offer: capabilities, and dying with one's parent."""
+"""Linux calls that Python does not offer: capabilities and the parent-death signal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECBIT_NO_SETUID_FIXUP = 1 << 2
 
 IS_LINUX = sys.platform.startswith("linux")
 
-# Loaded here because a forked child should not have to load anything.
+# Loaded here so that a forked child does not have to load a library.
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -39,9 +39,9 @@ class _Data(ctypes.Structure):
 
 
 def die_with_parent(signal_number: int, parent: int) -> None:
-    """Have the kernel send this process a signal when `parent` ends (Linux; elsewhere nothing happens).
+    """Ask the kernel to send this process a signal when `parent` ends (Linux only; a no-op elsewhere).
 
-    To be called last in a child: a change of user clears it.
+    Call it last in a child: a change of user clears it.
     """
     if not IS_LINUX:
         return
@@ -51,13 +51,13 @@ def die_with_parent(signal_number: int, parent: int) -> None:
 
 
 def become_user(uid: int, gid: int, capability: int | None) -> None:
-    """Turn this root process into an ordinary user that keeps at most one capability, across exec too.
+    """Change this root process to an ordinary user that keeps at most one capability, also across exec.
 
     Raises OSError where the system does not allow it.
     """
     if capability is not None:
         try:
-            # Postgres looks for its own programs with access(2), which ignores capabilities otherwise.
+            # Postgres finds its own programs with access(2), which otherwise ignores capabilities.
             _prctl(_PR_SET_SECUREBITS, _prctl(_PR_GET_SECUREBITS) | _SECBIT_NO_SETUID_FIXUP)
         except PermissionError:
             _prctl(_PR_SET_KEEPCAPS, 1)

@@ -1,4 +1,4 @@
-"""Advisory file locks that the kernel releases however their holder ends."""
+"""Advisory file locks. The kernel releases them in every case when their holder ends."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ class FileLock:
         self._descriptor = folder.open_private(path, os.O_RDWR)
 
     def try_shared(self) -> bool:
-        """Take the lock beside other shared holders, if nobody has it exclusively."""
+        """Acquire the lock together with other shared holders, unless another holder has it exclusively."""
         return self._try(fcntl.LOCK_SH)
 
     def try_exclusive(self) -> bool:
-        """Take the lock alone, if nobody else has it."""
+        """Acquire the lock exclusively, unless another holder has it."""
         return self._try(fcntl.LOCK_EX)
 
     def wait_shared(self, deadline: float) -> bool:
-        """Try `try_shared` until `deadline` (monotonic seconds); say whether it was taken."""
+        """Retry `try_shared` until `deadline` (monotonic seconds); return whether it succeeded."""
         return _wait(self.try_shared, deadline)
 
     def wait_exclusive(self, deadline: float) -> bool:
-        """Try `try_exclusive` until `deadline` (monotonic seconds); say whether it was taken."""
+        """Retry `try_exclusive` until `deadline` (monotonic seconds); return whether it succeeded."""
         return _wait(self.try_exclusive, deadline)
 
     def release(self) -> None:
-        """Let go, also of copies that a forked child inherited."""
+        """Release the lock, including copies that a forked child inherited."""
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go and close the file."""
+        """Release the lock and close the file."""
         if self._descriptor >= 0:
             self.release()
             os.close(self._descriptor)
@@ -64,7 +64,7 @@ class FileLock:
 
 
 def is_locked(folder: DataFolder, path: Path) -> bool:
-    """Say whether some process holds `path` exclusively."""
+    """Return whether a process holds `path` exclusively."""
     with FileLock(folder, path) as lock:
         return not lock.try_shared()
 

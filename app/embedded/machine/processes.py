@@ -1,4 +1,4 @@
-"""Which running processes are the Postgres of one cluster, and which only look like it."""
+"""Finds the running processes of one cluster and tells them from similar ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PidFile:
 
 
 def read_pid_file(cluster: Path) -> PidFile | None:
-    """Return what Postgres wrote about itself, or None while it has written nothing readable."""
+    """Return the content of Postgres's pid file, or None while there is none or it cannot be read."""
     try:
         lines = (cluster / "postmaster.pid").read_text(errors="replace").splitlines()
         return PidFile(int(lines[0]), lines[7].strip() if len(lines) > 7 else "")
@@ -34,22 +34,22 @@ def read_pid_file(cluster: Path) -> PidFile | None:
 
 
 def find_cluster_processes(cluster: Path) -> list[psutil.Process]:
-    """Find all processes of this cluster: Postgres programs at work in this very folder.
+    """Find all processes of this cluster: Postgres programs whose working directory is this folder.
 
-    Postgres changes into its data directory, so the working directory tells its clusters apart even after a
-    pid has been given to somebody else's process.
+    Postgres changes into its data directory. The working directory therefore identifies the cluster, even
+    after the pid has been reused by an unrelated process.
     """
     return [process for process in psutil.process_iter() if _belongs_to(process, cluster)]
 
 
 def stop_cluster_processes(cluster: Path) -> None:
-    """End whatever still runs on this cluster without a supervisor. Bounded; touches no other process."""
+    """End all processes of this cluster that run without a supervisor. Bounded; affects no other process."""
     processes = find_cluster_processes(cluster)
     pid_file = read_pid_file(cluster)
     for process in processes:
         if pid_file and process.pid == pid_file.pid:
             _send(process, signal.SIGINT)
-    # Children of a dead postmaster notice its end and leave by themselves.
+    # Children of a dead postmaster notice its end and exit.
     patience = FAST_STOP_SECONDS if pid_file and pid_file.pid in {p.pid for p in processes} else 2.0
     for number, seconds in (
         (signal.SIGQUIT, IMMEDIATE_STOP_SECONDS),
@@ -63,7 +63,7 @@ def stop_cluster_processes(cluster: Path) -> None:
 
 
 def wait_until_gone(cluster: Path, seconds: float) -> bool:
-    """Wait until no process of this cluster is left; say whether that came true in time."""
+    """Wait until this cluster has no process left; return whether that happened in time."""
     deadline = time.monotonic() + seconds
     while find_cluster_processes(cluster):
         if time.monotonic() >= deadline:
@@ -73,9 +73,9 @@ def wait_until_gone(cluster: Path, seconds: float) -> bool:
 
 
 def remove_stale_files(cluster: Path, socket_dir: Path) -> None:
-    """Remove what a killed Postgres left and a new one would take for a rival's.
+    """Remove the files of a killed Postgres that a new one would attribute to a running server.
 
-    Only to be called when `find_cluster_processes` finds none.
+    Call it only when `find_cluster_processes` finds none.
     """
     for path in (cluster / "postmaster.pid", *socket_dir.glob(".s.PGSQL.*")):
         path.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def _belongs_to(process: psutil.Process, cluster: Path) -> bool:
         try:
             return os.path.samefile(process.cwd(), cluster)
         except psutil.AccessDenied:
-            # Root in a container may not look into other users' processes, only at their command lines.
+            # In a container, root may be able to read only the command lines of other users' processes.
             arguments = process.cmdline()
             return ("-D", str(cluster)) in pairwise(arguments)
     except (psutil.Error, OSError):

@@ -1,4 +1,4 @@
-"""The private folder of the server's Unix socket: a short path that nobody else can enter or foist on us."""
+"""The private folder of the server's Unix socket: a short path that other users can neither enter nor plant."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.embedded.machine.account import Account
 from app.errors import ConfigurationError
 
 LONGEST_SOCKET_PATH = 100
-"""Bytes; the systems' limits are 103 (macOS) and 107 (Linux)."""
+"""Bytes; the limits of the operating systems are 103 (macOS) and 107 (Linux)."""
 
 
 def choose_socket_dir(folder: DataFolder, account: Account, previous: str) -> Path:
-    """Return a folder that belongs to `account` alone: `previous` again if it is this data directory's.
+    """Return a folder that only `account` can access: `previous` if it belongs to this data directory.
 
     Raises ConfigurationError when no temporary folder has a path that is short enough.
     """
@@ -40,14 +40,14 @@ def choose_socket_dir(folder: DataFolder, account: Account, previous: str) -> Pa
         made.rmdir()
     raise ConfigurationError(
         None,
-        f"the embedded Postgres needs a folder for its socket, and none of {', '.join(map(str, parents))} "
-        "can be written and has a short path",
+        f"the embedded Postgres needs a folder for its socket, but none of {', '.join(map(str, parents))} "
+        "is writable and has a short path",
         "set TMPDIR",
     )
 
 
 def can_connect(socket_dir: str) -> bool:
-    """Say whether a server accepts connections on the socket."""
+    """Return whether a server accepts connections on the socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(5)
         try:
@@ -58,7 +58,7 @@ def can_connect(socket_dir: str) -> bool:
 
 
 def remove_socket_dir(socket_dir: Path) -> None:
-    """Remove the folder after Postgres has stopped."""
+    """Remove the folder once Postgres has stopped."""
     with contextlib.suppress(OSError):
         for path in socket_dir.glob(".s.PGSQL.*"):
             path.unlink(missing_ok=True)

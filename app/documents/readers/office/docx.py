@@ -1,4 +1,4 @@
-"""DOCX, read from its XML: content controls, tracked insertions, text boxes and notes included."""
+"""DOCX, read from its XML, including content controls, tracked insertions, text boxes and notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.errors import UnreadableDocument
 
 _MAIN_PART = re.compile(r"word/document\d*\.xml")
 _HEADING_STYLE = re.compile(r"heading (\d)$")
-# Moved-away text, and the second copy of a text box for old programs.
+# Text that was moved away, and the second copy of a text box for old programs.
 _SKIPPED = frozenset({"moveFrom", "Fallback", "sectPr"})
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
@@ -24,7 +24,7 @@ _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read a Word document; each table row becomes a line, notes follow at the end.
 
-    Raises UnreadableDocument when it is damaged, encrypted, or larger unpacked than the limit.
+    Raises UnreadableDocument when it is damaged, encrypted, or exceeds the limit when unpacked.
     """
     with open_archive(io.BytesIO(data), "DOCX", limits) as archive:
         names = archive.namelist()
@@ -48,7 +48,7 @@ def _value(element: Any) -> str:
 
 
 def _read_heading_styles(root: Any) -> dict[str, int]:
-    """Style id to heading level (the `Title` style counts as 0), inherited through `basedOn`."""
+    """Heading level by style id (the `Title` style is level 0), inherited through `basedOn`."""
     levels: dict[str, int] = {}
     parents: dict[str, str] = {}
     for style in find_children(root, "style") if root is not None else ():
@@ -88,7 +88,7 @@ class _BodyReader:
         self._builder = builder
         self._styles = styles
         self._paragraphs: list[_Paragraph] = []
-        self._rows: list[list[str]] = []  # the cells so far of each open row, nested tables innermost
+        self._rows: list[list[str]] = []  # the cells so far of each open row, innermost table last
         self._in_table = False
 
     def read(self, root: Any) -> None:

@@ -20,7 +20,7 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Where a part points to: `kind` is the last word of the relation's type, `target` a member's name."""
+    """A reference from a part: `kind` is the last word of the relation's type, `target` the name of a member."""
 
     kind: str
     target: str
@@ -28,14 +28,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class OfficePackage:
-    """An Office file's members, each read within the limits; `label` names the kind of file in errors."""
+    """The members of an Office file, each read within the limits; `label` names the kind of file in errors."""
 
     archive: zipfile.ZipFile
     label: str
     limits: ParseLimits
 
     def read_part(self, name: str) -> Any:
-        """Root element of a member, None if there is none.
+        """Root element of a member, or None if there is no such member.
 
         Raises UnreadableDocument for broken XML and for XML that declares entities.
         """
@@ -48,13 +48,13 @@ class OfficePackage:
             resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True
         )
         root = build_tree(content, parser, f"the {self.label} file is damaged: its XML cannot be read")
-        # In an encoding in which the words above look different.
+        # In an encoding in which the search above does not find the words.
         if root.getroottree().docinfo.internalDTD is not None:
             raise self._refuse_entities()
         return root
 
     def read_relations(self, part: str) -> dict[str, Relation]:
-        """What a part points to, by the relation's id."""
+        """The relations of a part, by id."""
         folder, name = posixpath.split(part)
         root = self.read_part(f"{folder}/_rels/{name}.rels")
         relations = {}
@@ -79,7 +79,7 @@ class OfficePackage:
 
 
 def local_name(element: Any) -> str:
-    """An element's name without its namespace, empty for what is no element."""
+    """An element's name without its namespace; empty for nodes that are not elements."""
     tag = element.tag
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 

@@ -1,4 +1,4 @@
-"""PPTX, read from its XML: a slide is a page, its title a heading, its notes follow it."""
+"""PPTX, read from its XML: a slide is a page, its title is a heading, and its notes follow it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.errors import UnreadableDocument
 
 _MAIN_PART = "ppt/presentation.xml"
 _TITLES = frozenset({"title", "ctrTitle"})
-# Date, footer and number of every slide, and the small picture of the slide on its page of notes.
+# Date, footer and number of each slide, and the slide's picture on its notes page.
 _FURNITURE = frozenset({"dt", "ftr", "sldNum", "hdr", "sldImg"})
 _PROGRAM_TITLE = re.compile(r"^(?:powerpoint.?(?:presentation|präsentation)|présentation powerpoint)$", re.I)
 
@@ -24,8 +24,8 @@ _PROGRAM_TITLE = re.compile(r"^(?:powerpoint.?(?:presentation|präsentation)|pr�
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read a PowerPoint file: text boxes, tables, diagrams, chart titles and notes.
 
-    Raises UnreadableDocument when it is damaged, encrypted, has more slides than `max_pages`, or is larger
-    unpacked than the limit.
+    Raises UnreadableDocument when it is damaged, encrypted, has more slides than `max_pages`, or exceeds the
+    limit when unpacked.
     """
     with open_archive(io.BytesIO(data), "PPTX", limits) as archive:
         package = OfficePackage(archive, "PPTX", limits)
@@ -49,7 +49,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
 
 
 def _list_slides(package: OfficePackage) -> list[str]:
-    """The slides' parts in the order in which they are shown, each once."""
+    """The parts of the slides in display order, without duplicates."""
     root = package.read_part(_MAIN_PART)
     if root is None:
         raise UnreadableDocument("the PPTX file is damaged: it has no list of slides")
@@ -63,7 +63,7 @@ def _list_slides(package: OfficePackage) -> list[str]:
 
 
 def _read_slide(package: OfficePackage, part: str) -> tuple[str, list[str]]:
-    """A slide's title, empty if it has none, and its other text."""
+    """The title of a slide (empty if it has none) and its other text."""
     root = package.read_part(part)
     if root is None:
         raise UnreadableDocument("the PPTX file is damaged: a slide is missing")
@@ -87,7 +87,7 @@ def _read_slide(package: OfficePackage, part: str) -> tuple[str, list[str]]:
 
 
 def _read_shapes(root: Any) -> Iterator[tuple[str, str]]:
-    """Each text box and table, with the kind of placeholder that it fills ("" for none)."""
+    """Text boxes and tables, each with the kind of its placeholder ("" for none)."""
     for shape in root.iter("{*}sp", "{*}cxnSp", "{*}tbl"):
         if _is_fallback(shape):
             continue
@@ -107,7 +107,7 @@ def _read_shapes(root: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_fallback(element: Any) -> bool:
-    """The second copy of a shape, for old programs."""
+    """Whether this is the second copy of a shape, for old programs."""
     return next(element.iterancestors("{*}Fallback"), None) is not None
 
 

@@ -1,4 +1,4 @@
-"""XLSX, through calamine: each sheet under its name, each row with its headers."""
+"""XLSX, through calamine: each sheet has its name as a heading, each row its headers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from app.documents.readers.tables.table import write_table
 from app.errors import UnreadableDocument
 
 _Value = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
-# Excel keeps 15 digits; the rest is noise of binary fractions.
+# Excel keeps 15 digits; the others are rounding noise.
 _DIGITS = 15
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read the sheets of an Excel workbook: values as they were last computed, hidden sheets included.
+    """Read the sheets of an Excel workbook, including hidden sheets: values as they were last computed.
 
-    Raises UnreadableDocument when it is damaged, encrypted, or larger unpacked than the limit.
+    Raises UnreadableDocument when it is damaged, encrypted, or exceeds the limit when unpacked.
     """
     with open_archive(io.BytesIO(data), "XLSX", limits) as archive:
         title = OfficePackage(archive, "XLSX", limits).read_title()

@@ -13,13 +13,13 @@ from app.documents.readers.text import decode_text
 from app.errors import UnreadableDocument
 
 _DELIMITERS = ",;\t|"
-# What Excel writes to name the delimiter.
+# The line in which Excel names the delimiter.
 _NAMED = re.compile(r"sep=([,;\t|])[ \t]*\r?\n", re.I)
 _SAMPLE = 64 << 10
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read a table of values between commas, semicolons, tabs or bars."""
+    """Read a table of values separated by commas, semicolons, tabs or bars."""
     text = decode_text(data).replace("\0", "")
     named = _NAMED.match(text)
     delimiter = named.group(1) if named else find_delimiter(text[:_SAMPLE])[0]
@@ -34,7 +34,7 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
 
 
 def find_delimiter(sample: str) -> tuple[str, int, float]:
-    """The likeliest delimiter, how many columns it gives, and the share of rows that have as many."""
+    """The most likely delimiter, the number of columns it gives, and the share of rows with that number."""
     best = (",", 1, 0.0)
     for delimiter in _DELIMITERS:
         widths = _measure_rows(sample, delimiter)
@@ -56,5 +56,5 @@ def _measure_rows(sample: str, delimiter: str) -> list[int]:
                 widths.append(len(row))
     except csv.Error:
         return []
-    # The last one may be cut short.
+    # The last row may be truncated.
     return widths[:-1] if len(widths) > 2 else widths

@@ -13,21 +13,21 @@ from app.documents.readers.text import decode_text
 from app.errors import UnreadableDocument
 
 MAX_DEPTH = 100
-"""Levels of nesting that are read; ours. Generated documents rarely have 30."""
+"""Maximum levels of nesting. Generated documents rarely have 30."""
 
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 _SPACE = re.compile(r"\s*")
 # Lists of single values up to this length stay on one line.
 _LINE = 300
 _BLOCK = 200
-# Numbers as they are written: 1.10 stays 1.10, and an id of 20 digits stays whole.
+# Numbers as written: 1.10 stays 1.10, and an id of 20 digits keeps all of them.
 _DECODER = json.JSONDecoder(
     object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str, strict=False
 )
 
 
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
-    """Read one JSON value, or one a line; what turns out to be no JSON is kept as it is.
+    """Read one JSON value, or one per line; text that is not JSON is kept unchanged.
 
     Raises UnreadableDocument when it is nested more than `MAX_DEPTH` levels deep.
     """
@@ -60,11 +60,11 @@ def _find_title(value: Any) -> str | None:
 
 
 def _too_deep() -> UnreadableDocument:
-    return UnreadableDocument(f"the JSON is nested more than {MAX_DEPTH} levels deep; at most that is read")
+    return UnreadableDocument(f"the JSON is nested more than {MAX_DEPTH} levels deep")
 
 
 class _RecordWriter:
-    """Objects come as tuples of pairs, arrays as lists, numbers as text."""
+    """Writes decoded JSON, in which objects are tuples of pairs, arrays are lists, and numbers are text."""
 
     def __init__(self, builder: TextBuilder) -> None:
         self._builder = builder
@@ -72,7 +72,7 @@ class _RecordWriter:
         self._gap = "\n\n"
 
     def write_line(self, line: str) -> None:
-        """Write a record of JSON Lines; a broken line is kept as it is."""
+        """Write a record of JSON Lines; a broken line is kept unchanged."""
         if not line.strip():
             return
         try:
@@ -85,7 +85,7 @@ class _RecordWriter:
         self.write(value)
 
     def write(self, value: Any, path: str = "", depth: int = 0, lists: int = 0) -> None:
-        """Write a value; `lists` counts the arrays around it: each element of the outermost is a record."""
+        """Write a value. `lists` counts the enclosing arrays: each element of the outermost array is a record."""
         if depth > MAX_DEPTH:
             raise _too_deep()
         if isinstance(value, tuple):
@@ -130,7 +130,7 @@ def _render(value: Any) -> str:
 
 def _join(values: list[Any]) -> str:
     texts = [item.rstrip("\n") if isinstance(item, str) else _CONSTANTS[item] for item in values]
-    # Lines of a text, as in notebooks, keep their indentation.
+    # The lines of a multi-line text, as in notebooks, keep their indentation.
     if sum(map(len, texts)) > _LINE or any(isinstance(item, str) and "\n" in item for item in values):
         return "\n" + "\n".join(texts)
     return ", ".join(text.strip() for text in texts if text.strip())

@@ -1,4 +1,4 @@
-"""Rows into text that says of each value what it is."""
+"""Renders rows as text that names each value."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import chain
 
 from app.documents.readers.builder import TextBuilder
 
-# Numbers, with what surrounds them in tables, and dates.
+# Numbers, with their signs and units in tables, and dates.
 _NUMBER = re.compile(r"[-+(]?[$€£¥]?\s?\d[\d.,'\u00a0\u202f ]*(?:e[-+]?\d+)?\s?[%$€£¥)]?", re.I)
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d{1,2}:\d{2}.*)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-# A row as long as this gets a line for each value, so that a cut falls between values.
+# A row of this length gets a line for each value, so that it is cut between values.
 _LONG_ROW = 600
-# Rows are added together: a block costs more than a row.
+# Rows are added in blocks: adding a block costs more than rendering a row.
 _BLOCK = 200
 _TITLE_ROWS = 10
 
@@ -22,8 +22,8 @@ _TITLE_ROWS = 10
 def write_table(builder: TextBuilder, rows: Iterable[Sequence[str]]) -> None:
     """Write each row as `header: value | header: value`, or `value | value` when the table has no headers.
 
-    The headers are the first row with several values, if it looks like one. Lines with a single value above
-    it are the table's title and notes.
+    The headers are the first row with several values, if it looks like a header row. Rows with a single value
+    above it are the table's title and notes.
     """
     remaining = iter(rows)
     lines: list[str] = []
@@ -51,7 +51,7 @@ def write_table(builder: TextBuilder, rows: Iterable[Sequence[str]]) -> None:
 
 
 def are_headers(row: Sequence[str]) -> bool:
-    """Whether a row names columns: different words, no numbers other than years, no dates."""
+    """Whether a row names columns: distinct words, no dates, and no numbers except years."""
     filled = [cell.strip() for cell in row if _is_filled(cell)]
     words = [cell for cell in filled if not _YEAR.fullmatch(cell)]
     if not words or len(set(filled)) < len(filled):
