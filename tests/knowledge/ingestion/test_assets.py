@@ -156,7 +156,7 @@ async def test_asset_that_cannot_be_processed_is_given_up_after_three_tries(
     assert tries == 3
     asset = await services.assets.get(tenant.id, asset.id)
     assert asset.status == "failed"
-    assert asset.error == "the file could not be processed; the service's log says why"
+    assert asset.error == "the file could not be processed; the reason is in the service's log"
 
 
 async def test_refused_uploads_keep_nothing(services: Services, tenant: Tenant) -> None:
