@@ -100,7 +100,7 @@ async def test_an_entry_with_a_part_of_an_identifier_is_told_so(admin: Caller) -
     answer = await ask(admin, part["id"], query="KNOW-004", mode="keyword")
     assert [r["detail"] for r in answer["reasons"]] == [
         "not searched in mode keyword",
-        "has only parts of the identifier; 1 entries have it whole",
+        "has only parts of the identifier; 1 entries contain all of it",
     ]
 
 

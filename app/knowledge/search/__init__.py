@@ -1,4 +1,4 @@
-"""Searching a tenant's knowledge: two legs, fused, explained."""
+"""Hybrid search over a tenant's knowledge: two legs, their fusion, and its explanation."""
 
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.service import KnowledgeSearchService

@@ -1,4 +1,4 @@
-"""Embedding the queries of several searches together."""
+"""Embed the queries of several searches in one call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.embeddings.provider import EmbeddingProvider, Vector
 
 
 class QueryBatch:
-    """Embeds some queries in one call, which begins when the first of them is asked for."""
+    """Embeds several queries in one call, which starts at the first request for a vector."""
 
     def __init__(self, provider: EmbeddingProvider, texts: Sequence[str]) -> None:
         self._provider = provider
@@ -19,17 +19,17 @@ class QueryBatch:
         self._call: asyncio.Task[dict[str, Vector]] | None = None
 
     async def embed_query(self, text: str) -> Vector:
-        """The vector of one of the queries. Raises EmbeddingUnavailable."""
+        """Return the vector of one of the queries. Raises EmbeddingUnavailable."""
         if self._call is None:
             self._call = asyncio.create_task(self._embed_all())
         try:
             return (await asyncio.shield(self._call))[text]
         except InputRefused:
-            # One text that the provider refuses must not keep the others from their vectors.
+            # One refused text must not keep the other queries from being embedded.
             return await self._provider.embed_query(text)
 
     async def close(self) -> None:
-        """End the call if nobody is left who waits for it."""
+        """Cancel the call if it is still running."""
         if self._call is not None:
             self._call.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):

@@ -1,4 +1,4 @@
-"""A search with every choice made, and the limits and defaults that choices are made by."""
+"""The plan of a search: all of its settings resolved, and the limits and defaults that resolve them."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from app.knowledge.tenants.directory import TenantContext
 from app.knowledge.vocabulary import Fusion, Weights
 
 DEFAULT_LIMIT, DEFAULT_MAX_LIMIT = 10, 50
-"""Hits a page for outside callers, where the operator sets nothing else: unless asked, and at most."""
+"""Default and largest number of hits on a page for external callers, unless the operator sets others."""
 
 EXACT_LIMIT = 5_000
-"""Candidate passages up to which comparing them all is faster than the index, and always complete."""
+"""Number of passages up to which comparing all of them is faster than the index; it is also always complete."""
 
 KEYWORD_BUDGET = 1_000
-"""Postings that the keyword leg reads for its candidates, rarest words first. Twice as many cost twice the time, and
+"""Postings that the keyword leg reads for its candidates, rarest words first. Twice as many cost twice the time and
 gain 0.001 nDCG@10 on Cranfield and nothing on SciFact and SQuAD; 500 lose 0.006 on Cranfield."""
 
 KEYWORD_POOL = 100
-"""Candidates that the keyword leg scores by all words of the query, at least."""
+"""Minimum number of candidates that the keyword leg scores by all words of the query."""
 
 
 SCORE_WEIGHTS = Weights(semantic=0.6, keyword=0.4)
-"""Weights of score fusion where nobody sets others; chosen on SciFact's training queries, where 0.35 to 0.42 for
-words differ by less than 0.001 nDCG@10."""
+"""Default weights of score fusion, chosen on SciFact's training queries; there, keyword weights of 0.35 to 0.42 differ
+by less than 0.001 nDCG@10."""
 
 SCORE_DEPTH = 100
-"""Candidates of each leg in score fusion, at least: scores, unlike ranks, gain from a deeper pool."""
+"""Minimum number of candidates of each leg in score fusion; scores, unlike ranks, benefit from a deeper pool."""
 
 MIN_DEPTH = 30
-"""Candidates of each leg in rank fusion, at least."""
+"""Minimum number of candidates of each leg in rank fusion."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchDefaults:
-    """The service's own choices, where neither the search nor its tenant makes one, and its largest page.
+    """The service's defaults, for settings that neither the search nor its tenant gives.
 
-    `max_limit` holds for outside callers, whose ways in give it to their `SearchQuery`.
+    `max_limit` applies to external callers; REST, MCP and the console pass it to their `SearchQuery`.
     """
 
     weights: Weights = field(default_factory=Weights)
@@ -52,9 +52,9 @@ class SearchDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A search with every choice made: the request's, else the tenant's, else the service's, else the model's.
+    """A search with all settings resolved: the request's, else the tenant's, else the service's, else the model's.
 
-    `wanted` are the entries that each leg looks for.
+    `wanted` is the number of entries that each leg looks for.
     """
 
     query: SearchQuery
@@ -70,7 +70,7 @@ class Plan:
 
 
 def make_plan(query: SearchQuery, tenant: TenantContext, defaults: SearchDefaults) -> Plan:
-    """Settle what a search leaves open. Raises InvalidInput for what only the tenant can judge."""
+    """Resolve the settings of a search. Raises InvalidInput for values that the tenant's settings do not allow."""
     settings = tenant.settings
     dimensions = tenant.space.dimensions
     if query.query_embedding is not None and len(query.query_embedding) != dimensions:

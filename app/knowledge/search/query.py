@@ -1,4 +1,4 @@
-"""A search as its caller asks for it, checked before anything reaches the database."""
+"""The request of a search, validated before anything reaches the database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_QUERY_LENGTH = 10_000
 MAX_LIMIT = 100
 MAX_TAGS = 100
 
-# Of each the frequent types first: to ask an abstract one takes ten times as long.
+# The frequent types come first: a check against an abstract type takes ten times as long.
 NUMBERS, WHOLE_NUMBERS = (float, int, Real), (int, Integral)
 LISTS, NO_LISTS = (list, tuple, Collection), (str, bytes, Mapping)
 
@@ -37,28 +37,28 @@ def is_identifier(query: str) -> bool:
 
 
 def quoted_phrases(query: str) -> tuple[str, ...]:
-    """The parts of a query that stand in double quotes, at most five: entries with exactly these words gain."""
+    """The parts of a query in double quotes, at most five; entries with these exact words score higher."""
     found = ((first or second or third).strip() for first, second, third in QUOTED.findall(query))
     return tuple(dict.fromkeys(phrase for phrase in found if phrase))[:MAX_PHRASES]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """One search. Only `query` is required; None leaves a choice to the tenant's settings.
+    """One search. Only `query` is required; None means the tenant's setting.
 
-    Raises InvalidInput that names every field outside its range.
+    Raises InvalidInput with all invalid fields.
 
     Attributes:
         query: 1 to 10,000 characters after trimming.
-        limit: hits a page, 1 to `max_limit`; None: as many as the tenant's settings say.
-        similarity_threshold: cosine that a passage must reach in the semantic leg, 0 to 1.
-        weights: of the two legs.
-        role: `dev` matches entries meant for dev or for all.
+        limit: hits per page, 1 to `max_limit`; None: the tenant's default.
+        similarity_threshold: minimum cosine of a passage in the semantic leg, 0 to 1.
+        weights: weights of the two legs.
+        role: a role such as `dev` matches entries for dev and for all.
         rrf_k: constant of Reciprocal Rank Fusion, 1 to 1,000; 60 after Cormack, Clarke and Büttcher (2009).
-        ef_search: breadth of the HNSW scan, 10 to 200.
-        query_embedding: vector to use in place of the query's own embedding; finite, not all zero.
-        diversity: 0 to 1, how much a hit that resembles a better one is put back (maximal marginal relevance).
-        max_limit: the largest page; a way in for outside callers gives `SearchDefaults.max_limit`.
+        ef_search: search effort of the HNSW index, 10 to 200.
+        query_embedding: vector to use instead of embedding the query; finite, not all zero.
+        diversity: 0 to 1, how far hits that resemble better ones are moved down (maximal marginal relevance).
+        max_limit: largest allowed `limit`; for external callers, `SearchDefaults.max_limit`.
     """
 
     query: str
@@ -95,7 +95,7 @@ class SearchQuery:
             raise InvalidInput(errors)
 
     def _mistyped(self) -> list[FieldError]:
-        """Fields of another type than theirs, which Python would let pass; of choices, `_errors` takes care."""
+        """Find fields of a wrong type, which Python does not check; `_errors` checks fields with fixed values."""
         wrong = [FieldError("query", "must be text")] if not isinstance(self.query, str) else []
         for names, fits, message in TYPES:
             wrong += [FieldError(name, message) for name in names if not fits(getattr(self, name))]
@@ -168,7 +168,7 @@ class SearchQuery:
 
     @property
     def needs_vector(self) -> bool:
-        """Whether the search has its query embedded."""
+        """Whether the query has to be embedded."""
         return self.mode != "keyword" and self.query_embedding is None and self.cursor is None
 
     @property
@@ -180,7 +180,7 @@ class SearchQuery:
 
     @property
     def entry_filter(self) -> EntryFilter:
-        """What the legs' SQL filters by."""
+        """The filter for the SQL of the legs."""
         roles: tuple[str, ...] | None = None
         if self.role is not None:
             roles = ("all",) if self.role == "all" else (self.role, "all")
@@ -205,7 +205,7 @@ def _absent_or_between(value: float | None, low: float, high: float) -> bool:
 def _are_finite(values: Sequence[float]) -> bool:
     try:
         return all(map(math.isfinite, values))
-    except TypeError:  # asking each for its type first would take longer than all the rest
+    except TypeError:  # checking the type of each value first would be slower than everything else here
         return False
 
 
@@ -243,4 +243,4 @@ TYPES: Sequence[tuple[Sequence[str], Callable[[Any], bool], str]] = (
     (("include_superseded", "explain"), lambda v: isinstance(v, bool), "must be True or False"),
     (("cursor",), lambda v: v is None or isinstance(v, str), "must be text"),
 )
-"""Fields, what fits them, and what is said of anything else."""
+"""Fields, a test of their type, and the error message."""

@@ -1,4 +1,4 @@
-"""Running both legs of a search, and ranking what they bring."""
+"""Run both legs of a search and rank their hits."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.search")
 
-NOBODY = UUID(int=0)
+NO_TENANT = UUID(int=0)
 """A tenant that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What a search found, best first, and the transaction in which its hits can still be read."""
+    """The candidates of a search, best first, and the open transaction in which their entries can be read."""
 
     session: TenantSession
     legs: Legs
@@ -62,21 +62,21 @@ class Ranker:
         providers: Mapping[int, EmbeddingProvider],
         meter: TokenMeter | None = None,
     ) -> None:
-        """`providers` are keyed by the number of the embedding model that they make vectors for; `meter` counts what
-        queries cost."""
+        """`providers` are keyed by the id of their embedding model; `meter` counts the tokens of queries."""
         self._database = database
         self._providers = providers
         self._meter = meter or TokenMeter()
 
     @contextlib.asynccontextmanager
     async def run(self, plan: Plan, embed: EmbedQuery | None = None) -> AsyncIterator[Ranked]:
-        """Run both legs and fuse them; without a vector the words alone.
+        """Run both legs and fuse them; if the query has no vector, only the keyword leg.
 
-        `embed` makes the query's vector in place of the provider of the tenant's model.
+        `embed` replaces the provider of the tenant's model.
 
-        The keyword leg runs while the provider embeds the query, and while the semantic leg runs where the database
-        has connections to spare. Otherwise its transaction goes on with the semantic leg if the embedding is there
-        by then, and ends if not, since no connection waits for a provider. Raises DatabaseUnavailable.
+        The keyword leg runs while the provider embeds the query. If the database has connections to spare, the
+        semantic leg runs in parallel to it. Otherwise the semantic leg follows in the same transaction if the embedding
+        has arrived by then; if not, the transaction ends, since no connection waits for a provider.
+        Raises DatabaseUnavailable.
         """
         embedding = asyncio.create_task(embed_query(plan, self._providers, self._meter, embed))
         aside = asyncio.create_task(self._search_aside(embedding, plan))
@@ -98,12 +98,12 @@ class Ranker:
             yield await _rank(session, plan, legs)
 
     async def warm_up(self, connections: int) -> None:
-        """Open connections and let each plan a search's statements, so that no caller waits for it (50 to 100 ms)."""
+        """Open connections and plan a search's statements on each, so that no caller waits for it (50 to 100 ms)."""
 
         async def rehearse(model_id: int, provider: EmbeddingProvider) -> None:
             space = VectorSpace(model_id, provider.model.dimensions)
             vector = np.ones(space.dimensions, dtype=np.float32)
-            async with self._database.tenant_session(NOBODY, setup=session_setup(None)) as session:
+            async with self._database.tenant_session(NO_TENANT, setup=session_setup(None)) as session:
                 await db.rehearse(session, space, vector)
                 await hits.hydrate(session, space, [], "rehearsal", vector, EntryFilter())
 
@@ -114,7 +114,7 @@ class Ranker:
                 log.warning("the database went down while connections were opened in advance")
 
     async def _search_aside(self, embedding: asyncio.Task[QueryEmbedding], plan: Plan) -> SemanticHits | None:
-        """Wait for the embedding; run the semantic leg beside the other one while few connections are in use."""
+        """Wait for the embedding; then run the semantic leg in parallel if few connections are in use."""
         vector = (await embedding).vector
         if plan.query.mode != "hybrid" or vector is None or not self._database.is_calm:
             return None
@@ -127,7 +127,7 @@ class Ranker:
 
 
 async def _rank(session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
-    """Run the leg that is still missing, and fuse."""
+    """Run the leg that has not run yet, and fuse both."""
     vector = legs.vector
     if vector is not None and legs.semantic is None:
         legs = Legs(legs.embedding, await search_vectors(session, plan, vector), legs.keyword)
@@ -162,7 +162,7 @@ async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidat
 async def _complete_cosines(
     session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]
 ) -> None:
-    """Compare the entries that only words found with the query as well."""
+    """Compute the cosines of entries that only the keyword leg found."""
     vector = legs.vector
     missing = [c.entry_id for c in candidates if c.similarity is None]
     if vector is None or plan.query.mode != "hybrid" or not missing:

@@ -1,4 +1,4 @@
-"""What a search answers."""
+"""The results of a search."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.knowledge.vocabulary import Leg, Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit(StoredEntry):
-    """A ranked entry and how the search came to it.
+    """A ranked entry with its scores.
 
-    `similarity` is a cosine, None where the semantic leg did not find the entry; `keyword_score` is BM25, None
-    where the keyword leg did not; `snippet` is plain text of at most 240 characters.
+    `similarity` is a cosine, None if the semantic leg did not find the entry. `keyword_score` is BM25, None if the
+    keyword leg did not. `snippet` is plain text of at most 240 characters.
     """
 
     score: float
@@ -30,7 +30,7 @@ class Hit(StoredEntry):
 
 @dataclass(frozen=True, slots=True)
 class SearchMetadata:
-    """How the search went; times in milliseconds. `strong_match`: whether a hit of the first page is a clear one."""
+    """Facts about the search; times in milliseconds. `strong_match`: whether the first page has a clear match."""
 
     search_id: UUID
     total: int
@@ -51,7 +51,7 @@ class SearchMetadata:
 
 @dataclass(frozen=True, slots=True)
 class SemanticExplanation:
-    """What the semantic leg did."""
+    """How the semantic leg ran."""
 
     strategy: str
     candidates: int
@@ -60,7 +60,7 @@ class SemanticExplanation:
 
 @dataclass(frozen=True, slots=True)
 class KeywordExplanation:
-    """What the keyword leg did; `full_match_score` is BM25 of an entry that covers the whole query."""
+    """How the keyword leg ran; `full_match_score` is the BM25 score of an entry that matches the whole query."""
 
     strategy: str
     candidates: int
@@ -73,14 +73,14 @@ class KeywordExplanation:
 
 @dataclass(frozen=True, slots=True)
 class PinnedLeg:
-    """A leg of an earlier search, of which nothing is known but that it ran."""
+    """A leg of an earlier search; its receipt records only that it ran."""
 
     strategy: None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LegExplanations:
-    """What each leg did; None for one that did not run."""
+    """How each leg ran; None for a leg that did not run."""
 
     semantic: SemanticExplanation | PinnedLeg | None
     keyword: KeywordExplanation | PinnedLeg | None
@@ -88,16 +88,16 @@ class LegExplanations:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingFailure:
-    """How often the provider was asked for the query's vector in vain."""
+    """The failure to embed the query, with the number of calls to the provider."""
 
     attempts: int
 
 
 @dataclass(frozen=True, slots=True)
 class HitExplanation:
-    """Where each leg ranks a hit, and what its score is made of.
+    """The rank of a hit in each leg, and the parts of its score.
 
-    `cosine` is also there for a hit that score fusion compared by itself. On the later pages of a search the fused
+    `cosine` is also present for a keyword hit whose cosine score fusion computed. On later pages of a search the fused
     terms and the boosts are None.
     """
 
@@ -114,20 +114,20 @@ class HitExplanation:
     score: float
 
     def rank_in(self, leg: Leg) -> int | None:
-        """Its rank in the leg, None where that did not find it."""
+        """The rank of the hit in the leg, None if the leg did not find it."""
         return self.semantic_rank if leg == "semantic" else self.keyword_rank
 
     def term_of(self, leg: Leg) -> float:
-        """What the leg adds to its score, as far as that is known."""
+        """The leg's part of the score; 0 if it is unknown."""
         return (self.semantic_term if leg == "semantic" else self.keyword_term) or 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The settings in force, what each leg did, and each hit's ranks, raw scores, fused terms and boosts.
+    """The effective settings, how each leg ran, and the ranks, raw scores, fused terms and boosts of each hit.
 
-    A term is its leg's weight times 1/(rrf_k + rank), or in score fusion times the cosine (at least 0) and
-    keyword_score/keyword_scale; a score is the sum of the terms, times the boosts. Diversity reorders, no more.
+    A term is the leg's weight times 1/(rrf_k + rank); in score fusion, times the cosine (at least 0) or times
+    keyword_score/keyword_scale. A score is the sum of the terms times the boosts. Diversity only reorders hits.
     """
 
     mode: str
@@ -146,7 +146,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits, best first; iterating over the result gives them."""
+    """Hits, best first; iterating over the result yields them."""
 
     results: Sequence[Hit]
     metadata: SearchMetadata
@@ -164,7 +164,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """All candidates of a search, best first, and what is known of them whichever page is shown."""
+    """All candidates of a search, best first, and the facts that are the same for every page."""
 
     candidates: Sequence[Candidate]
     strong_match: bool

@@ -1,4 +1,4 @@
-"""Searching: both legs, their fusion, and the answer."""
+"""The search service: from a query to a page of hits."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from app.telemetry.tracing import span
 log = logging.getLogger("app.knowledge.search")
 
 SIMULTANEOUS = 4
-"""Searches of one batch that run at a time, so that it leaves connections to others."""
+"""Searches of one batch that run at the same time; the limit leaves connections for other requests."""
 
 
 class KnowledgeSearchService:
-    """Answers searches of any tenant. Needs no HTTP request and no framework."""
+    """Runs searches of any tenant, without an HTTP request or a web framework."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class KnowledgeSearchService:
         defaults: SearchDefaults | None = None,
         admission: Admission | None = None,
     ) -> None:
-        """`providers` are keyed by the number of the embedding model that they make vectors for."""
+        """`providers` are keyed by the id of their embedding model."""
         self._database = database
         self._providers = providers
         self._tenants = tenants
@@ -63,26 +63,25 @@ class KnowledgeSearchService:
         self._admission = admission or Admission()
 
     async def search(self, tenant_id: UUID, query: SearchQuery, *, subject: str = "service") -> SearchResult:
-        """The best entries of the tenant for the query.
+        """Find the tenant's best entries for the query.
 
-        When the embedding provider fails, the words alone answer, and `fallback_mode` says so.
+        When the embedding provider fails, only the keyword leg runs and `fallback_mode` is True.
         Raises TenantNotFound, InvalidInput (a query embedding of the wrong length, a cursor of another search),
-        CursorExpired, RateLimited (too
-        many searches of the tenant at the same time) and DatabaseUnavailable.
+        CursorExpired, RateLimited (too many searches of the tenant at the same time) and DatabaseUnavailable.
         """
         plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
         return await self._answer(plan, subject)
 
     async def check(self, tenant_id: UUID, query: SearchQuery) -> None:
-        """Raise what `search` would of a query that the tenant cannot ask: InvalidInput, TenantNotFound."""
+        """Check a query against the tenant's settings without running it. Raises InvalidInput, TenantNotFound."""
         make_plan(query, await self._tenants.context(tenant_id), self.defaults)
 
     async def search_many(
         self, tenant_id: UUID, queries: Sequence[SearchQuery], *, subject: str = "service"
     ) -> list[SearchResult | KnowledgeError]:
-        """Several searches, their queries embedded in one call; each has its result, or what `search` would raise.
+        """Run several searches whose queries are embedded in one call; return a result or an error for each.
 
-        Raises TenantNotFound and DatabaseUnavailable where none of them can begin.
+        The errors are those that `search` raises. Raises TenantNotFound and DatabaseUnavailable if no search can start.
         """
         tenant = await self._tenants.context(tenant_id)
         plans: list[Plan | KnowledgeError] = []
@@ -93,7 +92,7 @@ class KnowledgeSearchService:
                 plans.append(error)
         texts = [plan.query.query for plan in plans if isinstance(plan, Plan) and plan.query.needs_vector]
         batch: QueryBatch | None = None
-        with contextlib.suppress(EmbeddingUnavailable):  # each then answers from words, and says so
+        with contextlib.suppress(EmbeddingUnavailable):  # each search then falls back to the keyword leg
             batch = QueryBatch(find_provider(self._providers, tenant), texts)
         turns = asyncio.Semaphore(SIMULTANEOUS)
 
@@ -115,9 +114,9 @@ class KnowledgeSearchService:
         return [task.result() for task in tasks]
 
     async def why_not(self, tenant_id: UUID, entry_id: UUID, query: SearchQuery) -> WhyNot:
-        """Why an entry is not among a search's results: the filter, the legs, the threshold or the cut.
+        """Explain why an entry is not in a search's results: the filter, the legs, the threshold or the cut.
 
-        An id that another tenant owns gets the same answer as one that nobody has. Raises as `search` does.
+        For an entry of another tenant the explanation is that of an unknown id. Raises as `search` does.
         """
         plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
         async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
@@ -171,7 +170,7 @@ class KnowledgeSearchService:
         return result
 
     async def _continue(self, plan: Plan, cursor: str) -> SearchResult:
-        """The next page of a ranking that an earlier search pinned."""
+        """Return the next page of an earlier search from its stored ranking."""
         started = time.perf_counter()
         start = PageStart.from_cursor(cursor)
         tenant = plan.tenant

@@ -14,7 +14,7 @@ from app.knowledge.search.ranking.fusion import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that kept the entry out: at which `stage`, and in which way."""
+    """One reason why the entry is missing, with the `stage` of the search at which it was lost."""
 
     stage: str
     detail: str
@@ -22,7 +22,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """Whether the entry is on the page, its rank among the candidates (None: it is none), and what lost it."""
+    """Whether the entry is on the page, its rank (None: it is not a candidate), and the reasons why it is missing."""
 
     entry_id: UUID
     in_results: bool
@@ -33,7 +33,7 @@ class WhyNot:
 def judge(
     entry_id: UUID, plan: Plan, legs: Legs, ranking: Sequence[Candidate], verdict: Verdict | None
 ) -> WhyNot:
-    """Put together what the search and the entry itself say."""
+    """Derive the reasons from the legs, the ranking and the facts about the entry."""
     rank = next((place for place, c in enumerate(ranking, 1) if c.entry_id == entry_id), None)
     if rank is not None and rank <= plan.limit:
         return WhyNot(entry_id, True, rank, [])
@@ -55,7 +55,7 @@ def judge(
 
 def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
     if legs.failure is not None:
-        return Reason("semantic", "the embedding provider was unavailable: words alone were searched")
+        return Reason("semantic", "the embedding provider was unavailable; only the keyword leg ran")
     if legs.semantic is None:
         return Reason("semantic", f"not searched in mode {plan.query.mode}")
     cosine = verdict.cosine
@@ -65,8 +65,8 @@ def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
         return Reason("semantic", f"similarity {cosine:.4f} is below the threshold {plan.threshold:.4f}")
     hits = legs.semantic.hits
     if not hits or cosine > hits[-1].value:
-        # Only an approximate scan does this: an exact one cuts by distance alone.
-        return Reason("semantic", f"similarity {cosine:.4f}; the index, which is approximate, passed it over")
+        # This happens only in an approximate scan; an exact scan keeps all nearest entries.
+        return Reason("semantic", f"similarity {cosine:.4f}; the index, which is approximate, missed it")
     return Reason(
         "semantic", f"similarity {cosine:.4f}; {len(hits)} entries down to {hits[-1].value:.4f} were nearer"
     )
@@ -79,7 +79,5 @@ def _keyword_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
         return Reason("keyword", "shares no word with the query")
     taken = len(legs.keyword.hits)
     if legs.whole and taken < plan.wanted:
-        return Reason("keyword", f"has only parts of the identifier; {taken} entries have it whole")
-    return Reason(
-        "keyword", f"shares words with the query; {taken} entries with more or rarer ones came first"
-    )
+        return Reason("keyword", f"has only parts of the identifier; {taken} entries contain all of it")
+    return Reason("keyword", f"shares words with the query; {taken} entries share more or rarer ones")

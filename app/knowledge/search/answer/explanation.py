@@ -1,4 +1,4 @@
-"""`explain`: everything needed to recompute each score by hand."""
+"""The explanation of a search, from which each score can be recomputed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.knowledge.vocabulary import Weights
 
 
 def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> Explanation:
-    """The explanation of a search's first page."""
+    """Explain the first page of a search."""
     query, model, failure = plan.query, plan.tenant.model, legs.failure
     semantic = keyword = scale = None
     if legs.semantic is not None:
@@ -56,7 +56,7 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> Explanation:
 
 
 def explain_page(receipt: Receipt, page: Sequence[Candidate], offset: int) -> Explanation:
-    """The explanation of a later page, from its search's receipt; what that does not hold is None."""
+    """Explain a later page from the receipt of its search; values that the receipt lacks are None."""
     semantic, keyword = (
         PinnedLeg() if leg in receipt.search_modes_used else None for leg in ("semantic", "keyword")
     )

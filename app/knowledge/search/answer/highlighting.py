@@ -1,4 +1,4 @@
-"""Finding the query's words in a text that is shown, in whatever form they stand there."""
+"""Find the words of the query, in any inflected form, in a text to be shown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from app.knowledge.search.results import Hit
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a text, and whether it is a word that was found."""
+    """A part of a text, and whether it is a matched word."""
 
     text: str
     found: bool = False
 
 
 class Highlighter:
-    """Marks the words of one hit that made it match."""
+    """Finds the matched words of one hit."""
 
     def __init__(self, hit: Hit) -> None:
         languages = {"simple", "english", "german", detect(hit.title, hit.content[:2000])}
@@ -26,7 +26,7 @@ class Highlighter:
         self._stems = {stem(term.lower()) for term in hit.matched_terms for stem in self._stemmers}
 
     def split(self, text: str) -> Sequence[Piece]:
-        """The text in pieces, each word that was found in one of its own."""
+        """Split the text into pieces; each matched word is a piece of its own."""
         pieces: list[Piece] = []
         end = 0
         for match in WORD.finditer(text) if self._stems else ():

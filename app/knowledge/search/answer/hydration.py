@@ -1,4 +1,4 @@
-"""Reading the hits that a ranking chose."""
+"""Read the entries of a page of candidates."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from app.knowledge.search.results import Hit
 from app.knowledge.tenants.directory import TenantContext
 
 HITS_AT_A_TIME = 5
-"""A hit takes some half a millisecond: after these, others that wait for the processor come first."""
+"""Hits to make before other tasks get a turn; each takes about half a millisecond."""
 
 stored_values = attrgetter(*StoredEntry.__dataclass_fields__)
-"""The fields that a hit has as they are stored, in the order in which it takes them."""
+"""Returns the stored fields of a hit in the order of its constructor."""
 
 
 async def hydrate(
@@ -31,9 +31,9 @@ async def hydrate(
     page: Sequence[Candidate],
     vector: Vector | None,
 ) -> list[Hit]:
-    """The page's entries in its order; one that went away or was hidden since the ranking is left out.
+    """Make the hits of a page in its order; entries that were deleted or hidden since the ranking are omitted.
 
-    `words` are what snippets show: the query, with what misspelt words of it were taken for.
+    `words` are the words for snippets: the query with the corrections of its misspelt words.
     """
     if not page:
         return []

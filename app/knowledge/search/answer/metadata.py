@@ -1,4 +1,4 @@
-"""What a search says of itself, on its first page and on those that follow."""
+"""The metadata of a search, for its first page and for later pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.knowledge.search.results import Ranking, SearchMetadata
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds that the parts of a search took; None for one that did not run."""
+    """Seconds that the parts of a search took; None for a part that did not run."""
 
     embedding: float | None = None
     semantic: float | None = None
@@ -24,7 +24,7 @@ class Times:
 
     @property
     def known(self) -> list[tuple[str, float]]:
-        """The parts that ran, and how long each took."""
+        """The parts that ran, each with its seconds."""
         parts = {
             "embedding": self.embedding,
             "semantic": self.semantic,
@@ -35,7 +35,7 @@ class Times:
 
 
 def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate]) -> Ranking:
-    """The ranking of a search that has just run."""
+    """Make the ranking of a search that has just run."""
     failure = legs.failure
     matches = legs.keyword.matches if legs.keyword else 0
     return Ranking(
@@ -57,7 +57,7 @@ def make_metadata(
     times: Times,
     suggestions: Sequence[str] = (),
 ) -> SearchMetadata:
-    """The metadata of the page that begins at `start`; `seconds` are those of the whole search."""
+    """Make the metadata of the page that starts at `start`; `seconds` is the time of the whole search."""
     total = len(ranking.candidates)
     following = PageStart(start.search_id, start.offset + limit)
     return SearchMetadata(

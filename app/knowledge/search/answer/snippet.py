@@ -1,4 +1,4 @@
-"""The part of an entry that is worth showing, and which of the query's words are in it."""
+"""The snippet of a hit, and the words of the query that match it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LATIN = [letter for letter in map(chr, range(ord("a"), 0x250)) if letter.islower
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Plain text of at most 240 characters, with … where it is cut, and the query's words that the entry has."""
+    """Plain text of at most 240 characters, with … where it is cut, and the words of the query in the entry."""
 
     text: str
     matched_terms: tuple[str, ...]
 
 
 class SnippetMaker:
-    """Makes the snippets of one search; what it learns of a word serves all of its hits."""
+    """Makes the snippets of one search; stems are cached for all of its hits."""
 
     def __init__(self, query: str) -> None:
         self._words = [word.lower() for word in WORD.findall(query)]
@@ -37,10 +37,10 @@ class SnippetMaker:
         lexemes: Collection[str],
         passage: tuple[int, int] | None,
     ) -> Snippet:
-        """Choose the window of `content` with most of the query's words; without any, the start of `passage`.
+        """Choose the window of `content` with the most words of the query, or the start of `passage` if it has none.
 
-        `lexemes` are the query's, as Postgres stemmed them for `language`; `passage` is the stretch of the content
-        nearest in meaning (None when only words found the entry).
+        `lexemes` are the query's words as Postgres stemmed them for `language`. `passage` is the passage with the
+        highest cosine (None when only the keyword leg found the entry).
         """
         vocabulary = self._languages.get(language)
         if vocabulary is None:
@@ -56,7 +56,7 @@ class SnippetMaker:
 
 
 class _Vocabulary:
-    """The words of texts in one language, and which of them are words of the query."""
+    """Finds words of the query in texts of one language."""
 
     def __init__(self, words: Sequence[str], language: str, lexemes: Collection[str]) -> None:
         self._stem = find_stemmer(language)
@@ -66,17 +66,17 @@ class _Vocabulary:
             key = self._stem(word)
             if key in wanted:
                 self.terms.setdefault(key, word)
-        # Stemming changes the end of a word, and accents: only words with the first letter of a term are looked at.
+        # Stemming changes only the end of a word and its accents, so only words with a term's first letter can match.
         first = {variant for text in (*self.terms, *self.terms.values()) for variant in _variants(text[0])}
         letters = f"[{re.escape(''.join(sorted(first)))}]" if first else "(?!)"
         self._candidates = re.compile(rf"(?<![^\W_]){letters}[^\W_]*")
         self._keys: dict[str, str | None] = {}
 
     def find(self, text: str) -> list[tuple[int, int, str]]:
-        """Start, end and stem of each word of the text that is one of the query's, in order."""
+        """Find words of the query in the text: start, end and stem of each, in order."""
         lowered = text.lower()
         if len(lowered) != len(text):
-            # A few letters, such as İ, have two small ones: only those that keep their place are made small.
+            # A few letters, such as İ, become two in lowercase; they are left as they are, so that offsets stay valid.
             lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
         positions: list[tuple[int, int, str]] = []
         for match in self._candidates.finditer(lowered):
@@ -93,7 +93,7 @@ class _Vocabulary:
 
 @lru_cache(maxsize=256)
 def _variants(letter: str) -> str:
-    """The letter, and those of Latin scripts that are it with or without an accent."""
+    """The letter, and all Latin letters that differ from it only by an accent."""
     plain = _without_accent(letter)
     return letter + "".join(other for other in LATIN if _without_accent(other) == plain)
 
@@ -103,7 +103,7 @@ def _without_accent(letter: str) -> str:
 
 
 def _best_start(positions: list[tuple[int, int, str]], passage: tuple[int, int] | None) -> int:
-    """Where the window with most different words starts; the earliest of equals, those in the passage first."""
+    """Where the window with the most distinct words starts; among equals one in the passage, then the earliest."""
     best, best_key = (passage[0] if passage else 0), (0, False, 0)
     room = SNIPPET_LENGTH - 60
     right = 0
@@ -127,7 +127,7 @@ def _best_start(positions: list[tuple[int, int, str]], passage: tuple[int, int] 
 
 
 def _cut(content: str, start: int) -> str:
-    """At most 240 characters around `start`, cut between words, with white space folded."""
+    """Cut at most 240 characters around `start` between words, and collapse white space."""
     begin = max(0, start - 40)
     if begin > 0:
         space = content.rfind(" ", max(0, begin - 15), begin + 1)

@@ -1,4 +1,4 @@
-"""Queries to try when nothing was found."""
+"""Suggestions of other queries for a search without results."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ LEAST_LIKENESS = 0.3
 """Trigram similarity that a suggestion must exceed; the default of pg_trgm."""
 
 SUGGESTED_WORDS = 3
-"""Suggestions that are no tags, at most: each costs a search for an entry that has it."""
+"""Most suggestions that come from words instead of tags; each requires a search for an entry with the word."""
 
 COMPARED_WORDS = 5
-"""Words of the query that are compared with the tenant's tags."""
+"""Most words of the query that are compared with the tenant's tags."""
 
 COMPARED_CHARACTERS = 1_000
 
 
 async def suggest(session: TenantSession, plan: Plan) -> list[str]:
-    """Tags and words of the tenant that resemble the query's words, most alike first, then its most used tags.
+    """Suggest tags and words of the tenant that resemble the query's words, most similar first, then its top tags.
 
-    A word is one that an entry which passes the search's filters has, spelt as that entry spells it.
+    Each word occurs in an entry that passes the search's filters, and is spelt as in that entry.
     """
     query = plan.query.query
     text = query[:COMPARED_CHARACTERS]
     words = list(dict.fromkeys(word for word in WORD.findall(text.lower()) if len(word) > 2))
-    # One more than are shown: a tag may be the query itself.
+    # One more than needed, because a tag may equal the query.
     tags = await db.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, SUGGESTIONS + 1)
     lexemes = await db.suggest_lexemes(session, text, plan.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS)
     found = [(row["likeness"] or 0.0, row["tag"]) for row in tags]
@@ -45,7 +45,7 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
 
 
 def spell(lexeme: str, language: str, text: str) -> str | None:
-    """The first word of the text that becomes `lexeme`, as it stands there; None where none does."""
+    """The first word of the text with the stem `lexeme`, in its original spelling; None if there is none."""
     stem = find_stemmer(language)
     words: list[str] = WORD.findall(text)
     for word in dict.fromkeys(words):

@@ -1,4 +1,4 @@
-"""Where a search's next page begins, and whether it is asked for by the search that it belongs to."""
+"""Cursors of later pages, and the check that a cursor belongs to the search that uses it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ NARROWING = (
     "include_superseded",
 )
 FILTERS = {f.name: f.default for f in fields(SearchQuery) if f.name in (*NARROWING, "tags_match")}
-"""The filters of a search, each with the value that filters nothing."""
+"""The filters of a search, each with the default, which filters nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageStart:
-    """Where a page of a search begins; 0 is the first page."""
+    """Where a page of a search starts; offset 0 is the first page."""
 
     search_id: UUID
     offset: int = 0
 
     @property
     def cursor(self) -> str:
-        """The same as an opaque text."""
+        """The page start as an opaque text."""
         return base64.urlsafe_b64encode(self.search_id.bytes + self.offset.to_bytes(4)).decode().rstrip("=")
 
     @classmethod
     def from_cursor(cls, cursor: str) -> PageStart:
-        """What a cursor names. Raises InvalidInput."""
+        """Decode a cursor. Raises InvalidInput."""
         try:
             raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         except (binascii.Error, ValueError):
@@ -48,15 +48,15 @@ class PageStart:
 
 
 def mark_search(search_id: UUID, query: SearchQuery) -> Marks:
-    """What the query and the filters can be recognised by, and not read from: hashes salted with the search's id."""
+    """Hash the query and the filters with the search's id as salt, to recognise them without storing them."""
     filters = orjson.dumps(_filters_of(query), option=orjson.OPT_SORT_KEYS)
     return Marks(_hash(search_id, query.query.encode()), _hash(search_id, filters))
 
 
 def resume(query: SearchQuery, search_id: UUID, receipt: Receipt) -> SearchQuery:
-    """The query with the filters of the search that it continues, which it may leave out.
+    """Add the filters of the search that the query continues; the query may omit them.
 
-    Raises InvalidInput where it asks for something else. Receipts of the first releases cannot tell.
+    Raises InvalidInput if the query or its filters differ from that search. Old receipts without hashes skip the check.
     """
     if receipt.asked is None:
         return query
@@ -73,7 +73,7 @@ def resume(query: SearchQuery, search_id: UUID, receipt: Receipt) -> SearchQuery
 
 
 def _filters_of(query: SearchQuery) -> dict[str, Any]:
-    """The filters that leave anything out, the same for the same choice however it is written."""
+    """The filters that are set, in a normalised form."""
     found = {name: value for name in NARROWING if (value := getattr(query, name))}
     if "tags" in found:
         found["tags_match"] = query.tags_match

@@ -1,4 +1,4 @@
-"""What a search did, kept for a day for its tenant's admin: "why did the agent see this" has an answer."""
+"""Receipts of searches, kept for a day; with them a tenant's admin can see why a caller got certain hits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.results import Ranking
 
 KEPT = timedelta(hours=24)
-"""How long a receipt is kept, a ranking can be continued, and feedback be given."""
+"""How long a receipt is kept, and how long cursors and feedback for its search are accepted."""
 
 ELSEWHERE = frozenset({
     *("query", "query_embedding", "cursor"),
     *("limit", "max_limit", "mode", "fusion", "weights", "rrf_k", "similarity_threshold"),
 })  # fmt: skip
-"""Parts of a request that are, or stand for, what was asked; and those that a receipt has as they were settled."""
+"""Fields that are not among a receipt's options: the query itself, and fields whose resolved values it stores."""
 
 OPTIONS = tuple((f.name, f.default) for f in fields(SearchQuery) if f.name not in ELSEWHERE)
 
@@ -34,7 +34,7 @@ def service_version() -> str:
 
 
 def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking) -> Receipt:
-    """The receipt as it is stored; the query's text only where the tenant keeps it."""
+    """Make the receipt of a search; it has the query's text only if the tenant's settings say so."""
     query, model = plan.query, plan.tenant.model
     chosen = {name: value for name, default in OPTIONS if (value := getattr(query, name)) != default}
     return Receipt(
@@ -70,7 +70,7 @@ def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking) -> Receipt:
 
 
 def pinned_ranking(receipt: Receipt) -> Ranking:
-    """The ranking as its search saw it, so that pages neither repeat nor skip a hit."""
+    """Restore the ranking of the search, so that later pages neither repeat nor skip a hit."""
     candidates = [
         Candidate(
             entry.id,

@@ -1,7 +1,7 @@
-"""What is kept of each search: its receipt, the ranking that further pages continue, and access counts.
+"""Records of searches: the receipt with the ranking for later pages, and access counts.
 
-Nothing here delays a search: records wait in a bounded queue and are written in batches; what does not fit
-is dropped and counted.
+No search waits for its record: records go through a bounded queue and are written in batches. Records that do not fit
+in the queue are dropped and counted.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ log = logging.getLogger("app.knowledge.search.journal")
 QUEUE_LENGTH = 10_000
 BATCH = 500
 LINGER = 0.25
-"""Seconds that a record may wait for others, so that many are written in one statement."""
+"""Seconds that a record waits for others, so that many are written in one statement."""
 
 RECENT = 60.0
-"""Seconds within which a record may still be on its way; clocks of instances may differ by as much."""
+"""Age in seconds up to which a search may be still unwritten; allows for differences between the instances' clocks."""
 
 SETUP = "set local synchronous_commit=off;"
 
 
 class SearchJournal:
-    """Keeps searches, in batches for each tenant, in the background."""
+    """Writes records of searches in the background, in batches for each tenant."""
 
     def __init__(self, database: Database, *, queue_length: int = QUEUE_LENGTH) -> None:
         self._database = database
@@ -53,11 +53,11 @@ class SearchJournal:
 
     @property
     def waiting(self) -> int:
-        """Records that are not written yet."""
+        """Number of records that are not written yet."""
         return len(self._queue)
 
     def record(self, plan: Plan, result: SearchResult, ranking: Ranking, subject: str) -> None:
-        """Queue one search; returns at once."""
+        """Queue the record of one search; returns at once."""
         if len(self._queue) >= self._queue_length:
             self.dropped += 1
             return
@@ -75,8 +75,8 @@ class SearchJournal:
             self._writer = start_background(self._write())
 
     async def find(self, tenant_id: UUID, search_id: UUID) -> KeptSearch | None:
-        """The record of a search of the last day, one that is just being written included."""
-        # Another instance may be about to write the record: it does so within moments.
+        """Find the record of a search of the last day, even if it is just being written."""
+        # Another instance may be about to write the record.
         delays = (0.0, 0.05, 0.2, 0.5) if _is_recent(search_id) else (0.0,)
         for delay in delays:
             await asyncio.sleep(delay)
@@ -96,7 +96,7 @@ class SearchJournal:
             await asyncio.shield(self._writer)
 
     async def close(self) -> None:
-        """Write what is queued, within a few seconds."""
+        """Write the queued records within a few seconds."""
         try:
             await asyncio.wait_for(self.flush(), 5)
         except TimeoutError:
@@ -125,18 +125,18 @@ class SearchJournal:
                 await usage.add_tokens(session, tokens)
             self.written += len(searches)
         except TenantNotFound:
-            return  # it was deleted meanwhile, and all that was kept of it
-        except Exception as error:  # a record is never worth a failed search
+            return  # the tenant was deleted with all its records
+        except Exception as error:  # a lost record must not stop the writer
             self.meter.put_back(tenant_id, tokens)
             self.dropped += len(searches)
             log.warning(
                 "search records dropped",
                 extra={"records": len(searches), "tenant_id": str(tenant_id)},
-                # An absent database is told of once, by whoever met it first.
+                # An unavailable database has already been logged.
                 exc_info=None if isinstance(error, DatabaseUnavailable) else error,
             )
 
 
 def _is_recent(search_id: UUID) -> bool:
-    """Whether the id, which tells when it was made, may be of a search that has only just been answered."""
+    """Whether the id, which contains its creation time, may belong to a search that has just finished."""
     return abs(time.time() - (search_id.int >> 80) / 1000) < RECENT

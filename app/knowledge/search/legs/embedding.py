@@ -1,4 +1,4 @@
-"""The query's vector, for the semantic leg."""
+"""Embed the query for the semantic leg."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from app.telemetry.tracing import span
 log = logging.getLogger("app.knowledge.search")
 
 EmbedQuery = Callable[[str], Awaitable[Vector]]
-"""Makes the vector of a query. Raises EmbeddingUnavailable."""
+"""Embeds a query. Raises EmbeddingUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryEmbedding:
-    """The vector, or why there is none; `seconds` that the provider took, None where it was not asked."""
+    """The vector, or the failure; `seconds` is the time of the provider's call, None without a call."""
 
     vector: Vector | None = None
     failure: EmbeddingUnavailable | None = None
@@ -36,9 +36,9 @@ async def embed_query(
     meter: TokenMeter,
     embed: EmbedQuery | None = None,
 ) -> QueryEmbedding:
-    """Embed the query where the search's mode needs it; `embed` takes the place of the provider of the tenant's model.
+    """Embed the query if the mode needs it; `embed` replaces the provider of the tenant's model.
 
-    The tenant's `meter` counts what it costs.
+    `meter` counts the tokens used.
     """
     query, tenant = plan.query, plan.tenant
     if query.mode == "keyword":

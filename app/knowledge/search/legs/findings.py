@@ -1,4 +1,4 @@
-"""What the legs of one search brought."""
+"""The hits of both legs of one search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.knowledge.vocabulary import Leg
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """Both legs and the embedding between them; None for a leg that did not run."""
+    """The query's embedding and the hits of both legs; None for a leg that did not run."""
 
     embedding: QueryEmbedding = field(default_factory=QueryEmbedding)
     semantic: SemanticHits | None = None
@@ -23,12 +23,12 @@ class Legs:
 
     @property
     def vector(self) -> Vector | None:
-        """The query's vector, where it has one."""
+        """The query's vector, if it has one."""
         return self.embedding.vector
 
     @property
     def failure(self) -> EmbeddingUnavailable | None:
-        """Why the query has no vector, where the provider failed."""
+        """The provider's failure, if there was one."""
         return self.embedding.failure
 
     @property
@@ -39,14 +39,14 @@ class Legs:
 
     @property
     def full_match(self) -> float:
-        """BM25 of an entry that covers the whole query; 0 where its words were not searched, or in no entry."""
+        """BM25 score of an entry that matches the whole query; 0 without the leg or without entries with its words."""
         return self.keyword.full_match if self.keyword else 0.0
 
     @property
     def whole(self) -> bool:
-        """Whether the query is an identifier, which the keyword leg's entries have as a whole."""
+        """Whether the query is an identifier that the entries of the keyword leg contain as a whole."""
         return self.keyword is not None and self.keyword.whole
 
     def words_sought(self, query: str) -> str:
-        """The query with what misspelt words of it were taken for."""
+        """The query, followed by the corrections of its misspelt words."""
         return " ".join((query, *self.keyword.corrections.values())) if self.keyword else query

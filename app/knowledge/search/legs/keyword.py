@@ -1,4 +1,4 @@
-"""The keyword leg: BM25 over the words of the query, and over those that misspelt ones are taken for."""
+"""The keyword leg: BM25 over the words of the query and over corrections of misspelt words."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger("app.knowledge.search")
 
 @dataclass(frozen=True, slots=True)
 class KeywordHits:
-    """What the leg found, best first, and how.
+    """The hits of the leg, best first, and facts about the search.
 
     Attributes:
-        matches: entries with one of the words, an approximate, capped count.
-        full_match: BM25 of an entry that covers the whole query.
-        whole: whether the query is an identifier, which these entries have as a whole.
-        corrections: misspelt words of the query, each with the word that it was taken for.
+        matches: approximate, capped count of entries with at least one of the words.
+        full_match: BM25 score of an entry that matches the whole query.
+        whole: whether the query is an identifier that these entries contain as a whole.
+        corrections: misspelt words of the query, each with its correction.
     """
 
     hits: Sequence[LegHit]
@@ -37,7 +37,7 @@ class KeywordHits:
 
 
 async def search_words(session: TenantSession, plan: Plan) -> KeywordHits:
-    """The entries whose words match the query's best."""
+    """Find the entries whose words match the query best."""
     started = time.perf_counter()
     text = plan.query.query
     pool = max(KEYWORD_POOL, 2 * plan.wanted)
@@ -48,13 +48,13 @@ async def search_words(session: TenantSession, plan: Plan) -> KeywordHits:
     corrections: Mapping[str, str] = {}
     with span("keyword") as seen:
         if is_identifier(text):
-            # Entries that have it whole; those with a part of it only where there are none.
+            # Entries with a part of the identifier count only if no entry has it as a whole.
             found = await db.match_words(session, replace(asked, whole=True))
         whole = bool(found.hits)
         if not whole:
             found = await db.match_words(session, asked)
         if not found.hits or 2 * len(found.unknown or ()) >= len(text.split()):
-            # Half of the words or more are in no entry: they may be misspelt.
+            # At least half of the words are in no entry: they may be misspelt.
             corrections = await db.similar_lexemes(session, text, found.unknown)
             if corrections:
                 corrected = replace(asked, corrections=tuple(corrections.values()))

@@ -1,4 +1,4 @@
-"""The semantic leg: exact where the set is small, the HNSW index where it is large."""
+"""The semantic leg: an exact scan of a small set, the HNSW index for a large one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from app.telemetry.tracing import span
 log = logging.getLogger("app.knowledge.search")
 
 EF_SEARCH, EF_SEARCH_MOST = 150, 500
-"""Candidates that the index keeps while it searches, in a small tenant and in one of 100,000 passages or more. Of the
-ten nearest among 100,000, 150 find 0.93, 200 0.96, 400 just below 0.99, 600 1.00; among 10,000, 150 find 0.99."""
+"""`hnsw.ef_search`, the candidates that the index keeps during a search: in a small tenant, and in one with 100,000
+passages or more. Recall of the ten nearest among 100,000 passages: 0.93 with 150, 0.96 with 200, just below 0.99 with
+400, 1.00 with 600; among 10,000 passages: 0.99 with 150."""
 
 Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
 
 
 @dataclass(frozen=True, slots=True)
 class SemanticHits:
-    """What the leg found, best first, and how."""
+    """The hits of the leg, best first, and how they were found."""
 
     hits: Sequence[LegHit]
     strategy: Strategy
@@ -34,29 +35,29 @@ class SemanticHits:
 
     @property
     def exact(self) -> bool:
-        """Whether every passage was compared: nothing nearer exists."""
+        """Whether all passages were compared, so that there can be no nearer one."""
         return self.strategy != "indexed"
 
 
 def session_setup(ef_search: int | None, passages: int = 0) -> str:
-    """Planner and index settings of the leg, as SQL for the start of its transaction.
+    """SQL for the start of the leg's transaction: settings of the planner and of the index.
 
-    Without `ef_search` it grows with the tenant's passages.
+    Without `ef_search`, the search effort grows with the tenant's passages.
     """
     breadth = ef_search or min(EF_SEARCH_MOST, EF_SEARCH + passages // 280)
     return (
         f"set local hnsw.ef_search={int(breadth)};"
         "set local hnsw.iterative_scan=relaxed_order;set local hnsw.max_scan_tuples=40000;"
-        # The statements hold what the planner must see as literals; planning anew for 32 partitions would cost
-        # more than the search.
+        # The statements contain as literals what the planner must see; planning each time for 32 partitions would
+        # cost more than the search.
         "set local plan_cache_mode=force_generic_plan;"
-        # A cursor has no limit that the planner could see: it would sort every passage instead of using the index.
+        # The planner sees no limit on a cursor: it would sort all passages instead of using the index.
         "set local enable_sort=off;"
     )
 
 
 async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> SemanticHits:
-    """The entries nearest in meaning, with a cosine of the plan's threshold or more."""
+    """Find the entries with the highest cosine that reach the plan's threshold."""
     started = time.perf_counter()
     with span("semantic") as seen:
         hits, strategy = await _find_nearest(session, plan, vector)
@@ -68,10 +69,10 @@ async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> 
 async def _find_nearest(
     session: TenantSession, plan: Plan, vector: Vector
 ) -> tuple[Sequence[LegHit], Strategy]:
-    """A filter that leaves up to `exact_limit` entries, or a tenant with that few passages, is searched exactly.
+    """Search exactly if the filter leaves at most `exact_limit` entries or the tenant has at most that many passages.
 
-    Else the index is read until enough distinct entries are there; a scan that ends early is followed by an
-    exact one, so that never fewer hits come back than exist.
+    Otherwise read the index until it yields enough distinct entries. If the scan ends early, an exact one follows, so
+    that the leg never returns fewer hits than exist.
     """
     tenant, entry_filter, wanted = plan.tenant, plan.entry_filter, plan.wanted
     # Half precision rounds a cosine by up to 1e-3; the margin keeps a passage that is exactly on the threshold.

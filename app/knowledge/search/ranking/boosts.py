@@ -1,4 +1,4 @@
-"""Factors that lift or lower fused scores, where a search asks for them."""
+"""Boosts: factors for fused scores that a search can request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting back hits that resemble better ones, so that one document's chunks need not fill the page."""
+"""Move hits down that resemble better ones, so that chunks of one document do not fill the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.knowledge.tenants.directory import TenantContext
 async def diversify(
     session: TenantSession, tenant: TenantContext, ranking: Sequence[Candidate], diversity: float, depth: int
 ) -> list[Candidate]:
-    """Reorder the first `depth` candidates by maximal marginal relevance; their scores stay as they are."""
+    """Reorder the first `depth` candidates by maximal marginal relevance; scores do not change."""
     head = ranking[:depth]
     vectors = await db.first_vectors(session, tenant.space, [c.entry_id for c in head])
     return [*reorder(head, vectors, diversity), *ranking[depth:]]
@@ -26,17 +26,17 @@ async def diversify(
 def reorder(
     candidates: Sequence[Candidate], vectors: dict[UUID, Vector], diversity: float
 ) -> list[Candidate]:
-    """Take, again and again, the candidate with the best (1 - d) * relevance - d * likeness to those taken.
+    """Repeatedly take the candidate with the highest (1 - d) * relevance - d * likeness to those already taken.
 
-    Maximal marginal relevance: Carbonell and Goldstein (SIGIR 1998). Relevance is the score as a share of the best
-    one; likeness is the largest cosine to a candidate already taken, 0 for one without a vector.
+    This is maximal marginal relevance by Carbonell and Goldstein (SIGIR 1998). Relevance is the score divided by the
+    best score; likeness is the largest cosine to a candidate already taken, 0 for a candidate without a vector.
     """
     if not candidates:
         return []
     best = max(c.score for c in candidates) or 1.0
     relevance = np.array([c.score / best for c in candidates])
     width = max((len(v) for v in vectors.values()), default=1)
-    # A row of zeros for an entry without a vector: its likeness to every other is then 0.
+    # An entry without a vector gets a row of zeros, so that its likeness to all others is 0.
     matrix = np.stack([vectors.get(c.entry_id, np.zeros(width, np.float32)) for c in candidates])
     likeness = np.zeros(len(candidates))
     left = np.ones(len(candidates), dtype=bool)

@@ -1,4 +1,4 @@
-"""Fusing the two legs into one ranking."""
+"""Fusion of the two legs into one ranking."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.knowledge.vocabulary import Leg, Weights
 
 @dataclass(slots=True)
 class Candidate:
-    """An entry that at least one leg found, ranks counted from 1.
+    """An entry that at least one leg found; ranks start at 1.
 
-    `similarity` is None where the semantic leg did not find the entry; `cosine` is then what score fusion
-    compared for it all the same.
+    `similarity` is None if the semantic leg did not find the entry; `cosine` is then the value that score fusion
+    computed for it.
     """
 
     entry_id: UUID
@@ -40,7 +40,7 @@ class Candidate:
 
 
 def join_legs(semantic: Sequence[LegHit], keyword: Sequence[LegHit]) -> list[Candidate]:
-    """One candidate for each entry, with its rank in each leg."""
+    """Make one candidate for each entry, with its rank in each leg."""
     found: dict[UUID, Candidate] = {}
     for rank, hit in enumerate(semantic, 1):
         candidate = found.setdefault(hit.entry_id, Candidate(hit.entry_id, hit.updated_at))
@@ -65,11 +65,12 @@ def reciprocal_rank_fusion(candidates: Sequence[Candidate], weights: Weights, k:
 def score_fusion(candidates: Sequence[Candidate], weights: Weights, full_match: float) -> None:
     """Score each candidate by w_semantic * cosine + w_keyword * BM25 / sqrt(best * full_match).
 
-    `best` is the query's best BM25, `full_match` what an entry that covers the whole query would reach. Dividing
-    by the first alone makes a stray word of a question count like an answer; by the second alone, words count for
-    too little in long questions. Unlike ranks, scores tell a clear match from a vague one, so a weak leg cannot push
-    a strong one aside. The cosine is also taken for entries that only words found. A negative cosine counts as 0,
-    an absent leg adds nothing. After the convex combination of Bruch, Gai and Ingber (ACM TOIS 2023).
+    `best` is the highest BM25 score of the query's hits, `full_match` that of an entry that matches the whole query.
+    With `best` alone, a stray word of a question would count as much as an answer; with `full_match` alone, words would
+    count too little in long questions. Unlike ranks, scores distinguish a clear match from a vague one, so a weak leg
+    cannot displace the hits of a strong one. Cosines are also computed for entries that only the keyword leg found. A
+    negative cosine counts as 0, an absent leg adds nothing. Based on the convex combination of Bruch, Gai and Ingber
+    (ACM TOIS 2023).
     """
     scale = keyword_scale((c.keyword_score for c in candidates if c.keyword_score is not None), full_match)
     for c in candidates:
@@ -80,7 +81,7 @@ def score_fusion(candidates: Sequence[Candidate], weights: Weights, full_match: 
 
 
 def keyword_scale(scores: Iterable[float], full_match: float) -> float:
-    """What score fusion divides BM25 scores by; 0 where words found nothing."""
+    """The divisor of BM25 scores in score fusion; 0 if the keyword leg found nothing."""
     best = max(scores, default=0.0)
     return math.sqrt(best * max(full_match, best))
 
@@ -94,9 +95,9 @@ def apply_boosts(candidates: Sequence[Candidate], factors: Mapping[UUID, Mapping
 
 
 def lift_identified(candidates: Sequence[Candidate]) -> None:
-    """For a query that is one identifier: boost the entries that have it above those that only resemble it.
+    """If the query is an identifier, boost the entries that contain it above those that only resemble it.
 
-    3.11.4 resembles 3.14.1, often more than it resembles a text about itself. The factor is the least that does it.
+    An embedding of 3.11.4 is often nearer to 3.14.1 than to a text about 3.11.4. The factor is the smallest that works.
     """
     having = [c for c in candidates if c.keyword_rank is not None]
     best_other = max((c.score for c in candidates if c.keyword_rank is None), default=0.0)
@@ -109,9 +110,9 @@ def lift_identified(candidates: Sequence[Candidate]) -> None:
 
 
 def rank(candidates: Sequence[Candidate], only_leg: Leg | None = None) -> list[Candidate]:
-    """Best first; ties by newest change, then by id.
+    """Sort best first; ties by newest change, then by id.
 
-    Where `only_leg` was searched, ties keep its order: with a weight of 0 that is all there is to go by.
+    If only one leg ran, ties keep its order, because all scores are 0 when its weight is 0.
     """
 
     def key(c: Candidate) -> tuple[float, int, float, bytes]:
