@@ -1,4 +1,4 @@
-"""`knowledge bench`: how fast the service searches."""
+"""`knowledge bench`: measure the speed of searches."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 def register(app: typer.Typer) -> None:
     """Add the command `bench`."""
-    app.command(
-        "bench", short_help="Measure how fast the service searches.", epilog=examples("knowledge bench")
-    )(measure_speed)
+    app.command("bench", short_help="Measure the speed of searches.", epilog=examples("knowledge bench"))(
+        measure_speed
+    )
 
 
 def measure_speed() -> None:
-    """Measure how fast the service searches; the program is part of the source tree."""
+    """Measure the speed of searches. The program is part of the source tree."""
     if not (CHECKOUT / "benchmarks" / "speed.py").is_file():
         raise ConfigurationError(
             None, "the benchmark program is part of the source tree: run `make bench` in a checkout"

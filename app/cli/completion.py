@@ -1,7 +1,7 @@
-"""Tenants' slugs for the shell's completion: quick, silent, and without starting or changing anything.
+"""Shell completion of tenants' slugs: fast, silent, and without side effects.
 
-Whoever presses the tab key has not asked for anything to be connected to: a `.env` that lies in the current folder is
-not read, since it could name any host, and the embedded database is spoken to by its socket alone.
+Pressing the tab key must not connect to arbitrary hosts, so a `.env` in the current folder, which could name any
+host, is not read, and the embedded database is reached only through its socket.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 SECONDS = 1.0
-"""A person who pressed the tab key waits no longer."""
+"""Time limit, because a person waits."""
 SERVICE = "kb_service"
-"""`app.composition.database.SERVICE`, whose import alone would take half of that time."""
+"""The same as `app.composition.database.SERVICE`, whose import would take half of that time."""
 
 
 def find_slugs(incomplete: str) -> list[str]:
-    """The slugs that begin with `incomplete`, in order; none where no database is running or it does not answer."""
+    """List the slugs that start with `incomplete`, in order; none if no database runs or answers."""
     from app.settings import load_settings
 
     try:
         database = _running_database(load_settings(env_file=None, identity_required=False))
         slugs = asyncio.run(_fetch(database)) if database is not None else []
-    except Exception:  # nothing may be printed into a line that somebody is typing
+    except Exception:  # print nothing into the line that the user is typing
         return []
     return sorted(slug for slug in slugs if slug.startswith(incomplete))
 
 
 def _running_database(settings: Settings) -> Mapping[str, Any] | None:
-    """What to connect with, for asyncpg."""
+    """Connection arguments for asyncpg."""
     if settings.database.url is not None:
         return {"dsn": settings.database.url.get_secret_value()}
     from app.embedded import DATABASE
@@ -44,7 +44,7 @@ def _running_database(settings: Settings) -> Mapping[str, Any] | None:
     state = read_state(DataFolder(data_dir))
     if state is None or state.phase != "ready" or not state.socket_dir.startswith("/"):
         return None
-    # Given apart, even an empty password is the one that is sent, and never that of PGPASSWORD.
+    # Passed separately, even an empty password is used instead of PGPASSWORD.
     password = (data_dir / f"{SERVICE}-password").read_text().strip()
     return {
         "host": [state.socket_dir],

@@ -1,4 +1,4 @@
-"""The tenant `demo`: loading the samples, and the lines that invite to a first search."""
+"""The tenant `demo`: loading the samples, and the hints for a first search."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ STILL_SECONDS = 20.0
 
 
 async def load_demo(services: Services) -> Tenant:
-    """The tenant `demo`, made and filled the first time, or when its filling was interrupted.
+    """Return the tenant `demo`; create and fill it the first time, or if filling was interrupted.
 
-    The last sample entry is written last of all, so that its presence says that everything was written; what
-    somebody has changed or deleted since is left alone.
+    The last sample entry is written last, so its presence means that everything was written. Entries that a user has
+    changed or deleted since are not restored.
     """
     try:
         tenant = await services.tenants.find(SLUG)
@@ -52,18 +52,18 @@ async def load_demo(services: Services) -> Tenant:
         ):
             await wait_for_embeddings(services, tenant.id, _patience(services, tenant.id, 0.0))
         else:
-            remark("the sample documents take long; the service goes on with them")
+            remark("the sample documents take long; the service continues in the background")
     return tenant
 
 
 def _patience(services: Services, tenant_id: UUID, away: float) -> Patience:
-    """A first start waits for what moves: the service does the rest while it serves."""
+    """A first start waits only while there is progress; the service does the rest while it serves."""
     return Patience(services, tenant_id, away=away, still=STILL_SECONDS)
 
 
 def welcome(settings: Settings, tenant: Tenant, address: str) -> str:
-    """What to try first: a token, a search that can be pasted, and where the API is described."""
-    docs = f"In a browser: {address}/console to search, {address}/docs to try out the API."
+    """The hints to print: a token, a search to paste, and the address of the API documentation."""
+    docs = f"In a browser: {address}/console to search, {address}/docs to try the API."
     try:
         token = make_token(settings, tenant.id, [Role.TENANT_ADMIN], "demo-user", TOKEN_DAYS * DAY)
     except ConfigurationError as error:
@@ -118,7 +118,7 @@ async def _upload_documents(services: Services, tenant_id: UUID) -> dict[UUID, s
 
 
 async def _write_entries(services: Services, tenant_id: UUID, samples: list[SampleEntry]) -> None:
-    """Write entries in runs that end before an entry which refers to one of the same run."""
+    """Write entries in batches; an entry that refers to an entry of the same batch starts the next batch."""
     ids: dict[str, UUID] = {}
     waiting: list[SampleEntry] = []
 

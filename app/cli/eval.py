@@ -1,4 +1,4 @@
-"""`knowledge eval`: how well the service ranks."""
+"""`knowledge eval`: measure ranking quality."""
 
 from __future__ import annotations
 
@@ -49,42 +49,40 @@ def measure_quality(
             "--tenant",
             "-t",
             metavar="SLUG",
-            help="Measure other weights and fusions by the feedback that this tenant's callers gave.",
+            help="Compare other weights and fusions on the feedback of this tenant's callers.",
             autocompletion=complete_tenant,
         ),
     ] = None,
     qrels: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Judgements to use, by name in the folder or by path."),
+        typer.Option(metavar="FILE", help="Judgements to use: a name in the folder, or a path."),
     ] = None,
     modes: Annotated[
         str,
         typer.Option(
-            help="What to measure, comma-separated: keyword, semantic, hybrid, hybrid-rrf, hybrid-score."
+            help="What to measure, separated by commas: keyword, semantic, hybrid, hybrid-rrf, hybrid-score."
         ),
     ] = "keyword,semantic,hybrid",
     queries: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Measure N queries of each folder, always the same ones."),
+        typer.Option(min=1, metavar="N", help="Measure N queries of each folder, always the same."),
     ] = None,
     vector_cache: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Keep vectors there, so that the next run need not make them again."
-        ),
+        typer.Option(metavar="DIR", help="Keep vectors there for the next run."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write evaluation.md and evaluation.json there.")
     ] = None,
     as_json: Annotated[
-        bool, json_option("what --output writes to evaluation.json; with --tenant {queries, judgements, …}")
+        bool, json_option("the content of evaluation.json; with --tenant {queries, judgements, …}")
     ] = False,
 ) -> None:
-    """Measure ranking quality on judged collections, each in a tenant of its own that is removed after.
+    """Measure ranking quality on judged collections, each in a temporary tenant.
 
-    Shows nDCG@10, recall@100 and MRR@10 by search mode and fusion, and BM25 by bm25s beside them if that is
-    installed. With --tenant instead of DIR: what other weights and fusions would make of that tenant's own queries,
-    which it must keep (setting keep_query_text). The tenant is only read.
+    Shows nDCG@10, recall@100 and MRR@10 by search mode and fusion, and of BM25 by bm25s if that is
+    installed. With --tenant instead of DIR, compares other weights and fusions on that tenant's own queries,
+    which it must keep (setting keep_query_text). This changes nothing in the tenant.
     """
     from app.composition.services import open_services
     from app.evaluation.collection import read_collection
@@ -136,7 +134,7 @@ async def _tune(settings: Settings, slug: str) -> Tuning:
 
 
 def choose_variants(modes: str) -> list[Variant]:
-    """The variants that a comma-separated list names, in the report's order. Raises typer.BadParameter."""
+    """Parse a comma-separated list of variants, in the report's order. Raises typer.BadParameter."""
     from app.evaluation.evaluation import VARIANTS
 
     known = {v.label.replace(" ", "-"): v for v in VARIANTS}
@@ -144,13 +142,15 @@ def choose_variants(modes: str) -> list[Variant]:
     for name in modes.replace(" ", "").split(","):
         matching = {v for label, v in known.items() if name in (label, v.mode)}
         if not matching:
-            raise typer.BadParameter(f"{name!r} is none of hybrid, {', '.join(known)}", param_hint="--modes")
+            raise typer.BadParameter(
+                f"{name!r} must be one of hybrid, {', '.join(known)}", param_hint="--modes"
+            )
         chosen |= matching
     return [v for v in VARIANTS if v in chosen]
 
 
 def print_report(report: Report) -> None:
-    """Print the table, at its full width where the output is no terminal."""
+    """Print the table, at full width if the output is not a terminal."""
     from rich.console import Console
 
     from app.evaluation.output.table import make_table

@@ -1,4 +1,4 @@
-"""Running a command's work: settings and logs first, then one event loop that a signal ends in good order."""
+"""Run a command: load settings, set up logs, and run an event loop that a signal ends cleanly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ACTOR = "command-line"
-"""Who did it, in the audit trail."""
+"""The actor in the audit trail."""
 
 
 class Interrupted(Exception):
@@ -28,11 +28,11 @@ class Interrupted(Exception):
 
 
 class CancelledWithin(Exception):
-    """Something other than a signal cancelled the work; nobody asked for that."""
+    """The work was cancelled, but not by a signal."""
 
 
 def read_settings(*, identity_required: bool = False, **changes: str) -> Settings:
-    """The settings, with the variables in `changes` replaced; sets logging up for a command.
+    """Load the settings with the variables in `changes` replaced, and set up logging for a command.
 
     Commands log warnings only, unless LOG_LEVEL is debug. Raises ConfigurationError.
     """
@@ -46,7 +46,7 @@ def read_settings(*, identity_required: bool = False, **changes: str) -> Setting
 
 
 def log_as_service(settings: Settings) -> None:
-    """Log as the settings say: plain lines on a terminal, JSON elsewhere, unless one is chosen."""
+    """Set up logging from the settings: plain lines on a terminal, JSON elsewhere, unless one is chosen."""
     import logging
 
     from app.telemetry.logs import configure_logging
@@ -56,15 +56,15 @@ def log_as_service(settings: Settings) -> None:
         settings.logging.level, json=chosen == "json" or (chosen == "auto" and not sys.stderr.isatty())
     )
     if settings.logging.level == "info":
-        # Their lines about starting and stopping say nothing that ours do not.
+        # Their lines about starting and stopping repeat ours.
         for name in ("uvicorn", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def run_async(work: Coroutine[Any, Any, T], *, doing: str | None = None) -> T:
-    """Run a command's work; Ctrl-C and SIGTERM cancel it, wait for its cleaning up, and end the command.
+    """Run a command's work. Ctrl-C and SIGTERM cancel it, wait for its cleanup, and end the command.
 
-    `doing` is shown on a terminal when it takes longer than a second, for work that shows no progress of its own.
+    `doing` is shown on a terminal after a second, for work that does not show its own progress.
     Raises Interrupted after a signal, CancelledWithin when the work was cancelled without one.
     """
     signalled = False
@@ -92,7 +92,7 @@ def run_async(work: Coroutine[Any, Any, T], *, doing: str | None = None) -> T:
 
 
 def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run a process that serves, on uvloop; being stopped by a signal is a success."""
+    """Run a server process on uvloop; a stop by a signal is a success."""
     try:
         import uvloop
 
@@ -118,25 +118,25 @@ def on_signals(stop: Callable[[], object]) -> Iterator[None]:
 
 
 def is_database_absent(settings: Settings) -> bool:
-    """Whether the embedded database has never been made."""
+    """Whether the embedded database does not exist yet."""
     return settings.database.embedded and not (settings.database.data_dir / "postgres").exists()
 
 
 def require_database(settings: Settings) -> None:
-    """Raise ConfigurationError rather than let a command that needs a tenant make an empty database for it."""
+    """Raise ConfigurationError instead of creating an empty database for a command that needs a tenant."""
     from app.errors import ConfigurationError
 
     if is_database_absent(settings):
         raise ConfigurationError(
             "KB_DATA_DIR",
             f"no database in {settings.database.data_dir} yet",
-            "run knowledge serve, or name another folder",
+            "run knowledge serve, or set another folder",
         )
 
 
 @contextlib.asynccontextmanager
 async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Services, Tenant]]:
-    """The services and one tenant. Raises ConfigurationError, TenantNotFound."""
+    """Open the services and find one tenant. Raises ConfigurationError, TenantNotFound."""
     from app.composition.services import open_services
 
     require_database(settings)
@@ -146,7 +146,7 @@ async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Serv
 
 @contextlib.asynccontextmanager
 async def open_tenants(settings: Settings) -> AsyncIterator[Platform]:
-    """The tenants alone, without loading an embedding model. Raises ConfigurationError."""
+    """Open only the tenants, without loading an embedding model. Raises ConfigurationError."""
     from app.composition.platform import open_platform
 
     require_database(settings)
@@ -156,7 +156,7 @@ async def open_tenants(settings: Settings) -> AsyncIterator[Platform]:
 
 @contextlib.asynccontextmanager
 async def working(services: Services) -> AsyncIterator[None]:
-    """A worker of this process beside whatever others there are; its failure ends the command."""
+    """Run a worker in this process, in addition to others; its failure ends the command."""
     worker = asyncio.create_task(services.worker.run())
     current = asyncio.current_task()
     assert current is not None

@@ -1,4 +1,4 @@
-"""`knowledge export`: a tenant as JSON Lines."""
+"""`knowledge export`: export a tenant as JSON Lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     """Add the command `export`."""
     app.command(
         "export",
-        short_help="Print all that a tenant has as JSON Lines.",
+        short_help="Export a tenant as JSON Lines.",
         epilog=examples(
             "knowledge export --tenant demo > demo.jsonl",
             "knowledge export --tenant demo --vectors --output demo.jsonl",
@@ -38,7 +38,8 @@ def register(app: typer.Typer) -> None:
 def export_tenant(
     tenant: TenantOption,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout."),
     ] = None,
     vectors: Annotated[
         bool,
@@ -47,14 +48,15 @@ def export_tenant(
         ),
     ] = False,
     as_json: Annotated[
-        bool, json_option("{entries, assets, vectors, file}; needs --output, since the export is itself JSON")
+        bool,
+        json_option("{entries, assets, vectors, file}; requires --output, because the export itself is JSON"),
     ] = False,
 ) -> None:
-    """Print all that a tenant has as JSON Lines, from which `import` makes it again: settings, assets with their
+    """Export a tenant as JSON Lines that `import` can restore: settings, assets with their
     files, entries and chunks with ids, times and links, saved searches, feedback.
     """
     if as_json and output is None:
-        raise InvalidInput.of("--json", "needs --output: on stdout is the export itself")
+        raise InvalidInput.of("--json", "requires --output: stdout has the export itself")
     settings = read_settings()
     with _whole_file(output) as stream:
         written = run_async(_export(settings, tenant, stream, vectors))
@@ -71,7 +73,7 @@ def export_tenant(
 
 @contextlib.contextmanager
 def _whole_file(output: Path | None) -> Iterator[BinaryIO]:
-    """Where the export goes; a file is there only once it is complete."""
+    """The destination of the export; a file appears only when it is complete."""
     if output is None:
         yield sys.stdout.buffer
         return
@@ -93,7 +95,7 @@ async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool
         total = statistics.entries + sum(statistics.assets_by_status.values())
         lines = services.export.lines(tenant.id, with_vectors=vectors, actor=ACTOR)
         with show_progress("entries and assets", total) as report:
-            # Closed also where the reader of the output has gone: the transaction ends before the database is closed.
+            # Closed even if the reader of the output is closed: the transaction must end before the database.
             async with contextlib.aclosing(lines):
                 async for kind, line in lines:
                     stream.write(line)

@@ -1,4 +1,4 @@
-"""`knowledge import`: a tenant, or entries alone, from JSON Lines."""
+"""`knowledge import`: import a tenant, or only entries, from JSON Lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     """Add the command `import`."""
     app.command(
         "import",
-        short_help="Write an export, or entries of a file, into a tenant.",
+        short_help="Import an export, or entries from a file, into a tenant.",
         epilog=examples(
             "knowledge import corpus.jsonl --tenant scifact",
             "knowledge export --tenant demo > demo.jsonl && knowledge import demo.jsonl --tenant copy",
@@ -38,28 +38,26 @@ def register(app: typer.Typer) -> None:
 def import_entries(
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE", help="What `export` wrote, entries as JSON Lines, or a BEIR corpus.jsonl."
-        ),
+        typer.Argument(metavar="FILE", help="An export, entries as JSON Lines, or a BEIR corpus.jsonl."),
     ],
     tenant: TenantOption,
     wait: Annotated[
         bool,
         typer.Option(
             "--wait/--no-wait",
-            help="Wait until every entry has its vector, or for a minute while the provider is away.",
+            help="Wait until every entry has its vector; at most a minute while the provider is down.",
         ),
     ] = True,
     as_json: Annotated[
         bool,
-        json_option("{created, unchanged, failed, without_vector, failures, …}, failures of {line, error}"),
+        json_option("{created, unchanged, failed, without_vector, failures, …}; failures are {line, error}"),
     ] = False,
 ) -> None:
-    """Write what is in a file; doing it again, after Ctrl-C too, changes nothing that is there already.
+    """Import a file. Importing it again, also after Ctrl-C, does not change existing data.
 
-    An export brings a tenant's settings, assets and entries back as they were, ids and times included. Of entries
-    alone, those with an `id` get new ones, and what refers to them follows; a BEIR `_id` becomes the `external_id`;
-    texts that are empty are skipped and counted. The status is 1 if something was refused.
+    An export restores a tenant's settings, assets and entries, including ids and times. If the file has only
+    entries, each `id` is replaced by a new one, and references follow; a BEIR `_id` becomes the `external_id`;
+    empty texts are skipped and counted. The exit status is 1 if something was refused.
     """
     settings = read_settings()
     if not file.is_file():
@@ -75,7 +73,7 @@ def import_entries(
         if outcome.failed > len(outcome.failures):
             remark(f"failed: and {outcome.failed - len(outcome.failures)} more")
         if unembedded:
-            remark(f"{unembedded} entries have no vector yet and are found by their words only")
+            remark(f"{unembedded} entries have no vector yet; only keyword search finds them")
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -88,7 +86,7 @@ async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tupl
     async with contextlib.AsyncExitStack() as stack:
         services, tenant = await stack.enter_async_context(open_tenant(settings, slug))
         if wait:
-            # From the start: vectors are made while the rest is still being written.
+            # Started first: vectors are created while the rest is still being written.
             await stack.enter_async_context(working(services))
         with file.open("rb") as stream:
             header = read_header(stream.readline())
@@ -105,7 +103,7 @@ async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tupl
 
 
 async def _wait(services: Services, tenant_id: UUID, wait: bool) -> int:
-    """How many entries have no vector, having waited for those that can be made, if that is wanted."""
+    """Count the entries without a vector, optionally after waiting for those that can be created."""
     from app.cli.waiting import wait_for_embeddings, wait_for_upkeep
 
     if wait:

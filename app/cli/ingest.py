@@ -1,4 +1,4 @@
-"""`knowledge ingest`: taking files in."""
+"""`knowledge ingest`: ingest files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_REASONS = 10
 def register(app: typer.Typer) -> None:
     """Add the command `ingest`."""
     app.command(
-        short_help="Take files in and wait until they can be found.",
+        short_help="Ingest files and wait until they are searchable.",
         epilog=examples(
             "knowledge ingest handbook.pdf --tenant demo",
             "knowledge ingest docs/ 'notes/**/*.md' --tenant demo --tag team",
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file to take in; `named` says that it was named itself, not found in a folder."""
+    """A file to ingest; `named` is true if it was named itself, not found in a folder."""
 
     path: Path
     external_id: str
@@ -49,9 +49,9 @@ class FoundFile:
 
 @dataclass(slots=True)
 class Taken:
-    """What became of the files; `failed` and `skipped` hold a path and a reason each.
+    """The outcome of the files; `failed` and `skipped` have a path and a reason each.
 
-    `without_vector` counts what is found by its words only, of the whole tenant.
+    `without_vector` counts the entries of the whole tenant that only keyword search finds.
     """
 
     files: int = 0
@@ -68,30 +68,30 @@ def ingest(
     ],
     tenant: TenantOption,
     tags: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="Tag of every chunk; may be repeated.")
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="Tag for every chunk; may be repeated.")
     ] = None,
     roles: Annotated[
         list[str] | None,
-        typer.Option("--role", metavar="ROLE", help="Whom it is meant for: pm, dev, qa or all."),
+        typer.Option("--role", metavar="ROLE", help="Audience: pm, dev, qa or all."),
     ] = None,
     as_json: Annotated[
         bool,
         json_option(
-            "{files, indexed, unchanged, without_vector, skipped, failed}, the last two lists of {path, reason}"
+            "{files, indexed, unchanged, without_vector, skipped, failed}; the last two of {path, reason}"
         ),
     ] = False,
 ) -> None:
-    """Take files in and wait until they can be found: text, Markdown, HTML, PDF, DOCX, PPTX,
+    """Ingest files and wait until they are searchable: text, Markdown, HTML, PDF, DOCX, PPTX,
     XLSX, CSV, JSON, source code, and ZIP archives of these.
 
-    A file is known by its path: run it again and unchanged files are left alone, changed ones replaced. After
-    Ctrl-C the same command goes on where it stopped. In folders, what is hidden or empty or of a kind that is not read
-    is skipped. The status is 1 if a file failed.
+    Files are identified by their paths: a second run skips unchanged files and replaces changed ones. After
+    Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format
+    are skipped. The exit status is 1 if a file failed.
     """
     settings = read_settings()
     found = list(find_files(paths))
     if not found:
-        raise InvalidInput.of("PATH", "there is no file to take in")
+        raise InvalidInput.of("PATH", "there is no file to ingest")
     outcome = run_async(_ingest(settings, tenant, found, tags or [], roles or ["all"]))
     if as_json:
         print_json(
@@ -113,13 +113,13 @@ def ingest(
         _list_reasons("skipped", outcome.skipped)
         _list_reasons("failed", outcome.failed)
         if outcome.without_vector:
-            remark(f"{outcome.without_vector} entries have no vector yet and are found by their words only")
+            remark(f"{outcome.without_vector} entries have no vector yet; only keyword search finds them")
     if outcome.failed:
         raise typer.Exit(1)
 
 
 def find_files(paths: Sequence[str]) -> Iterator[FoundFile]:
-    """The files that paths, folders and patterns name, each once. Raises InvalidInput for what is not there."""
+    """List the files that paths, folders and patterns name, each once. Raises InvalidInput for missing files."""
     seen: set[Path] = set()
     for given in paths:
         path = Path(given).expanduser()
@@ -140,7 +140,7 @@ def find_files(paths: Sequence[str]) -> Iterator[FoundFile]:
 
 
 def name_file(path: Path) -> str:
-    """What a file is known by: its path from the current folder, or from the root when it lies elsewhere."""
+    """The identity of a file: its path relative to the current folder, or its absolute path if it is elsewhere."""
     absolute = Path(os.path.abspath(path))
     here = Path.cwd()
     return (absolute.relative_to(here) if absolute.is_relative_to(here) else absolute).as_posix()
@@ -179,8 +179,8 @@ async def _ingest(
                 await watch.finish(lambda: report(taken - len(watch.waiting)))
         except asyncio.CancelledError:
             remark(
-                f"{watch.indexed} files indexed, {len(watch.waiting)} more taken in,"
-                f" {len(found) - taken} not looked at; the same command goes on from here"
+                f"{watch.indexed} files indexed, {len(watch.waiting)} more uploaded,"
+                f" {len(found) - taken} not processed; run the same command to resume"
             )
             raise
         outcome.without_vector = await wait_for_embeddings(services, tenant.id)
@@ -197,7 +197,7 @@ async def _upload(
     roles: Sequence[str],
     outcome: Taken,
 ) -> UUID | None:
-    """Hand one file in; returns the asset to wait for, if there is one."""
+    """Upload one file; returns the asset to wait for, if any."""
     from app.knowledge.ingestion.assets import Upload
 
     try:

@@ -1,4 +1,4 @@
-"""The `knowledge` command: its list of subcommands, and how their failures are told."""
+"""The `knowledge` command: its subcommands and the report of their failures."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ EPILOG = "\n\n".join(
         paragraph(
             "Exit statuses:",
             "0    done",
-            "1    it failed, or part of it was refused; of doctor: something is wrong",
+            "1    failed, or part of the input was refused; doctor: something is wrong",
             "2    wrong usage",
-            "130  ended by Ctrl-C or SIGTERM before it was done",
+            "130  interrupted by Ctrl-C or SIGTERM",
         ),
         paragraph(
             "With --json:",
-            "The result is one JSON document on stdout, of the shape that the command's help names. A failure is",
-            'one JSON object, the last line on stderr: {"error": "why", "status": 1}, for input out of its range',
-            'also "errors": [{"field": "limit", "message": "must be between 1 and 100"}].',
+            "The result is one JSON document on stdout, in the form that the command's help describes. A failure is",
+            'one JSON object, the last line on stderr: {"error": "reason", "status": 1}; for invalid input',
+            'it also has "errors": [{"field": "limit", "message": "must be between 1 and 100"}].',
         ),
         paragraph(
             "Environment:",
-            "NO_COLOR leaves colours out, FORCE_COLOR forces them, LOG_LEVEL=debug shows where a failure came from.",
+            "NO_COLOR disables colours, FORCE_COLOR enables them, LOG_LEVEL=debug shows where a failure occurred.",
             "The service's settings come from the environment and from .env in the current folder.",
         ),
     )
 )
 
 app = typer.Typer(
-    help="Search a team's knowledge by meaning and by words: serve it, fill it, ask it.",
+    help="Semantic and keyword search over a team's knowledge: serve, ingest, search.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=True,
-    # Plain help starts in a third of the time, and keeps the examples' line breaks.
+    # Plain help starts three times as fast, and keeps the line breaks of the examples.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -87,7 +87,7 @@ def accept_general_options(
         typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """What may stand before every command; typer shows the application's own help in place of this."""
+    """Options before every command; typer shows the application's help instead of this text."""
 
 
 for module in (
@@ -114,12 +114,12 @@ for module in (
 
 @functools.cache
 def command() -> Any:
-    """The whole command line, built once: that takes longer than to run some of its commands."""
+    """Build the whole command line once: that takes longer than some commands."""
     return get_command(app)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; returns the exit status. A failure is one line on stderr, a JSON object with --json."""
+    """Run one command and return the exit status. A failure is one line on stderr, or a JSON object with --json."""
     try:
         return int(command()(args=list(arguments), prog_name="knowledge", standalone_mode=False) or DONE)
     except BaseException as error:

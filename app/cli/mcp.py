@@ -1,4 +1,4 @@
-"""`knowledge mcp`: the tools for a language model's client that starts programs."""
+"""`knowledge mcp`: offer the MCP tools over stdio."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     """Add the command `mcp`."""
     app.command(
         "mcp",
-        short_help="Offer a tenant's knowledge as tools of MCP over stdio.",
+        short_help="Offer a tenant's knowledge as MCP tools over stdio.",
         epilog=examples(
             "knowledge mcp --tenant demo",
             "knowledge mcp --tenant demo --role creator --subject jane",
@@ -30,13 +30,13 @@ def register(app: typer.Typer) -> None:
 def serve(
     tenant: TenantOption,
     role: Annotated[
-        Literal["reader", "creator", "tenant_admin"], typer.Option(help="What the client may do.")
+        Literal["reader", "creator", "tenant_admin"], typer.Option(help="The client's role.")
     ] = "reader",
-    subject: Annotated[str, typer.Option(metavar="S", help="Who it is, in the audit trail.")] = ACTOR,
+    subject: Annotated[str, typer.Option(metavar="S", help="The client's name in the audit trail.")] = ACTOR,
 ) -> None:
     """Offer a tenant's knowledge as tools of the Model Context Protocol over standard input and output.
 
-    Over HTTP the running service offers the same at /mcp.
+    A running service offers the same tools over HTTP at /mcp.
     """
     run_async(_serve(read_settings(), tenant, Role(role), subject))
 

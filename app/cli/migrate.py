@@ -1,4 +1,4 @@
-"""`knowledge migrate`: bringing a database up to date."""
+"""`knowledge migrate`: migrate the database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command `migrate`."""
     app.command(
-        short_help="Bring the database to this version's schema.",
+        short_help="Migrate the database to this version's schema.",
         epilog=examples(
             "knowledge migrate",
             "knowledge migrate --service-role kb_service",
@@ -30,16 +30,16 @@ def register(app: typer.Typer) -> None:
 def migrate(
     service_role: Annotated[
         str | None,
-        typer.Option(
-            metavar="ROLE", help="Role that the service logs in as; it is given the rights it needs."
-        ),
+        typer.Option(metavar="ROLE", help="Login role of the service; it gets the rights it needs."),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail unless up to date.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; fail if migrations are missing.")
+    ] = False,
     as_json: Annotated[bool, json_option("{before, revision, latest, current}")] = False,
 ) -> None:
-    """Bring the database to this version's schema, and register the configured embedding model.
+    """Migrate the database to this version's schema, and register the configured embedding model.
 
-    Reads DATABASE_ADMIN_URL. The embedded database is migrated by every start, so that it seldom needs this.
+    Reads DATABASE_ADMIN_URL. Every start migrates the embedded database, so it rarely needs this.
     """
     from app.db.schema.migration import check_revision
 

@@ -1,4 +1,4 @@
-"""`knowledge model`: registering and listing embedding models."""
+"""`knowledge model`: register and list embedding models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
     group = command_group("Register and list embedding models.", "knowledge model list")
     group.command(
         "add",
-        short_help="Register a model with an index for its vectors.",
+        short_help="Register a model and build its vector index.",
         epilog=examples(
             "knowledge model add",
             "knowledge model add --provider openai --model text-embedding-3-small --dimensions 512",
@@ -38,23 +38,23 @@ def register(app: typer.Typer) -> None:
 
 def add_model(
     provider: Annotated[
-        ProviderName | None, typer.Option(help="The configured one when left out.", show_default=False)
+        ProviderName | None, typer.Option(help="Default: the configured provider.", show_default=False)
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The provider's default when left out.")
+        str | None, typer.Option(metavar="NAME", help="Default: the provider's default model.")
     ] = None,
-    dimensions: Annotated[
-        int | None, typer.Option(metavar="N", help="The model's default when left out.")
-    ] = None,
+    dimensions: Annotated[int | None, typer.Option(metavar="N", help="Default: the model's default.")] = None,
     following: Annotated[
         bool,
-        typer.Option("--next", help="The model of EMBEDDING_NEXT_PROVIDER, to which tenants are to move."),
+        typer.Option(
+            "--next", help="Register the model of EMBEDDING_NEXT_PROVIDER, to which tenants will move."
+        ),
     ] = False,
     as_json: Annotated[bool, json_option("{id, created, model: {provider, name, dimensions, …}}")] = False,
 ) -> None:
-    """Register a model with an index for its vectors; harmless when it is registered already.
+    """Register a model and build its vector index; harmless if it is already registered.
 
-    Reads DATABASE_ADMIN_URL, since the tables' owner must build the index.
+    Reads DATABASE_ADMIN_URL, because the tables' owner must build the index.
     """
     from app.composition.providers import configured_models
     from app.embeddings.models import resolve_model
@@ -63,7 +63,7 @@ def add_model(
     if following:
         if provider or model or dimensions:
             raise InvalidInput.of(
-                "--next", "takes the model of EMBEDDING_NEXT_PROVIDER and goes with no other"
+                "--next", "uses the model of EMBEDDING_NEXT_PROVIDER and excludes the other options"
             )
         if settings.next_embedding.provider is None:
             raise ConfigurationError("EMBEDDING_NEXT_PROVIDER", "must be set for --next")

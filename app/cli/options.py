@@ -1,4 +1,4 @@
-"""Options that several commands share, and the texts below their help."""
+"""Options shared by several commands, and the texts below their help."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def complete_tenant(incomplete: str) -> list[str]:
-    """The slugs that begin so, for the shell's completion; none where the database is not running."""
+    """Complete slugs in the shell; none if the database is not running."""
     from app.cli.completion import find_slugs
 
     return find_slugs(incomplete)
@@ -20,7 +20,7 @@ TenantOption = Annotated[
         "--tenant",
         "-t",
         metavar="SLUG",
-        help="The tenant to work in.",
+        help="The tenant.",
         show_default=False,
         autocompletion=complete_tenant,
     ),
@@ -28,20 +28,20 @@ TenantOption = Annotated[
 
 
 def command_group(summary: str, *lines: str) -> typer.Typer:
-    """Several commands under one name; `lines` are examples."""
+    """A group of commands; `lines` are examples."""
     return typer.Typer(help=summary, epilog=examples(*lines), no_args_is_help=True, rich_markup_mode=None)
 
 
 def json_option(shape: str) -> Any:
-    """The option `--json` of a command that prints JSON of this shape."""
+    """The option `--json` of a command that prints JSON in this form."""
     return typer.Option("--json", help=f"Print JSON: {shape}.")
 
 
 def examples(*lines: str) -> str:
-    """An epilog whose lines are kept as they are."""
+    """An epilog that keeps its line breaks."""
     return paragraph("Examples:", *lines)
 
 
 def paragraph(heading: str, *lines: str) -> str:
-    """A heading and lines, in a help text that keeps their breaks."""
+    """A heading and lines, in a help text that keeps line breaks."""
     return f"\b\n{heading}\n" + "\n".join(f"  {line}" for line in lines)

@@ -1,4 +1,4 @@
-"""`knowledge reembed`: moving a tenant to another embedding model."""
+"""`knowledge reembed`: move a tenant to another embedding model."""
 
 from __future__ import annotations
 
@@ -40,35 +40,37 @@ def register(app: typer.Typer) -> None:
 def reembed(
     tenant: TenantOption,
     action: Annotated[
-        Action, typer.Argument(help="What to do; by default begin, or go on, and wait until it is done.")
+        Action, typer.Argument(help="What to do; by default start or resume, and wait until it is done.")
     ] = "start",
     rate: Annotated[
-        int | None, typer.Option(min=1, help="Entries to embed a minute.", show_default="all it takes")
+        int | None, typer.Option(min=1, help="Entries to embed per minute.", show_default="unlimited")
     ] = None,
     switch_at: Annotated[
         float,
         typer.Option(
-            min=0, max=1, help="Switch only if this share of the first ten hits stays the same; else wait."
+            min=0,
+            max=1,
+            help="Switch only if this fraction of the first ten hits stays the same; otherwise wait.",
         ),
     ] = 0.0,
     by_hand: Annotated[
-        bool, typer.Option("--by-hand", help="Do not switch; `knowledge reembed switch` does.")
+        bool, typer.Option("--by-hand", help="Do not switch; use `knowledge reembed switch`.")
     ] = False,
     as_json: Annotated[
         bool,
         json_option("{state, progress, old, new, entries, comparison, …}; {state: ended} once it is over"),
     ] = False,
 ) -> None:
-    """Move a tenant to the other of the two models that EMBEDDING_* and EMBEDDING_NEXT_* name.
+    """Move a tenant to the other one of the models of EMBEDDING_* and EMBEDDING_NEXT_*.
 
-    Set EMBEDDING_NEXT_* for every process of the service, then run `knowledge model add --next`, then this. The new
-    model's vectors are made while searches use the old ones; both are compared on the tenant's own queries; then the
-    tenant is switched at once. After Ctrl-C the work goes on in the service, and this command watches it again.
-    `back` switches to the old model for as long as its vectors are kept: until `end` removes those not in use.
+    Set EMBEDDING_NEXT_* for every process of the service, run `knowledge model add --next`, then this command. The new
+    model's vectors are created while searches use the old ones. Both are compared on the tenant's own queries, then the
+    tenant is switched. After Ctrl-C the work continues in the service; run this command again to watch it.
+    `back` switches to the old model, as long as its vectors are kept; `end` removes the vectors not in use.
     """
     settings = read_settings()
     if action != "start" and (rate is not None or switch_at or by_hand):
-        raise InvalidInput.of("--rate, --switch-at, --by-hand", "are for the start only")
+        raise InvalidInput.of("--rate, --switch-at, --by-hand", "are allowed for start only")
     change = run_async(_act(settings, tenant, action, rate, None if by_hand else switch_at))
     if as_json:
         print_json({"state": "ended"} if change is None else change)
@@ -78,28 +80,28 @@ def reembed(
 
 
 def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
-    """A change in a few lines."""
+    """Describe a change in a few lines."""
     if change is None:
-        return [f"tenant {tenant}: the vectors that were not in use are removed"]
+        return [f"tenant {tenant}: the unused vectors have been removed"]
     old, new = (f"{m.provider}/{m.name} ({m.dimensions})" for m in (change.old, change.new))
     lines = [
         f"tenant {tenant}, {old} to {new}: {change.state}, {change.progress:.0%} of {change.entries} entries"
     ]
     if change.refused:
-        lines.append(f"{change.refused} entries are refused by the provider and have no vector")
+        lines.append(f"{change.refused} entries have no vector because the provider refuses them")
     if not change.served:
         lines.append(
-            "this service has no provider of the model that is not in use: set EMBEDDING_NEXT_PROVIDER"
+            "this service has no provider for the model that is not in use: set EMBEDDING_NEXT_PROVIDER"
         )
     if (found := change.comparison) is not None:
         source = "queries of the tenant" if found.source == "queries" else "titles of its entries"
         lines.append(
             f"compared on {found.queries} {source}: {found.overlap:.0%} of the first ten hits are the same,"
-            f" {found.semantic_overlap:.0%} by meaning alone"
+            f" {found.semantic_overlap:.0%} with semantic search only"
         )
         if found.judged:
             lines.append(
-                f"by the feedback on {found.judged} queries: nDCG@10 {found.ndcg_old:.3f} with the old model,"
+                f"feedback on {found.judged} queries: nDCG@10 {found.ndcg_old:.3f} with the old model,"
                 f" {found.ndcg_new:.3f} with the new one"
             )
     if change.state == "ready":
@@ -131,7 +133,7 @@ async def _act(
 
 
 async def _watch(services: Services, tenant_id: UUID) -> ModelChange | None:
-    """Wait until the change has come as far as it comes by itself; None: it is over."""
+    """Wait until the change needs a decision; None when it has ended."""
     told = False
     try:
         change = await services.reembedding.status(tenant_id)
@@ -142,7 +144,7 @@ async def _watch(services: Services, tenant_id: UUID) -> ModelChange | None:
                 report(min(change.entries, round(change.progress * change.entries)))
                 if not change.served and not told and change.state == "filling":
                     told = True
-                    remark("this process has no provider of the new model; another may")
+                    remark("this process has no provider for the new model; another process may have one")
     except ModelChangeNotFound:
         return None
     return change

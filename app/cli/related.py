@@ -1,4 +1,4 @@
-"""`knowledge related`: the entries around an entry."""
+"""`knowledge related`: list the entries related to an entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command `related`."""
     app.command(
-        short_help="Show the entries around an entry.",
+        short_help="Show the entries related to an entry.",
         epilog=examples(
             "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 --tenant demo",
             "knowledge related 0198c5a2-6c1e-7d7e-9b3c-0a4f6f2f3b11 -t demo --limit 20 --json",
@@ -31,15 +31,17 @@ def register(app: typer.Typer) -> None:
 def related(
     entry_id: Annotated[UUID, typer.Argument(metavar="ID", help="Id of an entry.")],
     tenant: TenantOption,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Entries, 1 to 20.")] = 5,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", help="Maximum number of entries, 1 to 20.")
+    ] = 5,
     as_json: Annotated[
-        bool, json_option("what GET /knowledge/entries/{id}/related answers, {results, metadata}")
+        bool, json_option("the response of GET /knowledge/entries/{id}/related, {results, metadata}")
     ] = False,
 ) -> None:
-    """Show the entries around an entry: its parent and siblings, what it was made from and what was made
-    of it, and those that share two or more tags.
+    """Show the entries related to an entry: its parent and siblings, its sources, entries derived from
+    it, and those that share two or more tags.
     """
-    found = run_async(_related(read_settings(), tenant, entry_id, limit), doing="looking around")
+    found = run_async(_related(read_settings(), tenant, entry_id, limit), doing="reading relations")
     if as_json:
         from app.knowledge.entries.related import describe_related
 
@@ -47,7 +49,7 @@ def related(
         return
     console = make_console()
     if not found:
-        console.print("nothing is related to it")
+        console.print("there are no related entries")
     for item in found:
         entry = item.entry
         shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""

@@ -1,4 +1,4 @@
-"""`knowledge search`: asking a tenant's knowledge."""
+"""`knowledge search`: search a tenant's knowledge."""
 
 from __future__ import annotations
 
@@ -30,51 +30,54 @@ def register(app: typer.Typer) -> None:
 
 
 def search(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What is asked.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query.")],
     tenant: TenantOption,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", metavar="N", help="Hits, 1 to 100.", show_default=False)
+        int | None,
+        typer.Option("--limit", "-n", metavar="N", help="Number of hits, 1 to 100.", show_default=False),
     ] = None,
     mode: Annotated[
-        Literal["hybrid", "semantic", "keyword"], typer.Option(help="Which legs run.")
+        Literal["hybrid", "semantic", "keyword"], typer.Option(help="The legs to run.")
     ] = "hybrid",
-    fusion: Annotated[Literal["rrf", "score"] | None, typer.Option(help="How the legs are fused.")] = None,
+    fusion: Annotated[Literal["rrf", "score"] | None, typer.Option(help="The fusion of the legs.")] = None,
     role: Annotated[
-        Literal["pm", "dev", "qa", "all"] | None, typer.Option(help="Whom it is meant for.")
+        Literal["pm", "dev", "qa", "all"] | None, typer.Option(help="Only entries for this role.")
     ] = None,
     tags: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag it has; may be repeated.")
+        list[str] | None,
+        typer.Option("--tag", metavar="TAG", help="Only entries with this tag; may be repeated."),
     ] = None,
-    all_tags: Annotated[bool, typer.Option("--all-tags", help="It must have all of the tags.")] = False,
+    all_tags: Annotated[bool, typer.Option("--all-tags", help="Require all tags.")] = False,
     entry_types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Entry type; may be repeated.")
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only entries of this type; may be repeated."),
     ] = None,
     source: Annotated[
-        Literal["entry", "asset"] | None, typer.Option(help="Written entries, or files.")
+        Literal["entry", "asset"] | None, typer.Option(help="Only written entries, or only chunks of files.")
     ] = None,
-    scope: Annotated[Literal["global", "project"] | None, typer.Option(help="Its scope.")] = None,
+    scope: Annotated[
+        Literal["global", "project"] | None, typer.Option(help="Only entries of this scope.")
+    ] = None,
     min_confidence: Annotated[
-        float | None, typer.Option(metavar="X", help="Least confidence, 0 to 1.")
+        float | None, typer.Option(metavar="X", help="Minimum confidence, 0 to 1.")
     ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(metavar="X", help="Least similarity of meaning, 0 to 1.")
-    ] = None,
+    threshold: Annotated[float | None, typer.Option(metavar="X", help="Minimum similarity, 0 to 1.")] = None,
     superseded: Annotated[
-        bool, typer.Option("--include-superseded", help="Also what was superseded.")
+        bool, typer.Option("--include-superseded", help="Include superseded entries.")
     ] = False,
     cursor: Annotated[
         str | None,
-        typer.Option(metavar="CURSOR", help="Continue a search of the last 24 hours where it ended."),
+        typer.Option(metavar="CURSOR", help="Continue a search of the last 24 hours."),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also say how the legs ran and what each score is made of.")
+        bool, typer.Option("--explain", help="Explain the legs and the parts of each score.")
     ] = False,
     as_json: Annotated[
         bool,
-        json_option("what POST /knowledge/search answers, {results, metadata, debug_info}"),
+        json_option("the response of POST /knowledge/search, {results, metadata, debug_info}"),
     ] = False,
 ) -> None:
-    """Search a tenant's knowledge, best hits first: where each was found, at which rank, and the words that match."""
+    """Search a tenant's knowledge, best hits first, with the legs, ranks and matched words of each hit."""
     from app.knowledge.search.journal.continuation import PageStart
     from app.knowledge.search.query import SearchQuery
 
@@ -95,7 +98,7 @@ def search(
         similarity_threshold=threshold,
         include_superseded=superseded,
         cursor=cursor,
-        # People are told the ranks, too.
+        # The output for people shows the ranks, too.
         explain=explain or not as_json,
     )
     first = 1 if cursor is None else 1 + PageStart.from_cursor(cursor).offset

@@ -1,4 +1,4 @@
-"""`knowledge serve`: the HTTP API with its pages, and a worker beside it."""
+"""`knowledge serve`: serve the HTTP API and the console, and run a worker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("app.cli.service")
 
 GRACE_SECONDS = 20
-"""How long requests in progress may take after a signal; below the 30 s that container engines wait."""
+"""Seconds for requests in progress after a signal; less than the 30 s that container engines wait."""
 
 
 def register(app: typer.Typer) -> None:
@@ -33,9 +33,9 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on, in place of KB_HOST.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on, instead of KB_HOST.")] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port to listen on, in place of KB_PORT.")
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on, instead of KB_PORT.")
     ] = None,
     demo: Annotated[
         bool,
@@ -44,7 +44,7 @@ def serve(
         ),
     ] = False,
 ) -> None:
-    """Serve the HTTP API until Ctrl-C or SIGTERM. Without DATABASE_URL it brings its own Postgres."""
+    """Serve the HTTP API until Ctrl-C or SIGTERM. Without DATABASE_URL, it starts an embedded Postgres."""
     changes = {"KB_HOST": host, "KB_PORT": None if port is None else str(port)}
     settings = read_settings(
         identity_required=True, **{name: value for name, value in changes.items() if value is not None}
@@ -67,7 +67,7 @@ async def _serve(settings: Settings, demo: bool) -> None:
             tenant = await load_demo(services) if demo else None
             log_as_service(settings)
             app = create_app(settings, services, verifier)
-            # Not uvicorn's own lifespan: it would log a failed start as a stack, and exit by itself.
+            # Not uvicorn's lifespan: it would log a failed start as a stack, and exit by itself.
             async with app.router.lifespan_context(app):
                 address = describe_address(settings.server.host, settings.server.port)
 
@@ -82,10 +82,10 @@ async def _serve(settings: Settings, demo: bool) -> None:
 async def _listen(
     app: Any, listener: socket.socket, announce: Callable[[], None], drain_seconds: float
 ) -> None:
-    """Answer requests until a signal; a second one does not wait for those in progress.
+    """Answer requests until a signal; a second signal does not wait for requests in progress.
 
-    SIGTERM comes from whoever runs services behind a load balancer: it is told first, and the service goes on serving
-    until it has had `drain_seconds` to notice.
+    SIGTERM is used behind a load balancer: the service first reports that it is not ready, and keeps serving
+    for `drain_seconds` so that the load balancer can notice.
     """
     import uvicorn
 
@@ -138,13 +138,13 @@ async def _listen(
 
 @contextlib.contextmanager
 def _reserve_port(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket bound before anything slow is done, so that a port in use is known at once."""
+    """Bind a socket before any slow work, so that a port in use is reported immediately."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError:
-        raise ConfigurationError("KB_HOST", f"{host} is no address of this machine") from None
+        raise ConfigurationError("KB_HOST", f"{host} is not an address of this machine") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -163,6 +163,6 @@ def _reserve_port(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def describe_address(host: str, port: int) -> str:
-    """The address that a caller on this machine uses."""
+    """The address for callers on this machine."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"

@@ -1,4 +1,4 @@
-"""`knowledge settings`: what a tenant's admin may set."""
+"""`knowledge settings`: show and change a tenant's settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.knowledge.tenants.settings import TenantSettings
     from app.settings import Settings
 
-SHAPE = "what GET /admin/settings answers: {weights, fusion, keep_query_text, limits, …}"
+SHAPE = "the response of GET /admin/settings: {weights, fusion, keep_query_text, limits, …}"
 WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
 
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     )(show_settings)
     group.command(
         "set",
-        short_help="Change some of a tenant's settings.",
+        short_help="Change settings of a tenant.",
         epilog=examples(
             "knowledge settings set keep_query_text=on fusion=score --tenant acme",
             "knowledge settings set weights.semantic=0.6 weights.keyword=0.4 --tenant acme",
@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 
 def show_settings(tenant: TenantOption, as_json: Annotated[bool, json_option(SHAPE)] = False) -> None:
-    """Show a tenant's settings, defaults filled in; `-` leaves the choice to the service."""
+    """Show a tenant's settings, including defaults; `-` means the service's default."""
     _print(run_async(_change(read_settings(), tenant, []), doing="reading the settings"), as_json)
 
 
@@ -53,30 +53,30 @@ def set_settings(
     changes: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME=VALUE", help="Numbers, words, on or off, or JSON; `default` takes one back."
+            metavar="NAME=VALUE", help="Numbers, words, on or off, or JSON; `default` resets a setting."
         ),
     ],
     tenant: TenantOption,
     as_json: Annotated[bool, json_option(SHAPE)] = False,
 ) -> None:
-    """Change some of a tenant's settings; the others stay. Running services follow within two seconds.
+    """Change settings of a tenant; others are unchanged. Running services follow within two seconds.
 
-    Names are those that `settings show` lists; a dot leads to one of several, as in weights.semantic. Limits of the
-    tenant's own may only be lower than what the platform allows (`knowledge tenant limits`).
+    `settings show` lists the names; a dot selects a part, as in weights.semantic. The tenant's own limits
+    can only be lower than the platform's (`knowledge tenant limits`).
     """
     _print(run_async(_change(read_settings(), tenant, changes), doing="changing the settings"), as_json)
 
 
 def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any]:
-    """Changes from `name=value` and `name.part=value`, as `change_settings` takes them. Raises InvalidInput.
+    """Parse `name=value` and `name.part=value` into the changes for `change_settings`. Raises InvalidInput.
 
-    Parts are put into what is set now, but for limits, which are changed one by one anyway.
+    Parts are merged into the current value, except limits, which are changed one by one.
     """
     changes: dict[str, Any] = {}
     for text in given:
         name, separator, value = (part.strip() for part in text.partition("="))
         if not separator or not name:
-            raise InvalidInput.of("NAME=VALUE", f"{text!r} is not of that form")
+            raise InvalidInput.of("NAME=VALUE", f"{text!r} does not have that form")
         name, _, part = name.partition(".")
         if not part:
             changes[name] = _read_value(value)
@@ -110,7 +110,7 @@ def _print(settings: TenantSettings, as_json: bool) -> None:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """A setting of several, by their names; empty for any other."""
+    """The parts of a setting by name; empty for a setting without parts."""
     if isinstance(value, Mapping):
         return dict(value)
     names = ("semantic", "keyword")

@@ -1,4 +1,4 @@
-"""`knowledge tenant`: creating, listing and deleting tenants, and what the platform lets each use."""
+"""`knowledge tenant`: create, list and delete tenants, and set their limits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command(
         "limits",
-        short_help="Show or change what the platform lets a tenant use.",
+        short_help="Show or change the limits of a tenant.",
         epilog=examples(
             "knowledge tenant limits acme",
             "knowledge tenant limits acme --set entries=100000 --set bytes=none",
@@ -67,10 +67,10 @@ def register(app: typer.Typer) -> None:
 
 def create_tenant(
     slug: NewSlug,
-    name: Annotated[str | None, typer.Option(help="Its full name; the slug when left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="The full name; default: the slug.")] = None,
     as_json: Annotated[bool, json_option("{id, slug, name, created_at}")] = False,
 ) -> None:
-    """Create a tenant on the configured embedding model."""
+    """Create a tenant with the configured embedding model."""
     tenant = run_async(_create(read_settings(), slug, name), doing="creating the tenant")
     if as_json:
         print_json(tenant)
@@ -87,7 +87,7 @@ def list_tenants(
         print_json(tenants)
         return
     if not tenants:
-        remark("there is no tenant yet; make one: knowledge tenant create SLUG")
+        remark("there is no tenant yet; create one: knowledge tenant create SLUG")
         return
     rows = [(t.slug, t.id, f"{t.created_at:%Y-%m-%d %H:%M}", t.name) for t in tenants]
     print_table(("slug", "id", "created", "name"), rows)
@@ -100,13 +100,13 @@ def limit_tenant(
         typer.Option("--set", metavar="NAME=VALUE", help="A number, `none`, or `default`; may be repeated."),
     ] = None,
     as_json: Annotated[
-        bool, json_option("{id, slug, limits: {NAME: {allowed, default, own, used}}}, null being none")
+        bool, json_option("{id, slug, limits: {NAME: {allowed, default, own, used}}}; null means unlimited")
     ] = False,
 ) -> None:
-    """Show what the platform lets a tenant use, or change that.
+    """Show or change the limits of a tenant.
 
-    `default` is what KB_LIMIT_* sets, `own` what the tenant's own admin set, which counts where it is lower. Requests
-    and searches under way are counted in each process of the service, not here.
+    `default` is the value of KB_LIMIT_*; `own` is set by the tenant's own admin and applies if it is lower. Requests
+    and concurrent searches are counted in each process of the service, not here.
     """
     found = run_async(_limit(read_settings(), slug, _read_changes(changes or [])))
     if as_json:
@@ -124,14 +124,14 @@ def limit_tenant(
 
 def delete_tenant(
     slug: Slug,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: Annotated[bool, json_option("{deleted: {id, slug, name, created_at}}")] = False,
 ) -> None:
-    """Delete a tenant with everything that it holds. This cannot be undone."""
+    """Delete a tenant and all its data. This cannot be undone."""
     settings = read_settings()
     if not yes:
         if not sys.stdin.isatty():
-            raise InvalidInput.of("--yes", "is needed where nobody can be asked")
+            raise InvalidInput.of("--yes", "is required without a terminal")
         typer.confirm(f"Delete tenant {slug} with all its entries and assets?", abort=True, err=True)
     tenant = run_async(_delete(settings, slug), doing=f"deleting tenant {slug}")
     if as_json:
@@ -160,12 +160,12 @@ async def _delete(settings: Settings, slug: str) -> Tenant:
 
 
 def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
-    """Changes from `name=value` lines, as `TenantDirectory.change_limits` takes them. Raises InvalidInput."""
+    """Parse `name=value` into the changes for `TenantDirectory.change_limits`. Raises InvalidInput."""
     changes: dict[str, int | None] = {}
     for text in given:
         name, separator, value = (part.strip() for part in text.partition("="))
         if not separator or not name:
-            raise InvalidInput.of("--set", f"{text!r} is not of the form NAME=VALUE")
+            raise InvalidInput.of("--set", f"{text!r} does not have the form NAME=VALUE")
         if value in WORDS:
             changes[name] = WORDS[value]
             continue
@@ -177,7 +177,7 @@ def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
 
 
 async def _limit(settings: Settings, slug: str, changes: Mapping[str, int | None]) -> TenantLimits:
-    """Make the changes, if there are any, and read what is in force. Raises InvalidInput, TenantNotFound."""
+    """Apply the changes, if any, and read the limits in force. Raises InvalidInput, TenantNotFound."""
     async with open_tenants(settings) as platform:
         tenant = await platform.tenants.find(slug)
         if changes:

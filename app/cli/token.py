@@ -1,4 +1,4 @@
-"""`knowledge token`: making a bearer token."""
+"""`knowledge token`: create a bearer token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DAY = 24 * 3600
 SUBJECT = "token"
-"""Whose a token is that names nobody: not ACTOR, or the audit trail could not tell its bearer from these commands."""
+"""The default subject; not ACTOR, so that the audit trail can distinguish the bearer from these commands."""
 
 
 def register(app: typer.Typer) -> None:
@@ -36,25 +36,25 @@ def register(app: typer.Typer) -> None:
 
 
 def print_token(
-    roles: Annotated[list[Role], typer.Option("--role", help="What it allows; may be repeated.")],
+    roles: Annotated[list[Role], typer.Option("--role", help="Role of the token; may be repeated.")],
     tenant: Annotated[
         str | None,
         typer.Option(
             "--tenant",
             "-t",
             metavar="SLUG",
-            help="Needed by every role but platform_admin.",
+            help="Required for every role except platform_admin.",
             autocompletion=complete_tenant,
         ),
     ] = None,
-    subject: Annotated[str, typer.Option(metavar="S", help="Who it is for (`sub`).")] = SUBJECT,
-    ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="How long it is valid.")] = DAY,
+    subject: Annotated[str, typer.Option(metavar="S", help="The subject (`sub`).")] = SUBJECT,
+    ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="Validity in seconds.")] = DAY,
     as_json: Annotated[bool, json_option("{token, subject, tenant_id, roles, ttl}")] = False,
 ) -> None:
-    """Print a bearer token, and nothing else. Needs JWT_SECRET, or the embedded mode's own secret."""
+    """Print a bearer token, and nothing else. Requires JWT_SECRET, or the secret of the embedded mode."""
     settings = read_settings(identity_required=True)
     if tenant is None and set(roles) != {Role.PLATFORM_ADMIN}:
-        raise InvalidInput.of("--tenant", "every role but platform_admin needs one")
+        raise InvalidInput.of("--tenant", "every role except platform_admin requires one")
     tenant_id = run_async(_find(settings, tenant)) if tenant is not None else None
     token = make_token(settings, tenant_id, roles, subject, ttl)
     if as_json:
@@ -65,7 +65,7 @@ def print_token(
 
 
 def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int) -> str:
-    """A token that the service of these settings accepts. Raises ConfigurationError with JWKS."""
+    """Create a token that the service with these settings accepts. Raises ConfigurationError with JWKS."""
     from app.auth.tokens import issue_token
     from app.composition.identity import shared_secret
 
@@ -74,7 +74,7 @@ def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], su
         raise ConfigurationError(
             "JWT_JWKS_URL",
             "tokens come from your identity provider",
-            "one can be made here with JWT_SECRET only",
+            "this command requires JWT_SECRET",
         )
     return issue_token(
         secret,

@@ -1,4 +1,4 @@
-"""Waiting until what was written is searchable, with progress on stderr."""
+"""Wait until writes are searchable, with progress on stderr."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.25
 LOOK_AHEAD = 20
-"""Unfinished assets asked about in one round: work is done about in the order in which it was handed in."""
+"""Unfinished assets to check per round: jobs finish roughly in the order of submission."""
 STALLED_SECONDS = 60.0
 UPKEEP_SECONDS = 3.0
-"""How long a large tenant waits for its word statistics too; some jobs are due later, and any worker does them."""
+"""Seconds to also wait for the word statistics of a large tenant; some jobs are due later, and any worker runs them."""
 
 
 class Patience:
-    """How long a wait goes on without a step forward; says once, after a while, why that may be.
+    """The limit of a wait without progress; after a while, it reports a possible reason once.
 
-    It is over `away` seconds after the last step if the provider was away meanwhile, `still` seconds after it anyway.
+    It ends `away` seconds after the last progress if the provider was down since, and otherwise after `still` seconds.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Patience:
         self._told = False
 
     async def is_over(self, left: float) -> bool:
-        """Ask with what is left to do. Only less than ever before is a step: work that is put back begins anew."""
+        """Check with the remaining work. Only a new minimum is progress: postponed jobs start again."""
         now = time.monotonic()
         if left < self._least:
             self._least, self._since = left, now
@@ -62,12 +62,12 @@ class Patience:
             return True
         if not self._told and waited > STALLED_SECONDS:
             self._told = True
-            remark("nothing has moved for a while; everything is kept, and Ctrl-C loses nothing")
+            remark("no progress for a while; all uploads are stored, so Ctrl-C is safe")
         return False
 
 
 class AssetWatch:
-    """Assets that are still being read: `waiting` by id with their names; `failed` with names and reasons."""
+    """Assets in progress: `waiting` by id with their names; `failed` with names and reasons."""
 
     def __init__(self, services: Services, tenant_id: UUID) -> None:
         self._services = services
@@ -78,7 +78,7 @@ class AssetWatch:
         self.indexed = 0
 
     async def look(self) -> bool:
-        """Ask about those that were handed in first; returns whether any of them is done."""
+        """Check the oldest ones; return whether any of them is done."""
         head = list(self.waiting)[:LOOK_AHEAD]
         states = [await _look(self._services, self._tenant_id, asset_id) for asset_id in head]
         for asset_id, asset in zip(head, states, strict=True):
@@ -86,9 +86,9 @@ class AssetWatch:
                 continue
             name = self.waiting.pop(asset_id)
             if asset is None:
-                self.failed.append((name, "was deleted meanwhile"))
+                self.failed.append((name, "was deleted in the meantime"))
             elif asset.status == "failed":
-                self.failed.append((name, asset.error or "no reason was given"))
+                self.failed.append((name, asset.error or "no reason is known"))
             else:
                 self.indexed += 1
         self._left = len(self.waiting) - sum(
@@ -99,7 +99,7 @@ class AssetWatch:
     async def finish(self, report: Callable[[], None], patience: Patience | None = None) -> None:
         """Wait until every asset is indexed or failed, for as long as `patience` lasts, by default for ever.
 
-        A worker must be at work, here or elsewhere.
+        A worker must be running, here or elsewhere.
         """
         patience = patience or Patience(self._services, self._tenant_id, away=math.inf)
         while self.waiting:
@@ -113,7 +113,7 @@ class AssetWatch:
 async def wait_for_assets(
     services: Services, tenant_id: UUID, names: Mapping[UUID, str], label: str, patience: Patience
 ) -> bool:
-    """Wait until every asset is indexed or failed; False when patience was over before."""
+    """Wait until every asset is indexed or failed; False when patience ran out first."""
     watch = AssetWatch(services, tenant_id)
     watch.waiting |= names
     with show_progress(label, len(names)) as report:
@@ -130,9 +130,9 @@ async def _look(services: Services, tenant_id: UUID, asset_id: UUID) -> Asset | 
 
 async def wait_for_embeddings(services: Services, tenant_id: UUID, patience: Patience | None = None) -> int:
     """Wait until no entry waits for its vector, for as long as `patience` lasts; returns how many have none: the
-    provider refused them, or is away.
+    provider refused them, or is down.
 
-    A worker must be at work, here or elsewhere.
+    A worker must be running, here or elsewhere.
     """
     patience = patience or Patience(services, tenant_id)
     statistics = await services.administration.stats(tenant_id)
@@ -146,11 +146,11 @@ async def wait_for_embeddings(services: Services, tenant_id: UUID, patience: Pat
                 total = max(total, pending)
                 report(total - pending)
                 if not statistics.jobs:
-                    break  # nobody will try the rest again
+                    break  # the rest will not be retried
                 if pending and await patience.is_over(pending):
                     remark(
-                        "the embedding provider does not answer: a running service, or knowledge worker, makes the"
-                        " vectors when it does"
+                        "the embedding provider does not answer: a running service, or knowledge worker, creates the"
+                        " vectors when it answers again"
                     )
                     break
     return pending

@@ -1,4 +1,4 @@
-"""`knowledge worker`: the queued work, in a process of its own."""
+"""`knowledge worker`: run queued jobs in a separate process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ log = logging.getLogger("app.cli.service")
 def register(app: typer.Typer) -> None:
     """Add the command `worker`."""
     app.command(
-        short_help="Do queued work until Ctrl-C or SIGTERM.",
+        short_help="Run queued jobs until Ctrl-C or SIGTERM.",
         epilog=examples("knowledge worker", "KB_WORKERS=4 knowledge worker"),
     )(worker)
 
 
 def worker() -> None:
-    """Do queued work (reading files, making vectors) until Ctrl-C or SIGTERM, for services with KB_WORKER=off."""
+    """Run queued jobs (parsing files, creating vectors) until Ctrl-C or SIGTERM, for services with KB_WORKER=off."""
     settings = read_settings()
     log_as_service(settings)
     run_until_stopped(_work(settings))

@@ -65,9 +65,9 @@ def test_wrong_usage_is_one_line_and_status_2(
         (("search", "x", "-t", "nobody", "--cursor", "?"), "cursor: must be the next_cursor"),
         (("export", "-t", "nobody", "--json"), "--json: needs --output"),
         (("settings", "show", "-t", "nobody"), "there is no tenant 'nobody'"),
-        (("tenant", "limits", "nobody", "--set", "entries"), "'entries' is not of the form NAME=VALUE"),
+        (("tenant", "limits", "nobody", "--set", "entries"), "'entries' does not have the form NAME=VALUE"),
         (("tenant", "limits", "nobody", "--set", "entries=many"), "limits.entries: must be a whole number"),
-        (("reembed", "switch", "-t", "nobody", "--rate", "5"), "are for the start only"),
+        (("reembed", "switch", "-t", "nobody", "--rate", "5"), "are allowed for start only"),
     ],
 )
 def test_failure_is_one_line_and_status_1(

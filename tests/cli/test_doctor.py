@@ -83,7 +83,7 @@ def test_doctor_goes_on_after_a_database_out_of_reach(
     assert result.status == 1
     assert (wrong["check"], wrong["remedy"]) == (
         "database",
-        "start Postgres, or mend the address, name and password in DATABASE_URL",
+        "start Postgres, or correct the address, name and password in DATABASE_URL",
     )
     assert wrong["detail"].startswith("DATABASE_URL: cannot connect")
     assert [f["check"] for f in find_wrong(result, "warning")][:1] == ["tokens"]

@@ -53,7 +53,7 @@ def test_tenant_moves_goes_back_and_moves_again(
     assert "to go back: knowledge reembed back --tenant mover" in shown
     assert knowledge.succeed("reembed", "back", "-t", "mover", "--json").json["state"] == "ready"
     ended = knowledge.succeed("reembed", "end", "-t", "mover")
-    assert ended.out == "tenant mover: the vectors that were not in use are removed\n"
+    assert ended.out == "tenant mover: the unused vectors have been removed\n"
 
     straight = knowledge.succeed("reembed", "-t", "mover", "--rate", "100000").out
     assert "switched, 100% of 20 entries" in straight

@@ -50,5 +50,5 @@ def test_parts_of_a_setting_join_those_that_are_set() -> None:
         "fusion": "score",
     }
     for wrong in ("fusion", "=score"):
-        with pytest.raises(InvalidInput, match="is not of that form"):
+        with pytest.raises(InvalidInput, match="does not have that form"):
             read_changes([wrong], current)

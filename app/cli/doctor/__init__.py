@@ -1,1 +1,1 @@
-"""The checks of `knowledge doctor`; each yields findings, and none changes what it looks at."""
+"""The checks of `knowledge doctor`; each yields findings and changes nothing."""

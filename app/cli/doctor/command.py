@@ -1,4 +1,4 @@
-"""`knowledge doctor`: what works, what does not, and how to mend it."""
+"""`knowledge doctor`: diagnose problems and name remedies."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 MOST_FINDINGS = 5
-"""Findings of one check that a screen has room for."""
+"""Maximum number of findings shown per check."""
 COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `doctor`."""
     app.command(
-        short_help="Say what is wrong, and how to mend it.",
+        short_help="Diagnose problems and show how to fix them.",
         epilog=examples("knowledge doctor", "knowledge doctor --json"),
     )(doctor)
 
 
 def doctor(
     as_json: Annotated[
-        bool, json_option("a list of {check, status, detail, remedy}, status being ok, warning or wrong")
+        bool, json_option("a list of {check, status, detail, remedy}; status is ok, warning or wrong")
     ] = False,
 ) -> None:
-    """Say in one screen what is wrong and how to mend it; the status is 1 if anything is, warnings aside.
+    """Diagnose problems and show how to fix them. The exit status is 1 if something is wrong; warnings do not count.
 
-    Looks at settings, tokens, limits, disk, database, clock, connections, pgvector, role, migrations, the isolation
+    Checks settings, tokens, limits, disk, database, clock, connections, pgvector, role, migrations, the isolation
     of tenants, models, indexes and their use, queue, failures and the embedding provider. Changes nothing.
     """
     findings = run_async(diagnose(), doing="looking")
@@ -52,7 +52,7 @@ def doctor(
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
-    """A line each, and a second one with the remedy of what is not ok."""
+    """Print a line per finding, and a second line with the remedy if it is not ok."""
     from rich.table import Table
 
     console = make_console()
@@ -82,11 +82,11 @@ def print_findings(findings: Sequence[Finding]) -> None:
     if hidden := sum(number - MOST_FINDINGS for number in shown.values() if number > MOST_FINDINGS):
         console.print(make_text((f"and {hidden} more of the same: knowledge doctor --json", "yellow")))
     wrong, warnings = (sum(f.status == status for f in findings) for status in ("wrong", "warning"))
-    console.print(make_text((f"{wrong} wrong, {warnings} to be looked at, {len(findings)} findings", "dim")))
+    console.print(make_text((f"{wrong} wrong, {warnings} warnings, {len(findings)} findings", "dim")))
 
 
 async def diagnose() -> list[Finding]:
-    """All checks that make sense; what depends on a failed one is left out."""
+    """Run all checks, except those that depend on a failed one."""
     from app.cli.doctor import machine, provider
     from app.cli.doctor.finding import Finding, from_error
 
@@ -142,7 +142,7 @@ async def _check_contents(settings: Settings, connection: Connection, address: s
     schema = await checks.check_schema(connection, embedded=settings.database.embedded)
     for finding in (extension, role, schema):
         yield finding
-    # The rest looks at tables of this version with a role that row-level security binds.
+    # The other checks need tables of this version, and a role to which row-level security applies.
     if any(finding.status == "wrong" for finding in (extension, role, schema)):
         return
     async for finding in checks.check_isolation(connection):

@@ -1,4 +1,4 @@
-"""The database: reached, of the right version, migrated, and keeping tenants apart."""
+"""Checks of the database: reachable, right version, migrated, tenants isolated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 NOTICED_SKEW, WRONG_SKEW = 2.0, 30.0
-"""Seconds between two clocks from which tokens, leases and expiry of entries are a little, or badly, off."""
+"""Seconds between two clocks above which tokens, leases and expiry of entries are inaccurate, or wrong."""
 
 
 @asynccontextmanager
 async def reach(settings: Settings) -> AsyncIterator[str]:
-    """The service's address; an embedded server is joined or started, and not migrated. Raises ConfigurationError."""
+    """The service's address; joins or starts an embedded server, without migrating it. Raises ConfigurationError."""
     from app.composition.database import embedded_database
 
     if settings.database.url is not None:
@@ -44,15 +44,17 @@ async def check_server(connection: Connection, settings: Settings, seconds: floa
         "ok",
         f"Postgres {server.version}, {size(server.bytes)}, reached in {round(1000 * seconds)} ms",
     )
-    # The server read its clock somewhere between asking and answer.
+    # The server read its clock at some time between the request and the answer.
     there = server.now.timestamp()
     skew = max(0.0, asked - there, there - answered)
-    detail = f"the database's is {skew:.1f} s off this machine's ({datetime.now(UTC):%H:%M:%S} UTC)"
+    detail = (
+        f"the database's clock differs by {skew:.1f} s from this machine's ({datetime.now(UTC):%H:%M:%S} UTC)"
+    )
     if skew < NOTICED_SKEW:
         yield Finding("clock", "ok", detail)
     else:
         status: Status = "wrong" if skew >= WRONG_SKEW else "warning"
-        yield Finding("clock", status, detail, "let both machines take their time from NTP")
+        yield Finding("clock", status, detail, "synchronise both machines with NTP")
     yield check_connections(
         settings.database.pool_size,
         server.most_connections,
@@ -62,11 +64,11 @@ async def check_server(connection: Connection, settings: Settings, seconds: floa
 
 
 def check_connections(pool: int, most: int, used: int, role_limit: int) -> Finding:
-    """Whether the pool fits into what the server, and the role (-1: no limit of its own), may have."""
+    """Check that the pool fits into the limits of the server and of the role (-1: unlimited)."""
     bound = min(most, role_limit) if role_limit >= 0 else most
-    # Beside the pool: one that listens for jobs.
+    # In addition to the pool, one connection listens for jobs.
     needed = pool + 1
-    detail = f"up to {needed} for this process, of {bound} that the server allows; {used} in use by all"
+    detail = f"up to {needed} for this process, of {bound} that the server allows; {used} in use in total"
     if needed > bound:
         return Finding(
             "connections", "wrong", detail, "lower KB_DATABASE_POOL_SIZE, or raise max_connections"
@@ -75,14 +77,14 @@ def check_connections(pool: int, most: int, used: int, role_limit: int) -> Findi
         return Finding(
             "connections",
             "warning",
-            f"{detail}: another process may not find room",
+            f"{detail}: another process may not get connections",
             "lower KB_DATABASE_POOL_SIZE of each process, raise max_connections, or put PgBouncer between",
         )
     return Finding("connections", "ok", detail)
 
 
 async def check_extension(connection: Connection) -> Finding:
-    """pgvector, and whether the server has a newer one."""
+    """Check the version of Check the version of pgvector, and whether the server has a newer one."""
     from app.db.queries.tenants import diagnosis
     from app.db.schema import catalog
 
@@ -92,12 +94,12 @@ async def check_extension(connection: Connection) -> Finding:
         return from_error("extension", error)
     vector = await diagnosis.read_extension(connection)
     newer = vector.available not in (None, vector.installed)
-    hint = f" ({vector.available} is there: alter extension vector update)" if newer else ""
+    hint = f" ({vector.available} is available: alter extension vector update)" if newer else ""
     return Finding("extension", "ok", f"pgvector {vector.installed}{hint}")
 
 
 async def check_role(connection: Connection) -> Finding:
-    """Whether row-level security binds the role that is logged in."""
+    """Check that row-level security applies to the login role."""
     from app.db.schema import catalog
 
     role = await connection.fetchval("select current_user")
@@ -105,11 +107,11 @@ async def check_role(connection: Connection) -> Finding:
         await catalog.check_service_role(connection)
     except ConfigurationError as error:
         return from_error("role", error)
-    return Finding("role", "ok", f"{role}, which owns nothing and is bound by row-level security")
+    return Finding("role", "ok", f"{role}; it owns nothing, and row-level security applies to it")
 
 
 async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
-    """Whether all migrations are applied."""
+    """Check that all migrations are applied."""
     from app.db.schema import catalog
     from app.db.schema.migration import latest_revision
 
@@ -122,7 +124,7 @@ async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
 
 
 async def check_isolation(connection: Connection) -> AsyncIterator[Finding]:
-    """Each protection between tenants that is missing."""
+    """Find missing protections between tenants."""
     from app.db.schema.isolation import SQL, find_faults
 
     faults = await find_faults(connection)
@@ -130,12 +132,16 @@ async def check_isolation(connection: Connection) -> AsyncIterator[Finding]:
         yield Finding("isolation", "wrong", fault.text, fault.remedy)
     if not faults:
         rules = count(len(SQL), "rule")
-        yield Finding("isolation", "ok", f"policies, keys, grants, views, functions and roles hold ({rules})")
+        yield Finding(
+            "isolation", "ok", f"policies, keys, grants, views, functions and roles are correct ({rules})"
+        )
 
 
 def describe_failure(error: KnowledgeError) -> Finding:
-    """The database could not be reached."""
+    """The finding for a database that cannot be reached."""
     found = from_error("database", error)
     if isinstance(error, ConfigurationError) and error.setting and not error.remedy:
-        return replace(found, remedy="start Postgres, or mend the address, name and password in DATABASE_URL")
+        return replace(
+            found, remedy="start Postgres, or correct the address, name and password in DATABASE_URL"
+        )
     return found

@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The findings of checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOK = "see the log of Postgres"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the diagnosis; what is not ok has a remedy."""
+    """One line of the diagnosis, with a remedy unless it is ok."""
 
     check: str
     status: Status
@@ -23,20 +23,20 @@ class Finding:
 
 
 def from_error(check: str, error: KnowledgeError) -> Finding:
-    """A finding from an error and its remedy."""
+    """Build a finding from an error and its remedy."""
     if not isinstance(error, ConfigurationError):
         return Finding(check, "wrong", str(error), LOOK)
-    remedy = f"mend {error.setting} in the environment or in .env" if error.setting else LOOK
+    remedy = f"correct {error.setting} in the environment or in .env" if error.setting else LOOK
     return Finding(check, "wrong", error.fault, error.remedy or remedy)
 
 
 def count(number: int, thing: str) -> str:
-    """A number and its noun."""
+    """Format a number with its noun."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def size(number: float) -> str:
-    """Bytes as a person reads them."""
+    """Format a number of bytes for people."""
     for unit in ("bytes", "KiB", "MiB"):
         if number < 1024:
             return f"{number:.0f} {unit}"

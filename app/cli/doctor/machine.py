@@ -1,4 +1,4 @@
-"""What can be checked without a database: tokens, limits and disk."""
+"""Checks that need no database: tokens, limits and disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_DISK = 200 * 1024**2
 
 
 async def check_tokens(settings: Settings) -> AsyncIterator[Finding]:
-    """How callers' tokens are verified, and whether the issuer's keys can be fetched."""
+    """Check how tokens are verified, and whether the issuer's keys can be fetched."""
     jwt = settings.jwt
     if jwt.jwks_url is not None:
         yield await _check_issuer(settings)
@@ -28,7 +28,7 @@ async def check_tokens(settings: Settings) -> AsyncIterator[Finding]:
             yield Finding(
                 "tokens",
                 "warning",
-                "tokens that the issuer made for other services are accepted too",
+                "tokens that the issuer created for other services are accepted too",
                 "set JWT_AUDIENCE to the name that your issuer gives this service",
             )
         return
@@ -41,7 +41,7 @@ async def check_tokens(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding(
             "tokens",
             "warning",
-            "no token can be verified; a worker needs none, `knowledge serve` does",
+            "tokens cannot be verified; `knowledge serve` needs this, a worker does not",
             "set JWT_SECRET or JWT_JWKS_URL",
         )
 
@@ -68,32 +68,34 @@ async def _check_issuer(settings: Settings) -> Finding:
             "tokens",
             "wrong",
             f"JWT_JWKS_URL gave no usable keys within {milliseconds} ms; every request is refused",
-            "open the address from this machine; it must answer with a JSON Web Key Set",
+            "open the address from this machine; it must return a JSON Web Key Set",
         )
     return Finding("tokens", "ok", f"verified with the keys of JWT_JWKS_URL, fetched in {milliseconds} ms")
 
 
 def check_limits(settings: Settings) -> Finding:
-    """What each tenant may use unless the platform gave it limits of its own."""
+    """Show the default limits of each tenant."""
     limits = settings.limits
     shown = {
         "requests/min": limits.requests_per_minute,
-        "searches at once": limits.concurrent_searches,
+        "concurrent searches": limits.concurrent_searches,
         "entries": limits.entries,
         "tokens/day": limits.embedding_tokens_per_day,
     }
-    parts = [f"{value:,} {name}" if value else f"any {name}" for name, value in shown.items()]
+    parts = [f"{value:,} {name}" if value else f"unlimited {name}" for name, value in shown.items()]
     return Finding("limits", "ok", f"each tenant {', '.join(parts)}, {size(limits.bytes)} stored")
 
 
 def check_disk(settings: Settings) -> Finding:
-    """Room where the embedded data lie, else where uploads are unpacked."""
+    """Check the free space for the embedded data, or for unpacking uploads."""
     place = settings.database.data_dir if settings.database.embedded else Path(tempfile.gettempdir())
     existing = next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
     free = shutil.disk_usage(existing).free
     detail = f"{size(free)} free for {place}"
     if free < NO_DISK:
-        return Finding("disk", "wrong", f"{detail}: writes will fail", "make room there, or move KB_DATA_DIR")
+        return Finding(
+            "disk", "wrong", f"{detail}: writes will fail", "free space there, or move KB_DATA_DIR"
+        )
     if free < LITTLE_DISK:
-        return Finding("disk", "warning", detail, "make room there before it is full")
+        return Finding("disk", "warning", detail, "free space there before it is full")
     return Finding("disk", "ok", detail)

@@ -1,4 +1,4 @@
-"""Whether the embedding providers answer."""
+"""Check of the embedding providers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 SLOW_SECONDS = 1.0
-"""A search waits for its query's vector."""
+"""A search waits for the vector of its query."""
 
 
 async def check_providers(settings: Settings) -> AsyncIterator[Finding]:
-    """One short query by each provider, with the time it took."""
+    """Embed a short query with each provider and measure the time."""
     import asyncio
 
     from app.composition.providers import build_providers
@@ -36,8 +36,8 @@ async def check_providers(settings: Settings) -> AsyncIterator[Finding]:
             yield Finding(
                 "provider",
                 "wrong",
-                f"{error}; searches use words alone",
-                "mend the key, the address or the network; the service tries again by itself",
+                f"{error}; searches fall back to keywords",
+                "correct the key, the address or the network; the service retries by itself",
             )
         else:
             seconds = time.perf_counter() - started
@@ -47,7 +47,7 @@ async def check_providers(settings: Settings) -> AsyncIterator[Finding]:
                 "provider",
                 "warning" if slow else "ok",
                 detail,
-                "each search waits that long: choose a nearer or faster provider" if slow else None,
+                "each search waits that long: choose a closer or faster provider" if slow else None,
             )
         finally:
             await provider.close()

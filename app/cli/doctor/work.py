@@ -1,4 +1,4 @@
-"""What the service has to do, and what it searches with: models, indexes, queue."""
+"""Checks of models, indexes and queue."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 COUNTING_SECONDS = 3.0
 LATE_SECONDS = 300.0
-"""A worker takes a due job within seconds; one that waits longer has no worker, or more work than it can do."""
+"""A worker takes a due job within seconds; if it waits longer, there is no worker or too much work."""
 MOST_NAMED = 3
 WORD_INDEX = "entries_by_lexeme"
 
 
 async def check_models(settings: Settings, database: Database) -> AsyncIterator[Finding]:
-    """Whether every configured model is registered and every tenant's is served."""
+    """Check that every configured model is registered, and that every tenant's model has a provider."""
     from app.composition.providers import configured_models, find_models
 
     try:
@@ -37,7 +37,7 @@ async def check_models(settings: Settings, database: Database) -> AsyncIterator[
 
 
 async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
-    """Whether the indexes of both legs are there, whole and valid, and how often they were read."""
+    """Check that the indexes of both legs exist and are complete and valid; show how often they were read."""
     from app.db.queries.tenants import diagnosis
 
     broken = await diagnosis.list_broken_indexes(connection)
@@ -50,11 +50,11 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
             remedy = "run: knowledge migrate" if name == WORD_INDEX else "run: knowledge model add"
             missing = index.partitions - index.attached
             detail = (
-                f"{name} covers not all partitions: {missing} of {index.partitions} have none"
+                f"{name} is incomplete: {missing} of {index.partitions} partitions have none"
                 if index.present
-                else f"{name} is missing, so every search of its leg reads whole tenants"
+                else f"{name} is missing, so every search of its leg scans whole tenants"
             )
-            yield Finding("indexes", "wrong", detail, f"{remedy}, which builds what is missing")
+            yield Finding("indexes", "wrong", detail, f"{remedy}, which builds missing indexes")
         parts.append(f"{name} {size(index.bytes)}, read {index.scans:,} times")
     if broken:
         shown = ", ".join(broken[:MOST_NAMED]) + (
@@ -63,7 +63,7 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
         yield Finding(
             "indexes",
             "wrong",
-            f"Postgres does not use {shown}: not valid",
+            f"Postgres does not use {shown}: the index is invalid",
             f"as the tables' owner: reindex index concurrently {broken[0]}; then: knowledge model add",
         )
     if whole:
@@ -71,7 +71,7 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
 
 
 async def check_work(settings: Settings, database: Database) -> AsyncIterator[Finding]:
-    """Backlog, failures, and whether a search of the largest indexed tenant uses its index."""
+    """Check the backlog, failures, and whether a search of the largest indexed tenant uses its index."""
     from app.db.queries.tenants.diagnosis import measure_backlog
 
     backlog = await measure_backlog(database, COUNTING_SECONDS)
@@ -89,9 +89,7 @@ async def _check_plan(settings: Settings, database: Database, backlog: Backlog) 
 
     limit = settings.search.exact_limit
     if (largest := backlog.largest) is None or largest.passages <= limit:
-        return Finding(
-            "plans", "ok", f"no tenant has more than {limit:,} passages: each search compares all, exactly"
-        )
+        return Finding("plans", "ok", f"no tenant has more than {limit:,} passages: every search is exact")
     setup = session_setup(None, largest.passages)
     async with database.tenant_session(largest.tenant_id, setup=setup) as session:
         model = next(m.model for m in await list_models(session) if m.id == largest.model_id)
@@ -100,21 +98,19 @@ async def _check_plan(settings: Settings, database: Database, backlog: Backlog) 
 
 
 def describe_plan(plan: str, model_id: int, passages: int) -> Finding:
-    """Whether a plan of the semantic leg reads the model's index."""
+    """Check that the plan of the semantic leg uses the model's index."""
     if f"_hnsw_{model_id} " in plan:
-        return Finding(
-            "plans", "ok", f"a search among {passages:,} passages reads the index of their vectors"
-        )
+        return Finding("plans", "ok", f"a search among {passages:,} passages uses their vector index")
     return Finding(
         "plans",
         "wrong",
-        f"a search among {passages:,} passages does not use the index of their vectors",
+        f"a search among {passages:,} passages does not use their vector index",
         "as the tables' owner: analyze embeddings; then look at embeddings_hnsw_* and enable_indexscan",
     )
 
 
 def describe_queue(backlog: Backlog, *, own_worker: bool) -> Finding:
-    """Whether somebody does the queued work."""
+    """Check that a worker does the queued work."""
     among = (
         ""
         if backlog.counted == backlog.tenants
@@ -125,13 +121,13 @@ def describe_queue(backlog: Backlog, *, own_worker: bool) -> Finding:
         f" {backlog.pending:,} entries without vector{among}"
     )
     remedy = (
-        "start the service, or a second worker: knowledge worker"
+        "start the service, or another worker: knowledge worker"
         if own_worker
-        else "KB_WORKER is off here: run knowledge worker beside the service"
+        else "KB_WORKER is off here: also run knowledge worker"
     )
     if backlog.lost:
         lost = count(backlog.lost, "job")
-        return Finding("queue", "warning", f"{detail}; the worker of {lost} is gone", remedy)
+        return Finding("queue", "warning", f"{detail}; the worker of {lost} has died", remedy)
     if backlog.oldest_seconds > LATE_SECONDS:
         minutes = round(backlog.oldest_seconds / 60)
         return Finding("queue", "wrong", f"{detail}; the oldest has waited {minutes:,} min", remedy)
@@ -141,7 +137,7 @@ def describe_queue(backlog: Backlog, *, own_worker: bool) -> Finding:
 
 
 def describe_failures(backlog: Backlog) -> list[Finding]:
-    """Assets that could not be read and entries that were refused, by tenant."""
+    """Report assets that could not be parsed and entries that were refused, by tenant."""
     findings: list[Finding] = []
     if backlog.failed:
         number = sum(backlog.failed.values())
@@ -149,8 +145,8 @@ def describe_failures(backlog: Backlog) -> list[Finding]:
             Finding(
                 "assets",
                 "warning",
-                f"{count(number, 'asset')} could not be read, of {_name(backlog.failed)}",
-                "ingest a mended file again; GET /knowledge/assets?status=failed says why, POST …/retry tries again",
+                f"{count(number, 'asset')} could not be parsed, of {_name(backlog.failed)}",
+                "ingest a corrected file; GET /knowledge/assets?status=failed shows why, POST …/retry tries again",
             )
         )
     else:
@@ -162,8 +158,8 @@ def describe_failures(backlog: Backlog) -> list[Finding]:
                 "vectors",
                 "warning",
                 f"the provider refused {'an entry' if number == 1 else f'{number:,} entries'} five times,"
-                f" of {_name(backlog.refused)}: found by words alone",
-                "mend the provider or the entries; a change of an entry's text has it tried anew",
+                f" of {_name(backlog.refused)}: only keyword search finds them",
+                "correct the provider or the entries; changing an entry's text retries it",
             )
         )
     return findings

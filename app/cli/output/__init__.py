@@ -1,1 +1,1 @@
-"""What commands print: results on stdout; progress, remarks and failures on stderr."""
+"""Output of commands: results on stdout; progress, remarks and failures on stderr."""

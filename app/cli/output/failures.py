@@ -1,4 +1,4 @@
-"""A failed command's last line and its exit status."""
+"""The last line and the exit status of a failed command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def report_failure(error: BaseException, *, as_json: bool) -> int:
-    """Tell on stderr why a command failed, and return its exit status. Raises what is no failure of the command."""
+    """Print the reason of a failure on stderr and return the exit status. Raises other exceptions."""
     status, reason = _judge(error)
     if reason:
         _tell(error, reason, status, as_json=as_json)
@@ -24,7 +24,7 @@ def report_failure(error: BaseException, *, as_json: bool) -> int:
 
 
 def _judge(error: BaseException) -> tuple[int, str]:
-    """The exit status and the reason that is told, empty for none. Raises what is no failure of the command."""
+    """The exit status and the reason, which may be empty. Raises exceptions that are not failures of the command."""
     if isinstance(error, Interrupted | KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
     if not isinstance(error, Exception):
@@ -32,14 +32,14 @@ def _judge(error: BaseException) -> tuple[int, str]:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(str(error))
         return DONE, ""
-    # typer's own usage errors have no public class that holds them all.
+    # typer's usage errors have no common public class.
     if hasattr(error, "format_message"):
         return MISUSED, _describe_misuse(error)
     log.debug("the command failed", exc_info=error)
     if isinstance(error, KnowledgeError):
         return FAILED, str(error)
     if isinstance(error, typer.Abort):
-        return FAILED, "given up: nothing was changed"
+        return FAILED, "aborted: nothing was changed"
     if isinstance(error, OSError):
         reason = error.strerror or "input or output failed"
         return FAILED, f"{error.filename}: {reason}" if error.filename else reason
@@ -50,7 +50,7 @@ def _judge(error: BaseException) -> tuple[int, str]:
 def _describe_misuse(error: Any) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "knowledge"
-    # What typer says of a choice begins twice.
+    # typer's message about a choice has a duplicate prefix.
     return f"{error.format_message().replace('Value error, ', '').rstrip('.')}; see: {command} --help"
 
 

@@ -1,4 +1,4 @@
-"""Hits for people: what was found, why it stands where it does, and how to go on."""
+"""Search results for people: hits, the reasons for their ranks, and how to continue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEGS: Mapping[Leg, str] = {"semantic": "meaning", "keyword": "words"}
 
 
 def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -> None:
-    """Print a page of hits, numbered from `first`; `explain` adds what each score is made of."""
+    """Print a page of hits, numbered from `first`; `explain` adds the parts of each score."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -41,7 +41,7 @@ def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -
         if explain and hit.id in ranks and ranks[hit.id].boosts is not None:
             console.print(make_text((INDENT + describe_score(ranks[hit.id]), "dim")))
         snippet = _highlight(hit)
-        # On a terminal, what it is too narrow for goes on below its own beginning.
+        # On a terminal, long lines continue with the same indentation.
         indented = Padding.indent(snippet, len(INDENT)) if console.is_terminal else Text(INDENT) + snippet
         console.print(indented, "", sep="\n")
     if not result.results:
@@ -59,19 +59,19 @@ def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -
 
 
 def describe_plan(result: SearchResult, debug: Explanation) -> Iterator[str]:
-    """The settings in force and what each leg did, a line each; of a later page's legs nothing is known."""
+    """Describe the settings and the work of each leg, a line each; later pages have no data about legs."""
     from app.knowledge.search.results import KeywordExplanation, SemanticExplanation
 
     metadata, weights, model = result.metadata, debug.weights, debug.model
     fusion = f"{debug.fusion} (k {debug.rrf_k})" if debug.fusion == "rrf" else debug.fusion
     yield (
-        f"mode {debug.mode}, fusion {fusion}, weights {weights.semantic:g} meaning and"
-        f" {weights.keyword:g} words, boost {', '.join(debug.boost) or 'none'}"
+        f"mode {debug.mode}, fusion {fusion}, weights {weights.semantic:g} semantic and"
+        f" {weights.keyword:g} keyword, boost {', '.join(debug.boost) or 'none'}"
     )
     semantic, keyword = debug.legs.semantic, debug.legs.keyword
     if isinstance(semantic, SemanticExplanation):
         yield (
-            f"meaning: {semantic.strategy}, {semantic.candidates} candidates of"
+            f"semantic: {semantic.strategy}, {semantic.candidates} candidates of"
             f" {semantic.passages_in_tenant} passages with a similarity of"
             f" {debug.similarity_threshold:g} or more, {metadata.semantic_ms} ms after {metadata.embedding_ms} ms"
             f" of embedding by {model.provider}/{model.name}"
@@ -79,14 +79,14 @@ def describe_plan(result: SearchResult, debug: Explanation) -> Iterator[str]:
     if isinstance(keyword, KeywordExplanation):
         corrected = "".join(f", {was} read as {now}" for was, now in keyword.corrections.items())
         yield (
-            f"words: {keyword.strategy}, {keyword.candidates} candidates of {keyword.matches} matches,"
+            f"keyword: {keyword.strategy}, {keyword.candidates} candidates of {keyword.matches} matches,"
             f" best BM25 {keyword.best_score:.2f}{corrected}, {metadata.keyword_ms} ms"
         )
 
 
 def describe_score(hit: HitExplanation) -> str:
-    """What a score is made of, as far as it is known: the legs' terms, times the boosts."""
-    # A leg that did not find the hit may have a term all the same: score fusion looks its cosine up.
+    """The parts of a score as far as they are known: the terms of the legs, times the boosts."""
+    # A leg that did not find the hit may still have a term: score fusion computes its cosine.
     terms = [f"{term:.4f} by {name}" for leg, name in LEGS.items() if (term := hit.term_of(leg))]
     boosts = "".join(f" × {factor:g} ({name})" for name, factor in (hit.boosts or {}).items())
     made = " + ".join(terms)
@@ -96,11 +96,11 @@ def describe_score(hit: HitExplanation) -> str:
 def _warn(result: SearchResult) -> Iterator[str]:
     metadata = result.metadata
     if metadata.fallback_mode:
-        yield "the embedding provider is away: searched by words alone (knowledge doctor says more)"
+        yield "the embedding provider is down: keyword search only (see knowledge doctor)"
     elif metadata.degraded:
-        yield f"answered with less than usual: {', '.join(metadata.degraded)}"
+        yield f"degraded search: {',  '.join(metadata.degraded)}"
     if result.results and not metadata.strong_match:
-        yield "no hit answers this clearly"
+        yield "no strong match"
 
 
 def _describe(hit: Hit) -> str:
@@ -116,7 +116,7 @@ def _describe(hit: Hit) -> str:
 
 
 def _why(hit: Hit, ranks: Mapping[UUID, HitExplanation]) -> str:
-    """Which legs found it, at which rank and how well."""
+    """The legs that found the hit, with rank and score."""
     told = ranks.get(hit.id)
     details: Mapping[Leg, str] = {
         "semantic": "" if hit.similarity is None else f"similarity {hit.similarity:.2f}",
@@ -135,7 +135,7 @@ def _describe_words(hit: Hit) -> str:
 
 
 def _highlight(hit: Hit) -> Text:
-    """The snippet with the query's words marked, in whatever form they stand there."""
+    """The snippet with the query's words marked, in any form."""
     from app.knowledge.search.answer.highlighting import Highlighter
 
     pieces = Highlighter(hit).split(flatten(hit.snippet))

@@ -1,4 +1,4 @@
-"""How far a command is, on stderr: drawn on a terminal, plain lines elsewhere."""
+"""Progress of a command on stderr: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import TextIO
 from app.cli.output.text import make_console, remark
 
 PLAIN_SECONDS = 5.0
-"""Seconds between two lines of progress where there is no terminal."""
+"""Seconds between two lines of progress without a terminal."""
 PATIENCE_SECONDS = 1.0
-"""How long a command may be silent before it shows that it is at work."""
+"""Seconds of silence before a command shows that it is working."""
 
 
 def can_draw(stream: TextIO) -> bool:
-    """Whether a line of the stream can be drawn anew."""
+    """Whether the stream can redraw a line."""
     return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 @contextmanager
 def show_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yields a function to be called with how much of `total` is done.
+    """Yield a function to call with the finished part of `total`.
 
-    A bar with rate and time left on a terminal; elsewhere a plain line now and then, and one at the end.
+    Shows a bar with rate and remaining time on a terminal; elsewhere a plain line now and then, and one at the end.
     """
     with _bar(label, total) if can_draw(sys.stderr) else _lines(label, total) as report:
         yield report
@@ -35,7 +35,7 @@ def show_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def show_waiting(label: str) -> Iterator[None]:
-    """After a second, a sign of life with the time taken; on a terminal only."""
+    """Show a spinner with the elapsed time after a second, on a terminal only."""
     if not can_draw(sys.stderr):
         yield
         return

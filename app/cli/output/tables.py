@@ -1,4 +1,4 @@
-"""Lists as tables: styled on a terminal, plain and aligned elsewhere."""
+"""Tables: styled on a terminal, plain and aligned elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAP = "  "
 def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> None:
-    """Print rows under headings; the columns named in `right` are flush right, and nothing is cut when piped."""
+    """Print rows under headings; columns named in `right` are right-aligned, and piped output is never cut."""
     lines = [[flatten(str(cell)) for cell in row] for row in rows]
     numeric = {headings.index(name) for name in right}
     console = make_console()
@@ -38,7 +38,7 @@ def print_table(
 
 
 def align(lines: Sequence[Sequence[str]], numeric: Iterable[int] = ()) -> list[str]:
-    """Lines whose columns begin below each other, wide signs counted as two; `numeric` columns end so."""
+    """Align columns, counting wide characters as two; `numeric` columns are right-aligned."""
     from rich.cells import cell_len
 
     flush_right = set(numeric)

@@ -1,6 +1,6 @@
-"""What commands print: results on stdout; progress and remarks on stderr.
+"""Output of commands: results on stdout; progress and remarks on stderr.
 
-Colours and drawing follow NO_COLOR, FORCE_COLOR and TERM=dumb, and are left out where the stream is no terminal.
+Colours and drawing follow NO_COLOR, FORCE_COLOR and TERM=dumb, and are off if the stream is not a terminal.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-# What is stored may hold sequences that move the cursor or retitle the window: each control sign becomes its picture.
+# Stored text may contain sequences that move the cursor or change the window title: show control characters as symbols.
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 _PICTURES |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
-# Nor may it turn the order of the signs that follow it on the line.
+# It must not change the direction of the following text on the line either.
 _TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _PICTURES |= dict.fromkeys(_TURNING, 0xFFFD)
-# Of the same signs, those that JSON leaves as they are: they stand in strings alone, where an escape says the same.
+# The same characters, if JSON does not escape them: they only occur in strings, where an escape is equivalent.
 _ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_TURNING)}
 
 
 def print_json(value: Any) -> None:
-    """One JSON document; on a terminal indented, and with nothing in it that commands the terminal."""
+    """Print one JSON document; on a terminal indented, and without terminal sequences."""
     import orjson
 
     if sys.stdout.isatty():
@@ -35,23 +35,23 @@ def print_json(value: Any) -> None:
 
 
 def remark(text: str) -> None:
-    """A line for the person at the terminal, kept out of the output."""
+    """Print a line for the user, not part of the output."""
     typer.echo(make_printable(text), err=True)
 
 
 def make_printable(text: str) -> str:
-    """The text with control signs made visible, so that what is stored cannot command a terminal."""
+    """Make control characters visible, so that stored text cannot control the terminal."""
     return text.translate(_PICTURES)
 
 
 def flatten(text: str, length: int | None = None) -> str:
-    """The text as one printable line, cut with `…` to `length`."""
+    """Format the text as one printable line, cut with `…` at `length`."""
     line = make_printable(" ".join(text.split()))
     return line if length is None or len(line) <= length else line[: length - 1] + "…"
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console that marks nothing up by itself, and breaks no lines where the stream is no terminal."""
+    """A console without automatic markup, and without line breaks if the stream is not a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False, stderr=stderr)
@@ -61,7 +61,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def make_text(*parts: tuple[str, str]) -> Text:
-    """Text with a style for each part; never markup, since what is stored may look like markup."""
+    """Text with a style for each part; never markup, because stored text may look like markup."""
     from rich.text import Text
 
     return Text.assemble(*((make_printable(text), style) for text, style in parts))
