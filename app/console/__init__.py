@@ -1,1 +1,1 @@
-"""The search console: pages for people, over the same services, roles and tenants as every other way in."""
+"""The console: web pages for people, with the same services, roles and tenants as the other interfaces."""

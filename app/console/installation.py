@@ -1,4 +1,4 @@
-"""Puts the console into the app."""
+"""Installs the console in the app."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.web.static_files import ReleasedFiles
 
 
 def install_console(app: FastAPI) -> None:
-    """The pages under /console, and the files that they use; after the handlers of errors, which it builds on."""
+    """Add the pages under /console and their files. Call it after the error handlers, which it uses."""
     app.mount("/console/files", ReleasedFiles(directory=FOLDER / "static"), name="console-files")
     for router in (
         signing_in.router,
@@ -44,7 +44,7 @@ def install_console(app: FastAPI) -> None:
 
 
 def _show_refusals_as_pages(app: FastAPI) -> None:
-    """What is refused before or around a page, such as an unknown path or a form that breaks off, is a page too."""
+    """Render errors outside a page, such as an unknown path or an incomplete form, as a page too."""
     respond = cast(Callable[[Request, Exception], Awaitable[Response]], app.exception_handlers[HTTPException])
 
     @app.exception_handler(HTTPException)

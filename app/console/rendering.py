@@ -1,4 +1,4 @@
-"""Pages from templates: whatever is put in is shown as text, under a policy that runs no script but the console's."""
+"""Pages from templates: all values are escaped, and the policy allows only the console's scripts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ POLICY = (
 )
 HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store", "referrer-policy": "same-origin"}
 CARRIED = ("retry-after", "allow", "connection")
-"""Headers of a problem that its page has too."""
+"""Headers of a problem that its page also has."""
 
 
 def pretty_json(value: Any) -> str:
-    """JSON for people, to be shown as text."""
+    """Format JSON for people."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
@@ -41,16 +41,16 @@ templates.filters["pretty_json"] = pretty_json
 
 
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
-    """A page, or a part of one, from a template; `request` and `visitor` are given to each.
+    """Render a page, or a part of one, from a template; each gets `request` and `visitor`.
 
-    Templates in `parts` hold no page around them.
+    Templates in `parts` do not include the page around them.
     """
     html = templates.get_template(template).render(request=request, visitor=visitor_of(request), **context)
     return HTMLResponse(html, status, HEADERS)
 
 
 def render_problem(request: Request, response: Response) -> Response:
-    """A problem as a page, or as a part of one where a part was asked for."""
+    """Render a problem as a page, or as a part if a part was requested."""
     problem = orjson.loads(response.body)
     part = "parts/problem.html" if request.headers.get("hx-request") else "pages/problem.html"
     shown = render(request, part, status=response.status_code, problem=problem)
@@ -59,6 +59,6 @@ def render_problem(request: Request, response: Response) -> Response:
 
 
 def place_beside(response: Response) -> Response:
-    """Let a part stand above the page: wherever it would have gone, what stands there is not replaced by a problem."""
+    """Show the part above the page, so that a problem does not replace the target of the request."""
     response.headers.update({"HX-Retarget": "#problem", "HX-Reselect": ".problem", "HX-Reswap": "innerHTML"})
     return response

@@ -1,4 +1,4 @@
-"""Who looks at a page: the caller's token in a cookie that no script can read, checked like any other token."""
+"""The session of a visitor: the token in a cookie that no script can read, verified like any other token."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ COOKIE = "kb_console"
 HOME = "/console"
 SIGN_IN = "/console/sign-in"
 PLATFORM = "/console/platform"
-"""Where a platform administrator begins, who sees no tenant's knowledge."""
+"""The first page of a platform admin, who cannot see any tenant's knowledge."""
 
 PAGE = re.compile(r"/console(/[A-Za-z0-9-]+)*(\?[!-~]*)?")
-"""The address of a page, as the console itself writes it: nothing in it that a browser would read otherwise."""
+"""The address of a page as the console writes it, without characters that a browser would interpret differently."""
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -43,11 +43,11 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def console_router(role: Role | None) -> APIRouter:
-    """A router whose every page needs `role`; None for the pages that anyone sees.
+    """A router whose pages require `role`; None for public pages.
 
-    Whoever has no valid token is led to the sign-in page, and back afterwards; what they sent is kept.
-    Refusals and failures are pages, or parts of a page where only a part was asked for, with the same status and text
-    as over the API.
+    A visitor without a valid token is redirected to the sign-in page, and back afterwards; submitted data are kept.
+    Errors are pages, or parts of a page if only a part was requested, with the same status and text
+    as in the API.
     """
 
     class ConsoleRoute(APIRoute):
@@ -99,9 +99,9 @@ def _begins_elsewhere(request: Request) -> bool:
 
 
 def refuse_other_sites(request: Request) -> None:
-    """Raise Forbidden for a change that a page of another site asks for.
+    """Raise Forbidden for a change requested by a page of another site.
 
-    The cookie is `SameSite=Strict`, so such a request comes without it; this also holds where a browser treats
+    The cookie is `SameSite=Strict`, so such a request comes without it; this check also works where a browser treats
     neighbouring hosts as one site.
     """
     if request.method in ("GET", "HEAD"):
@@ -113,7 +113,7 @@ def refuse_other_sites(request: Request) -> None:
 
 
 async def ask_to_sign_in(request: Request) -> Response:
-    """To the sign-in page, which leads back here; where something was sent, a page that says that nothing was done."""
+    """Redirect to the sign-in page, which leads back here; if data were submitted, show that nothing was saved."""
     is_part = bool(request.headers.get("hx-request"))
     if request.method not in ("GET", "HEAD"):
         return await _keep_what_was_sent(request, is_part)
@@ -127,14 +127,14 @@ async def ask_to_sign_in(request: Request) -> Response:
 
 
 def local_page(address: str) -> str:
-    """The address, if it is a page of the console; else the first page."""
+    """The address if it is a page of the console, or the first page."""
     return address if PAGE.fullmatch(address) else HOME
 
 
 async def _keep_what_was_sent(request: Request, is_part: bool) -> Response:
     if is_part:
         return place_beside(render(request, "parts/signed_out.html", status=401))
-    # Files are not sent back and forth: they can be chosen again.
+    # Files are not kept: the visitor can choose them again.
     is_form = request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
     fields = (await request.form()).multi_items() if is_form else None
     return render(request, "pages/signed_out.html", status=401, address=_address_of(request), fields=fields)
@@ -145,7 +145,7 @@ def _address_of(request: Request) -> str:
 
 
 def _page_around(request: Request) -> str | None:
-    """The address of the page that asks for a part of itself; None where the header holds none."""
+    """The address of the page that requests a part of itself; None if the header has none."""
     try:
         current = urlsplit(request.headers.get("hx-current-url", ""))
     except ValueError:

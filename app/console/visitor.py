@@ -1,4 +1,4 @@
-"""Who looks at a page, and what it may offer them."""
+"""The visitor of a page and the functions that it may offer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.web.access import Caller
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who looks at a page, and what the page may offer."""
+    """The visitor of a page, and the functions that the page may offer."""
 
     subject: str
     tenant: str | None
@@ -23,7 +23,7 @@ class Visitor:
 
 
 def visitor_of(request: Request) -> Visitor | None:
-    """The page's visitor; None before sign-in."""
+    """The visitor of the page; None before sign-in."""
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
         return None

@@ -58,7 +58,7 @@ def test_doctor_names_a_wrong_setting(knowledge: CommandLine, monkeypatch: pytes
     assert result.status == 1
     assert result.out.splitlines()[:2] == [
         "wrong    settings  LOG_LEVEL: must be debug, info, warning, error or critical",
-        "                   → mend LOG_LEVEL in the environment or in .env",
+        "                   → correct LOG_LEVEL in the environment or in .env",
     ]
 
 
@@ -160,7 +160,7 @@ def test_doctor_names_everything_that_is_wrong_with_a_database(
     assert found["queue", "wrong"]["detail"].endswith(
         "1 due, 0 entries without vector; the oldest has waited 120 min"
     )
-    assert found["assets", "warning"]["detail"] == "1 asset could not be read, of busy"
+    assert found["assets", "warning"]["detail"] == "1 asset could not be parsed, of busy"
     people = knowledge("doctor")
     assert "wrong    isolation" in people.out
     assert f"→ {isolation['remedy']}\n" in people.out
@@ -171,7 +171,7 @@ def test_doctor_says_that_a_provider_is_away(knowledge: CommandLine, monkeypatch
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     monkeypatch.setenv("KB_EMBEDDING_QUERY_TIMEOUT", "0.1")
     checks = {f["check"]: f for f in find_wrong(knowledge("doctor", "--json"))}
-    assert "searches use words alone" in checks["provider"]["detail"]
+    assert "searches fall back to keywords" in checks["provider"]["detail"]
     assert checks["model"]["remedy"] == "run: knowledge migrate"
 
 
@@ -200,7 +200,7 @@ async def test_backlog_counts_each_tenant_and_stops_in_time(cli_database: TestDa
         ({}, True, "ok", "0 jobs, 0 due"),
         ({"jobs": 2, "overdue": 1, "oldest_seconds": 8.0}, True, "ok", "the oldest has waited 8 s"),
         ({"jobs": 2, "overdue": 1, "oldest_seconds": 600.0}, True, "wrong", "has waited 10 min"),
-        ({"jobs": 1, "lost": 1}, False, "warning", "the worker of 1 job is gone"),
+        ({"jobs": 1, "lost": 1}, False, "warning", "the worker of 1 job has died"),
         ({"counted": 1}, True, "ok", "(first 1 of 3 tenants)"),
     ],
 )
@@ -217,8 +217,8 @@ def test_failures_name_the_tenants_that_have_most() -> None:
     (failed, refused) = describe_failures(
         make_backlog(failed={"a": 1, "b": 3, "c": 2, "d": 1}, refused={"e": 1})
     )
-    assert failed.detail == "7 assets could not be read, of b, c, a and 1 other tenants"
-    assert refused.detail == "the provider refused an entry five times, of e: found by words alone"
+    assert failed.detail == "7 assets could not be parsed, of b, c, a and 1 other tenants"
+    assert refused.detail == "the provider refused an entry five times, of e: only keyword search finds them"
 
 
 def make_backlog(**changes: Any) -> Backlog:

@@ -88,11 +88,11 @@ def test_eval_of_a_missing_folder_is_one_line(tmp_path: Path, capsys: pytest.Cap
 
 def test_eval_refuses_an_unknown_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", str(tmp_path), "--modes", "fuzzy"]) == 2
-    assert "'fuzzy' is none of hybrid, keyword, semantic, hybrid-rrf" in capsys.readouterr().err
+    assert "'fuzzy' must be one of hybrid, keyword, semantic, hybrid-rrf" in capsys.readouterr().err
 
 
 def test_modes_choose_variants_in_the_order_of_the_report() -> None:
     assert [v.label for v in choose_variants("hybrid, keyword")] == ["keyword", "hybrid rrf", "hybrid score"]
     assert [v.label for v in choose_variants("hybrid-score")] == ["hybrid score"]
-    with pytest.raises(typer.BadParameter, match="'' is none of hybrid, keyword"):
+    with pytest.raises(typer.BadParameter, match="'' must be one of hybrid, keyword"):
         choose_variants("keyword,")

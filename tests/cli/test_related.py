@@ -12,4 +12,4 @@ def test_related_prints_what_the_http_answer_holds(knowledge: CommandLine, fille
     text = knowledge.succeed("related", hits[0]["id"], "-t", filled).out
     assert text.startswith("[bold]Moorings\n   tag_overlap (2 shared tags) · fact · ")
     lonely = knowledge.succeed("search", "diver", "-t", filled, "--mode", "keyword", "--json").json["results"]
-    assert knowledge.succeed("related", lonely[0]["id"], "-t", filled).out == "nothing is related to it\n"
+    assert knowledge.succeed("related", lonely[0]["id"], "-t", filled).out == "there are no related entries\n"

@@ -30,7 +30,7 @@ def test_search_prints_hits_for_people(knowledge: CommandLine, filled: str) -> N
     assert "\x1b" not in text
     assert any("fact · #quay #safety" in line for line in lines)
     assert any(
-        re.fullmatch(r"   score 0\.0049: words #1 \(BM25 \d\.\d\d, .*mooring.*\)", line) for line in lines
+        re.fullmatch(r"   score 0\.0049: keyword #1 \(BM25 \d\.\d\d, .*mooring.*\)", line) for line in lines
     )
     assert lines[-1].startswith("1 to 2 of 2 hits in ")
 
@@ -53,13 +53,15 @@ def test_search_marks_the_words_it_found_on_a_terminal(
 
 def test_search_explains_a_score_that_can_be_recomputed(knowledge: CommandLine, filled: str) -> None:
     text = knowledge.succeed("search", "crane lifts", "-t", filled, "--explain", "--mode", "keyword").out
-    assert "mode keyword, fusion rrf (k 60), weights 0.7 meaning and 0.3 words, boost none\n" in text
+    assert "mode keyword, fusion rrf (k 60), weights 0.7 semantic and 0.3 keyword, boost none\n" in text
     assert "words: rarest_words_first, 1 candidates of 1 matches, best BM25 " in text
-    assert f"   {0.3 / 61:.4f} = {0.3 / 61:.4f} by words\n" in text
+    assert f"   {0.3 / 61:.4f} = {0.3 / 61:.4f} keyword\n" in text
     hybrid = knowledge.succeed("search", "The crane lifts twelve tons.", "-t", filled, "--explain").out
-    assert re.search(r"meaning: exact, \d candidates of 3 passages with a similarity of 0\.1 or more", hybrid)
-    assert f"score {1 / 61:.4f}: meaning #1 (similarity 1.00), words #1 (BM25 " in hybrid
-    assert f"   {1 / 61:.4f} = {0.7 / 61:.4f} by meaning + {0.3 / 61:.4f} by words\n" in hybrid
+    assert re.search(
+        r"semantic: exact, \d candidates of 3 passages with a similarity of 0\.1 or more", hybrid
+    )
+    assert f"score {1 / 61:.4f}: semantic #1 (similarity 1.00), keyword #1 (BM25 " in hybrid
+    assert f"   {1 / 61:.4f} = {0.7 / 61:.4f} semantic + {0.3 / 61:.4f} keyword\n" in hybrid
 
 
 def test_search_goes_on_where_its_page_ended(knowledge: CommandLine, filled: str) -> None:

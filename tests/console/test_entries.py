@@ -70,7 +70,7 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     headings = page.texts("section[aria-labelledby=around-heading] h3")
     assert headings == [
         "Part of",
-        "Made from",
+        "Derived from",
         "Its parts",
         "Takes the place of",
         "Related, as agents see it",

@@ -22,7 +22,7 @@ async def test_an_entry_is_written_changed_and_deleted(browser: Browser) -> None
     written = await browser.post(LIST, form)
     entry = entry_id(written)
     page = await browser.get(written.answer.headers["location"])
-    assert "The entry is stored." in page.text
+    assert "The entry has been stored." in page.text
     assert page.one("pre.text").text_content() == "First line\n\nThird line"
     assert page.texts("main a.tag") == ["sea", "deep, dark"]
     assert entry_id(await browser.post(LIST, form)) == entry, "the same text is the same entry"

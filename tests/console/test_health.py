@@ -46,7 +46,7 @@ async def test_the_page_shows_stock_backlog_searches_and_limits(
         "Entries": "3",
         "Waiting for vectors": "1",
         "Searches, 24 h": "2",
-        "Words alone, 24 h": "50.0 %",
+        "Keyword only, 24 h": "50.0 %",
         "Without results, 24 h": "1",
     }
     assert page.texts("section[aria-labelledby=types-heading] tbody th") == ["chunk", "fact", "lesson"]

@@ -25,24 +25,24 @@ DOCS_PARAMETERS: Mapping[str, Any] = {
     "tryItOutEnabled": True,
     "displayRequestDuration": True,
     "filter": True,
-    # The schemas stay folded: the operations come first.
+    # Keep the schemas folded: the operations come first.
     "defaultModelsExpandDepth": 0,
     "validatorUrl": None,
 }
 DOCS_TAGS = (
-    {"name": "search", "description": "Ask, by meaning and by words; say what was of use."},
+    {"name": "search", "description": "Semantic, keyword and hybrid search, and feedback on hits."},
     {
         "name": "entries",
-        "description": "Short pieces of knowledge: write, change, bulk load, follow relations.",
+        "description": "Short pieces of knowledge: create, change, bulk load, list relations.",
     },
     {
         "name": "assets",
-        "description": "Whole documents: upload, follow the indexing, read the extracted text.",
+        "description": "Whole documents: upload, watch the indexing, read the extracted text.",
     },
-    {"name": "saved searches", "description": "Searches kept under a name, and webhooks on what they find."},
-    {"name": "administration", "description": "A tenant's own figures, settings, records and model."},
-    {"name": "tenants", "description": "For platform administrators."},
-    {"name": "operations", "description": "Health, without a token."},
+    {"name": "saved searches", "description": "Named searches, and webhooks for new matches."},
+    {"name": "administration", "description": "A tenant's statistics, settings, records and model."},
+    {"name": "tenants", "description": "For platform admins."},
+    {"name": "operations", "description": "Health checks, without a token."},
 )
 DARK_MODE = """<script>
     const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -50,12 +50,12 @@ DARK_MODE = """<script>
     dark.addEventListener("change", follow);
     follow();
     </script>"""
-"""Swagger UI has a dark mode, which its standalone page alone would offer."""
+"""Swagger UI has a dark mode, but only its standalone page offers it."""
 DOCS_LIMITS = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
 def install_docs(app: FastAPI) -> None:
-    """Swagger UI at /docs, from files that ship with a dependency: it works without internet."""
+    """Serve Swagger UI at /docs from files of a dependency, so that it works offline."""
     app.openapi_tags = [dict(tag) for tag in DOCS_TAGS]
     app.mount("/docs/files", ReleasedFiles(directory=DOCS_FILES), name="docs-files")
     page = get_swagger_ui_html(
@@ -80,7 +80,7 @@ def install_docs(app: FastAPI) -> None:
 
 
 def _page_policy(html: str) -> str:
-    """A policy under which the page's own script runs, by its hash, and no other that is written into a page."""
+    """A policy that allows the page's own script, by its hash, and no other inline script."""
     scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(["'self'", *(f"'sha256-{text}'" for text in hashes)])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from app.knowledge.vocabulary import Leg
 
 INDENT = "   "
-LEGS: Mapping[Leg, str] = {"semantic": "meaning", "keyword": "words"}
+LEGS: tuple[Leg, ...] = ("semantic", "keyword")
 
 
 def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -> None:
@@ -87,7 +87,7 @@ def describe_plan(result: SearchResult, debug: Explanation) -> Iterator[str]:
 def describe_score(hit: HitExplanation) -> str:
     """The parts of a score as far as they are known: the terms of the legs, times the boosts."""
     # A leg that did not find the hit may still have a term: score fusion computes its cosine.
-    terms = [f"{term:.4f} by {name}" for leg, name in LEGS.items() if (term := hit.term_of(leg))]
+    terms = [f"{term:.4f} {leg}" for leg in LEGS if (term := hit.term_of(leg))]
     boosts = "".join(f" × {factor:g} ({name})" for name, factor in (hit.boosts or {}).items())
     made = " + ".join(terms)
     return f"{hit.score:.4f} = " + (f"({made}){boosts}" if boosts and len(terms) > 1 else made + boosts)
@@ -125,7 +125,7 @@ def _why(hit: Hit, ranks: Mapping[UUID, HitExplanation]) -> str:
     parts = []
     for leg in hit.sources:
         place = f" #{told.rank_in(leg)}" if told else ""
-        parts.append(f"{LEGS[leg]}{place}" + (f" ({details[leg]})" if details[leg] else ""))
+        parts.append(f"{leg}{place}" + (f" ({details[leg]})" if details[leg] else ""))
     return ", ".join(parts)
 
 

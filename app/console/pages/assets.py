@@ -28,14 +28,14 @@ writers = console_router(Role.CREATOR)
 
 LIST = "/console/assets"
 PART = 20_000
-"""Characters of a text on one page."""
+"""Maximum number of characters of a text per page."""
 FOLLOWED = 50
-"""Documents whose status one request brings up to date."""
+"""Maximum number of documents whose status one request updates."""
 STATUSES = ("pending", "processing", "indexed", "failed")
 DONE = {
-    "same": "This file is here already, so nothing had to be read again.",
-    "deleted": "The document and its chunks are deleted.",
-    "retried": "It is read once more.",
+    "same": "This file is already stored; it was not processed again.",
+    "deleted": "The document and its chunks have been deleted.",
+    "retried": "The document is being processed again.",
 }
 
 
@@ -48,13 +48,13 @@ async def show_assets(
     cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
-    """The newest documents, of one status if asked for, and the form to upload another."""
+    """Show the newest documents, optionally of one status, and the upload form."""
     return await _show_list(request, caller, services, status=status, cursor=cursor, done=done)
 
 
 @writers.post("/assets")
 async def upload_asset(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Take in a file; where a part of the page was asked for, the answer is what to say about it."""
+    """Upload a file; if a part of the page was requested, the response is a message."""
     is_part = bool(request.headers.get("hx-request"))
     form = FormData()
     try:
@@ -80,7 +80,7 @@ async def show_progress(
     services: CurrentServices,
     asset_id: Annotated[list[UUID], Query(max_length=FOLLOWED)],
 ) -> Response:
-    """How far the indexing of these documents has come; the part asks again until all are done."""
+    """Show the indexing progress of these documents; the part polls until all are done."""
     found = await services.assets.find(caller.tenant_id, asset_id)
     return render(request, "parts/asset_progress.html", assets=found)
 
@@ -95,7 +95,7 @@ async def show_asset(
     chunk: int | None = None,
     done: str = "",
 ) -> Response:
-    """A document and a part of its text: from `start` on, or with the given chunk in it."""
+    """Show a document and a part of its text: from `start`, or the part with the given chunk."""
     tenant_id = caller.tenant_id
     asset = await services.assets.get(tenant_id, asset_id)
     if chunk is not None:
@@ -117,7 +117,7 @@ async def show_asset(
 async def retry_asset(
     request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Read a failed document once more; one that has not failed is left alone."""
+    """Process a failed document again; other documents are unchanged."""
     try:
         asset = await services.assets.retry(caller.tenant_id, asset_id, actor=caller.subject)
     except Conflict:
@@ -131,7 +131,7 @@ async def retry_asset(
 async def ask_before_deletion(
     request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """The question whether the document shall really go."""
+    """Ask for confirmation before a document is deleted."""
     return render(
         request,
         "pages/asset_deletion.html",

@@ -1,4 +1,4 @@
-"""Two settings on the same query, side by side."""
+"""Comparison of two settings on the same query."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ router = console_router(Role.READER)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A hit of one side or both: its ranks, and how many places it moves up from the first side to the second."""
+    """A hit of one or both sides: its ranks, and its rank change from the first side to the second."""
 
     id: UUID
     title: str
@@ -42,7 +42,7 @@ class Row:
 
     @property
     def movement(self) -> str:
-        """The move in words."""
+        """The rank change as text."""
         before, after = self.ranks
         if before is None:
             return "only in B"
@@ -55,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both answers as one table and one chart."""
+    """Both results as one table and one chart."""
 
     rows: Sequence[Row]
     chart: RankChart
@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def summary(self) -> str:
-        """How alike the two pages are."""
+        """A summary of the differences."""
         both = sum(None not in row.ranks for row in self.rows)
         moved = sum(None not in row.ranks and row.ranks[0] != row.ranks[1] for row in self.rows)
         a, b = (len(result.results) for result in self.results)
@@ -74,7 +74,7 @@ class Comparison:
 
 @router.api_route("/compare", methods=["GET", "POST"])
 async def show_comparison(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """One query and its filters with two settings, and where each hit moves."""
+    """Show one query and its filters with two settings, and the rank changes."""
     parameters = await read_parameters(request)
     shared = SearchForm.read(parameters, SHARED)
     sides = {side: SearchForm.read(parameters, SETTINGS, f"{side}.") for side in SIDES}
@@ -112,7 +112,7 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
 
 
 def compare(results: Sequence[SearchResult]) -> Comparison:
-    """Two answers as one table, in the order of the first and then what only the second has."""
+    """Combine two results into one table: the order of the first, then the hits only the second has."""
     hits: dict[UUID, Hit] = {}
     for result in results:
         for hit in result.results:

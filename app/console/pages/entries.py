@@ -27,10 +27,10 @@ writers = console_router(Role.CREATOR)
 
 LIST = "/console/entries"
 DONE = {
-    "created": "The entry is stored.",
-    "exists": "An entry with this text or external id was there already: this is it, brought up to what you wrote.",
-    "changed": "The changes are stored.",
-    "deleted": "The entry is deleted.",
+    "created": "The entry has been stored.",
+    "exists": "An entry with this text or external id existed already and has been updated.",
+    "changed": "The changes have been saved.",
+    "deleted": "The entry has been deleted.",
 }
 
 
@@ -46,7 +46,7 @@ async def show_entries(
     cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
-    """The newest entries, of one type, tag, source or asset if asked for."""
+    """Show the newest entries, optionally of one type, tag, source or asset."""
     tag = tag.strip()
     page = await services.entries.list_entries(
         caller.tenant_id,
@@ -73,7 +73,7 @@ async def show_entries(
 
 @writers.get("/entries/new")
 async def show_new_entry(request: Request, parent_id: str = "") -> Response:
-    """The form for a new entry, of which `parent_id` may be given."""
+    """Show the form for a new entry, optionally with a `parent_id`."""
     form = EntryForm.empty()
     form = EntryForm({**form.texts, "parent_id": parent_id}, form.roles, form.is_verified)
     return _show_form(request, form, None, {})
@@ -81,7 +81,7 @@ async def show_new_entry(request: Request, parent_id: str = "") -> Response:
 
 @writers.post("/entries")
 async def create_entry(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Store an entry, or say at each field what is wrong with it."""
+    """Store an entry, or show an error at each invalid field."""
     form = EntryForm.read(await read_texts(request))
     try:
         entry, new = await services.entries.create(caller.tenant_id, form.new_values(), actor=caller.subject)
@@ -94,7 +94,7 @@ async def create_entry(request: Request, caller: CurrentCaller, services: Curren
 async def show_entry_form(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """The form with what is stored."""
+    """Show the form with the stored entry."""
     entry = await services.entries.get(caller.tenant_id, entry_id)
     return _show_form(request, EntryForm.of_entry(entry), entry, {})
 
@@ -103,7 +103,7 @@ async def show_entry_form(
 async def change_entry(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Store the changes, unless somebody else has changed the entry since the form was shown."""
+    """Store the changes, unless the entry has changed since the form was shown."""
     sent = await read_texts(request)
     form = EntryForm.read(sent)
     version = _version(sent.get("version"))
@@ -130,7 +130,7 @@ async def change_entry(
 async def ask_before_deletion(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """The question whether the entry shall really go, and what goes with it."""
+    """Ask for confirmation before an entry is deleted, and show the consequences."""
     return await _show_question(request, entry_id, caller, services)
 
 
@@ -138,7 +138,7 @@ async def ask_before_deletion(
 async def delete_entry(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Delete the entry, unless it has changed since the question was asked."""
+    """Delete the entry, unless it has changed since the confirmation page."""
     version = _version((await read_texts(request)).get("version"))
     try:
         await services.entries.delete(caller.tenant_id, entry_id, if_version=version, actor=caller.subject)
@@ -152,7 +152,7 @@ async def delete_entry(
 async def show_entry(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices, done: str = ""
 ) -> Response:
-    """All that is known of an entry."""
+    """Show all data of an entry."""
     tenant_id = caller.tenant_id
     entry = await services.entries.get(tenant_id, entry_id)
     response = render(
@@ -236,7 +236,7 @@ def _id(field: str, text: str) -> UUID | None:
 
 
 def _version(text: object) -> int:
-    """The version that a form was made of. Raises InvalidInput: nobody changes what they have not seen."""
+    """The version for which the form was made. Raises InvalidInput if it is missing."""
     if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 18:
         raise InvalidInput.of("version", "is missing: open the entry's page and try again there")
     return int(text)

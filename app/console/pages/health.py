@@ -1,4 +1,4 @@
-"""How a tenant fares, for its admins."""
+"""The health of a tenant, for its admins."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ LIMITS = {
     "entries": "Entries",
     "bytes": "Files and text",
     "embedding_tokens_per_day": "Embedding tokens today (UTC)",
-    "requests_per_minute": "Requests in a minute, of this process",
-    "concurrent_searches": "Searches at the same time, in this process",
+    "requests_per_minute": "Requests per minute, this process",
+    "concurrent_searches": "Concurrent searches, this process",
 }
 KINDS = {
-    "ingest_asset": "Documents to read",
+    "ingest_asset": "Documents to process",
     "embed_entries": "Entries to embed",
-    "refresh_statistics": "Words to count anew",
+    "refresh_statistics": "Word statistics to refresh",
     "index_vectors": "Vectors to index",
-    "reembed": "Change of model",
-    "match_changes": "Changes to compare with subscriptions",
-    "deliver_webhooks": "Messages to send",
+    "reembed": "Model change",
+    "match_changes": "Changes to match with subscriptions",
+    "deliver_webhooks": "Webhook messages to send",
 }
 
 
 @router.get("/health")
 async def show_health(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Stock, backlog, searches and limits of the tenant."""
+    """Show the tenant's counts, backlog, searches and limits."""
     tenant_id, now = caller.tenant_id, datetime.now(UTC)
     stats = await services.administration.stats(tenant_id, reader=caller.subject)
     report = await services.feedback.report(tenant_id, reader=caller.subject)

@@ -1,4 +1,4 @@
-"""All tenants in counts, for the platform's administrators."""
+"""Counts of all tenants, for platform admins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def show_tenants(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     created: str = "",
 ) -> Response:
-    """A page of tenants, oldest first, and a form for another."""
+    """Show a page of tenants, oldest first, and a form for a new one."""
     return await _show_page(request, principal, services, page, created=created)
 
 
@@ -38,7 +38,7 @@ async def create_tenant(
     slug: Annotated[str, Form()] = "",
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    """Add a tenant."""
+    """Create a tenant."""
     try:
         tenant = await services.tenants.create(slug.strip(), name.strip() or None, actor=principal.subject)
     except (InvalidInput, Conflict) as error:

@@ -1,4 +1,4 @@
-"""Saved searches of whoever looks."""
+"""Saved searches of the visitor."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ router = console_router(Role.READER)
 LIST = "/console/saved-searches"
 EXAMPLE = '{"query": "how do I order routes", "limit": 5}'
 DONE = {
-    "saved": "The search is saved.",
-    "replaced": "You had a search of this name: it now asks for this.",
-    "deleted": "The search is forgotten.",
+    "saved": "The search has been saved.",
+    "replaced": "The saved search of this name has been replaced.",
+    "deleted": "The saved search has been deleted.",
 }
 
 
@@ -43,7 +43,7 @@ async def show_saved_searches(
     cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
-    """The caller's saved searches, newest first, and a form for another."""
+    """Show the visitor's saved searches, newest first, and a form for a new one."""
     return await _show_list(request, caller, services, cursor=cursor, done=done)
 
 
@@ -55,7 +55,7 @@ async def save_search(
     name: Annotated[str, Form()] = "",
     search: Annotated[str, Form(alias="request")] = "",
 ) -> Response:
-    """Keep a search under a name; `request` is the JSON of POST /knowledge/search."""
+    """Save a search under a name; `request` is the JSON of POST /knowledge/search."""
     try:
         asked = _read(name, search)
         _, new = await services.saved_searches.save(
@@ -81,7 +81,7 @@ async def run_saved_search(
     caller: CurrentCaller,
     services: CurrentServices,
 ) -> Response:
-    """To the search page, with what is saved filled in; a search that is too long for an address is shown here."""
+    """Redirect to the search page with the saved search; a search that is too long for a URL is shown here."""
     saved = await services.saved_searches.get(caller.tenant_id, caller.subject, saved_search_id)
     form = SearchForm.of_request(saved.request)
     if not form.is_long:
@@ -93,7 +93,7 @@ async def run_saved_search(
 async def ask_before_deletion(
     request: Request, saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """The question whether the search shall really be forgotten."""
+    """Ask for confirmation before a saved search is deleted."""
     saved = await services.saved_searches.get(caller.tenant_id, caller.subject, saved_search_id)
     return render(request, "pages/saved_search_deletion.html", saved=saved)
 
@@ -102,7 +102,7 @@ async def ask_before_deletion(
 async def delete_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Forget a saved search, and its subscription."""
+    """Delete a saved search and its subscription."""
     await services.saved_searches.delete(caller.tenant_id, caller.subject, saved_search_id)
     return RedirectResponse(f"{LIST}?done=deleted", 303)
 
@@ -129,7 +129,7 @@ async def _show_list(
                 subscriptions[saved.id] = await services.subscriptions.get(
                     tenant_id, caller.subject, saved.id
                 )
-            except SubscriptionNotFound:  # ended meanwhile
+            except SubscriptionNotFound:  # the subscription has ended in the meantime
                 continue
     return render(
         request,
@@ -159,7 +159,7 @@ def _read(name: str, search: str) -> NewSavedSearch:
 
 
 def _errors_at(errors: tuple[FieldError, ...]) -> dict[str, str]:
-    """What to say at the two fields; a field of the request is named in the text."""
+    """The errors of the two fields; a field of the request is named in the text."""
     found: dict[str, str] = {}
     for error in errors:
         name, _, inner = error.field.partition(".")

@@ -1,4 +1,4 @@
-"""The search page, and what it shows of single entries: why one is missing, and what is related to one."""
+"""The search page, and its parts about single entries: why one is missing, and related entries."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from app.web.problems import invalid_input
 router = console_router(Role.READER)
 
 RELATED = 10
-"""Related entries that are shown."""
+"""Maximum number of related entries shown."""
 
 RELATIONSHIPS = {
     "parent": "Parent",
     "sibling": "Siblings",
-    "source": "Made from",
-    "derived": "Made from it",
-    "tag_overlap": "Sharing tags",
+    "source": "Derived from",
+    "derived": "Derived from it",
+    "tag_overlap": "Shared tags",
 }
 
 STAGES = {
     "entry": "No such entry",
     "filter": "Filter",
-    "cut": "Below the page's end",
-    "semantic": "Meaning",
-    "keyword": "Words",
+    "cut": "Below the end of the page",
+    "semantic": "Semantic leg",
+    "keyword": "Keyword leg",
 }
-"""Where an entry can be lost, as people call it."""
+"""The stages that can exclude an entry, as shown to people."""
 
 
 @router.api_route("", methods=["GET", "POST"])
 async def show_search(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """The search form, filled in as was asked, and the hits; a search can be shared as this page's address.
+    """Show the search form and the hits; the URL of this page can be shared.
 
-    The form is sent, since a search may be too long for an address; where it is not, its address answers.
+    The form is sent with POST, because a search may be too long for a URL; otherwise, the response redirects to its URL.
     """
     parameters = await read_parameters(request)
     form = SearchForm.read(parameters)
@@ -69,7 +69,7 @@ async def render_search(
     *,
     is_asked: bool = True,
 ) -> Response:
-    """The search page, with the answer if something `is_asked`."""
+    """Render the search page, with the result if `is_asked`."""
     answer: ShownResult | None = None
     errors: dict[str, str] = {}
     if is_asked:
@@ -89,14 +89,14 @@ async def render_search(
         maximum=services.search.defaults.max_limit,
         compare_address=comparison_address(form, compare_with(form)),
     )
-    # What is left empty in the form would only make the address longer.
+    # Empty fields would only make the URL longer.
     response.headers["HX-Push-Url"] = ADDRESS if form.is_long else form.address()
     return response
 
 
 @router.api_route("/why-not", methods=["GET", "POST"])
 async def show_why_not(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Which filter, leg, threshold or cut lost an entry, for the search that is sent with it."""
+    """Show which filter, leg, threshold or cut excluded an entry from the given search."""
     parameters = await read_parameters(request)
     form = SearchForm.read(parameters)
     wanted = str(parameters.get("entry_id", "")).strip()
@@ -124,7 +124,7 @@ async def show_why_not(request: Request, caller: CurrentCaller, services: Curren
 async def show_related(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """The entries around an entry, by relationship. An unknown id has none."""
+    """Show the entries related to an entry, by relationship. An unknown id has none."""
     found = await services.related.related(caller.tenant_id, entry_id, limit=RELATED)
     groups = [
         (RELATIONSHIPS[relationship], list(items))
@@ -134,7 +134,7 @@ async def show_related(
 
 
 async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
-    """The entry with this id, or else with this external id. Raises InvalidInput where none can have it."""
+    """Find the entry with this id or external id. Raises InvalidInput if no entry can have it."""
     try:
         return UUID(wanted)
     except ValueError:
@@ -146,7 +146,7 @@ async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
 
 
 async def read_parameters(request: Request) -> ImmutableMultiDict[str, Any]:
-    """What a search is asked with, in the address or in a form; what both name is as the address says."""
+    """The parameters of a search, from the URL or a form; the URL takes precedence."""
     named = request.query_params
     if request.method != "POST":
         return named
@@ -156,16 +156,16 @@ async def read_parameters(request: Request) -> ImmutableMultiDict[str, Any]:
 
 
 def lead_to_address(request: Request, address: str) -> Response | None:
-    """From a form that was sent to the address that asks for the same; None where that is long or no form was sent."""
+    """Redirect from a submitted form to the URL of the same search; None if it is too long or no form was sent."""
     if request.method != "POST" or request.headers.get("hx-request") or len(address) > LONGEST_ADDRESS:
         return None
     return RedirectResponse(address, 303)
 
 
 def read_query(form: SearchForm, services: Services, *, explain: bool = False) -> SearchQuery:
-    """The search that a form asks for, checked as the API checks it. Raises InvalidInput.
+    """Read the search from a form, validated as in the API. Raises InvalidInput.
 
-    With `explain` the answer tells how it came about, whether or not the form asks for it.
+    With `explain`, the result is explained even if the form does not ask for it.
     """
     request = form.request() | ({"explain": True} if explain else {})
     try:

@@ -1,4 +1,4 @@
-"""Signing in with a token, and out again."""
+"""Signing in with a token, and signing out."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from app.web.access import Parts, authenticate
 router = console_router(None)
 
 LONGEST = 3_900
-"""Characters of a token: browsers throw a cookie away whose name and value are longer than 4,096."""
+"""Maximum length of a token: browsers drop a cookie whose name and value exceed 4,096 characters."""
 
 
 @router.get("/sign-in")
 async def show_sign_in(request: Request, next: str = HOME) -> Response:
-    """The page that asks for a token."""
+    """Show the sign-in page."""
     return render(request, "pages/sign_in.html", next=local_page(next), refusal=None)
 
 
@@ -29,7 +29,7 @@ async def show_sign_in(request: Request, next: str = HOME) -> Response:
 async def sign_in(
     request: Request, token: Annotated[str, Form()], next: Annotated[str, Form()] = HOME
 ) -> Response:
-    """Keep the token in a cookie for as long as the browser is open, if it is valid."""
+    """Store a valid token in a cookie until the browser closes."""
     token = "".join(token.split()).removeprefix("Bearer")
     parts: Parts = request.app.state.parts
     page, refusal = PLATFORM, None
@@ -43,7 +43,7 @@ async def sign_in(
     except (Unauthenticated, Forbidden) as error:
         refusal = str(error)
     finally:
-        request.state.principal = None  # who has no cookie yet is no visitor, whatever the token says
+        request.state.principal = None  # without a cookie there is no visitor, whatever the token contains
     if refusal is not None:
         return render(request, "pages/sign_in.html", status=401, next=local_page(next), refusal=refusal)
     response = RedirectResponse(page, 303)
@@ -53,7 +53,7 @@ async def sign_in(
         path=HOME,
         httponly=True,
         samesite="strict",
-        # A proxy that takes TLS off is not seen from here; the browser says where its page is from.
+        # A proxy that terminates TLS is not visible here; the browser's header names the scheme of its page.
         secure="https" in (request.url.scheme, request.headers.get("origin", "").partition("://")[0]),
     )
     return response
@@ -61,7 +61,7 @@ async def sign_in(
 
 @router.post("/sign-out")
 async def sign_out() -> Response:
-    """Forget the token."""
+    """Remove the token."""
     response = RedirectResponse(SIGN_IN, 303)
     response.delete_cookie(COOKIE, path=HOME)
     return response

@@ -1,4 +1,4 @@
-"""Charts as numbers for a template to draw: bars in a box of 100 by 100, which stretches to the room there is."""
+"""The numbers of bar charts for templates: bars in a box of 100 by 100, which scales to the available space."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 HOURS = 25
-"""The 24 hours up to now, the first and the last not whole."""
+"""The last 24 hours; the first and the last hour are partial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One hour: two values, the inner one part of the outer or below it, and their places in the box."""
+    """One hour: two values, the inner one part of or less than the outer one, and their positions in the box."""
 
     hour: datetime
     x: float
@@ -26,7 +26,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class HourChart:
-    """Bars by hour up to `top`, a round number; `labels` are hours of the day and their places, 0 to 100."""
+    """Bars by hour up to `top`, a round number; `labels` are hours of the day with positions from 0 to 100."""
 
     bars: Sequence[Bar]
     top: int
@@ -34,7 +34,7 @@ class HourChart:
 
 
 def draw_hours(values: Sequence[tuple[datetime, int, int]], now: datetime) -> HourChart:
-    """The chart of hours, each with an outer and an inner value; one that is not among them is empty."""
+    """Build the chart from the outer and inner values by hour; missing hours are empty."""
     last = now.replace(minute=0, second=0, microsecond=0)
     hours = [last - timedelta(hours=n) for n in range(HOURS - 1, -1, -1)]
     found = {hour: (outer, inner) for hour, outer, inner in values}
@@ -62,7 +62,7 @@ def draw_hours(values: Sequence[tuple[datetime, int, int]], now: datetime) -> Ho
 
 
 def round_up(value: int) -> int:
-    """The next of 1, 2, 5, 10, 20, 50 and so on."""
+    """Round up to 1, 2, 5, 10, 20, 50 and so on."""
     if value <= 1:
         return 1
     power: int = 10 ** math.floor(math.log10(value))

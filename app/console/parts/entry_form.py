@@ -1,4 +1,4 @@
-"""An entry as a person fills it in: texts, from which the fields of the API are read."""
+"""The entry form: texts from which the fields of the API are read."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ TEXTS = (
 )
 
 AREAS = frozenset({"content", "source_ids", "metadata"})
-"""Fields of several lines."""
+"""Multi-line fields."""
 
 OF_ASSETS = frozenset({"content", "title", "entry_type", "external_id"})
-"""What an entry that is cut from an asset has from there."""
+"""Fields that a chunk gets from its asset."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryForm:
-    """A filled-in form: a text for each field, and what is ticked."""
+    """A filled-in form: a text for each field, and the checked boxes."""
 
     texts: Mapping[str, str]
     roles: Sequence[str]
@@ -44,13 +44,13 @@ class EntryForm:
 
     @classmethod
     def empty(cls) -> EntryForm:
-        """The form of an entry that is still to be written."""
+        """The form of a new entry."""
         texts = dict.fromkeys(TEXTS, "") | {"entry_type": "fact", "confidence": "1", "scope": "global"}
         return cls(texts, DEFAULTS["roles"], False)
 
     @classmethod
     def of_entry(cls, entry: Entry) -> EntryForm:
-        """The form that holds what is stored."""
+        """The form of a stored entry."""
         texts = {name: _write(getattr(entry, name)) for name in TEXTS}
         texts["tags"] = write_list(entry.tags)
         texts["source_ids"] = "\n".join(map(str, entry.source_ids))
@@ -61,15 +61,15 @@ class EntryForm:
 
     @classmethod
     def read(cls, form: FormData) -> EntryForm:
-        """The form as it was sent; what is missing is empty. Browsers send each new line as two characters."""
+        """The submitted form; missing fields are empty. Browsers send each line break as two characters."""
         texts = {name: _text(form.get(name)).replace("\r\n", "\n") for name in TEXTS}
         roles = [_text(role) for role in form.getlist("roles")]
         return cls(texts, roles, form.get("is_verified") is not None)
 
     def new_values(self) -> dict[str, Any]:
-        """What to store as a new entry: what says no more than the defaults is left out. Raises InvalidInput.
+        """The fields of a new entry, without those that have their default. Raises InvalidInput.
 
-        An entry that exists already with this text then keeps what the form does not speak of.
+        An existing entry with this text then keeps its other fields.
         """
         given = {n: v for n, v in self._values().items() if v not in (None, "") and v != DEFAULTS.get(n)}
         try:
@@ -78,9 +78,9 @@ class EntryForm:
             raise invalid_input(error) from None
 
     def changes(self, stored: Entry) -> dict[str, Any]:
-        """What to change in an entry: the fields that differ from what the form showed of it. Raises InvalidInput.
+        """The changes to an entry: the fields that differ from the form as it was shown. Raises InvalidInput.
 
-        A changed text has its language detected anew, unless the stored one was set against what is detected.
+        A changed text has its language detected again, unless the stored language differs from the detected one.
         """
         shown = EntryForm.of_entry(stored)
         changed = {n for n in TEXTS if _as_sent(n, self.texts[n]) != _as_sent(n, shown.texts[n])}
@@ -118,13 +118,13 @@ class EntryForm:
 
 
 async def read_texts(request: Request) -> FormData:
-    """A form that holds texts; files that are sent with it are thrown away."""
+    """Read a form of texts; files are discarded."""
     async with request.form() as form:
         return form
 
 
 def read_tags(text: str) -> list[str]:
-    """Tags separated by commas; one with a comma in it stands in double quotes. Raises InvalidInput."""
+    """Parse tags separated by commas; a tag with a comma is in double quotes. Raises InvalidInput."""
     try:
         return read_list(text)
     except csv.Error:
@@ -132,7 +132,7 @@ def read_tags(text: str) -> list[str]:
 
 
 def errors_at(errors: Sequence[FieldError]) -> dict[str, str]:
-    """What to say at each field of a form; an item of a list counts to its list."""
+    """The errors of each field of a form; an error of a list item belongs to its list."""
     found: dict[str, str] = {}
     for error in errors:
         name, _, place = error.field.partition(".")
@@ -142,12 +142,12 @@ def errors_at(errors: Sequence[FieldError]) -> dict[str, str]:
 
 
 def _place(entry: Entry) -> dict[str, Any]:
-    """Where in its document a chunk is: metadata that nobody writes."""
+    """The position of a chunk in its document: metadata that callers cannot write."""
     return {n: v for n, v in entry.metadata.items() if entry.asset_id is not None and n in PLACE}
 
 
 def _as_sent(name: str, text: str) -> str:
-    """The text as a browser sends it back, which keeps new lines in large fields alone, and only one kind of them."""
+    """The text as a browser sends it back: it keeps line breaks only in text areas, and normalises them."""
     if name in AREAS:
         return text.replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\r", "").replace("\n", "")
@@ -162,5 +162,5 @@ def _write(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    """A field's text; a file that is sent in its place is no text."""
+    """The text of a field; a file instead of it is ignored."""
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""What the hits have in common: counts over a page of hits, each a link that adds a filter or takes it away."""
+"""Facets: counts over a page of hits, each a link that adds or removes a filter."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from app.console.parts.search_form import SearchForm
 from app.knowledge.search.results import Hit
 
 MOST_VALUES = 12
-"""Values of a facet that are shown, the most frequent first."""
+"""Maximum number of values per facet, most frequent first."""
 
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """A value, on how many hits it is, whether it is filtered by, and where its link leads."""
+    """A value: its number of hits, whether it is an active filter, and the address of its link."""
 
     value: str
     label: str
@@ -43,11 +43,11 @@ FACETS: Mapping[str, tuple[str, bool, Callable[[Hit], Iterable[str]]]] = {
     "scope": ("Scope", False, lambda hit: (hit.scope,)),
     "asset_id": ("Document", True, lambda hit: (str(hit.asset_id),) if hit.asset_id else ()),
 }
-"""Each facet by the parameter that filters by it: heading, whether it takes several values, and a hit's values."""
+"""Facets by filter parameter: heading, whether it accepts several values, and the values of a hit."""
 
 
 def count_facets(form: SearchForm, hits: Sequence[Hit]) -> list[Facet]:
-    """The facets of these hits; what is filtered by is shown even where no hit is left."""
+    """Count the facets of these hits; active filters are shown even without hits."""
     names = {str(hit.asset_id): hit.asset_name or "" for hit in hits if hit.asset_id}
     facets: list[Facet] = []
     for parameter, (heading, several, values_of) in FACETS.items():

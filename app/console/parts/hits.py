@@ -1,4 +1,4 @@
-"""A search's answer as the page shows it."""
+"""A search result as the page shows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from app.console.parts.facets import Facet, count_facets
 from app.console.parts.rank_chart import Place, RankChart, Ranking, draw_ranks
-from app.console.parts.score_words import LEGS, ScoreWords, tell_score
+from app.console.parts.score_words import ScoreWords, tell_score
 from app.console.parts.search_form import SearchForm
 from app.knowledge.search.answer.highlighting import Highlighter, Piece
 from app.knowledge.search.journal.continuation import PageStart
@@ -22,15 +22,15 @@ from app.knowledge.search.results import (
 )
 
 DEGRADED = {
-    "embedding_unavailable": "The embedding provider is away: words alone answered, without meaning.",
-    "embedding_quota": "The day's embedding tokens are used up: words alone answered, without meaning.",
+    "embedding_unavailable": "The embedding provider is unavailable: keyword search only.",
+    "embedding_quota": "The daily embedding tokens are used up: keyword search only.",
 }
 TITLE_LENGTH = 90
 
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A hit with its number in the whole ranking, its words marked, and its score told where that is known."""
+    """A hit with its number in the whole ranking, its marked words, and its score explained if possible."""
 
     number: int
     hit: Hit
@@ -40,15 +40,15 @@ class ShownHit:
 
     @property
     def found_by(self) -> str:
-        """The legs that found it, in words."""
-        return " and ".join(LEGS[leg] for leg in self.hit.sources)
+        """The legs that found it, as text."""
+        return " and ".join(self.hit.sources)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownResult:
-    """All that the page shows of one search; times in milliseconds.
+    """All that the page shows of a search; times in milliseconds.
 
-    On later pages of a ranking there is no chart and no score in words: only the first page's search had its legs run.
+    Later pages have no chart and no explained scores: only the search of the first page runs the legs.
     """
 
     hits: Sequence[ShownHit]
@@ -62,7 +62,7 @@ class ShownResult:
 
     @property
     def summary(self) -> str:
-        """How much was found, in one sentence."""
+        """The number of hits, in one sentence."""
         found = len(self.hits)
         if not found:
             return "Nothing found."
@@ -75,15 +75,15 @@ class ShownResult:
 
     @property
     def times(self) -> Sequence[tuple[str, int]]:
-        """What the search spent its time on."""
+        """The time spent in each part of the search."""
         m = self.metadata
         return (
-            ("embedding", m.embedding_ms), ("meaning", m.semantic_ms), ("words", m.keyword_ms), ("fusion", m.fusion_ms),
+            ("embedding", m.embedding_ms), ("semantic", m.semantic_ms), ("keyword", m.keyword_ms), ("fusion", m.fusion_ms),
         )  # fmt: skip
 
 
 def show_answer(form: SearchForm, result: SearchResult) -> ShownResult:
-    """Put a search's answer into the form that the page shows."""
+    """Convert a search result to the form that the page shows."""
     before = PageStart.from_cursor(form.text("cursor")).offset if form.text("cursor") else 0
     debug = None if form.text("cursor") else result.debug_info
     told = {hit.id: hit for hit in debug.hits} if debug else {}
@@ -108,7 +108,7 @@ def show_answer(form: SearchForm, result: SearchResult) -> ShownResult:
 
 
 def title_of(hit: Hit) -> str:
-    """A hit's title, or where it has none the beginning of its text."""
+    """A hit's title, or the beginning of its text if it has none."""
     if hit.title:
         return hit.title
     text = " ".join(hit.content[: 4 * TITLE_LENGTH].split())
@@ -116,7 +116,7 @@ def title_of(hit: Hit) -> str:
 
 
 def chart_legs(hits: Sequence[Hit], debug: Explanation) -> RankChart:
-    """Meaning, the fused ranking and words side by side."""
+    """The semantic, fused and keyword rankings side by side."""
 
     def places(
         column: Callable[[HitExplanation], tuple[int | None, float | None]], digits: int
@@ -127,8 +127,8 @@ def chart_legs(hits: Sequence[Hit], debug: Explanation) -> RankChart:
     return draw_ranks(
         {hit.id: title_of(hit) for hit in hits},
         [
-            Ranking("Meaning", places(lambda hit: (hit.semantic_rank, hit.similarity), 2)),
+            Ranking("Semantic", places(lambda hit: (hit.semantic_rank, hit.similarity), 2)),
             Ranking("Together", places(lambda hit: (hit.rank, hit.score), 4)),
-            Ranking("Words", places(lambda hit: (hit.keyword_rank, hit.keyword_score), 1)),
+            Ranking("Keyword", places(lambda hit: (hit.keyword_rank, hit.keyword_score), 1)),
         ],
     )

@@ -1,4 +1,4 @@
-"""The links below a page of a list."""
+"""Links between the pages of a list."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from urllib.parse import urlencode
 from app.knowledge.paging import Page
 
 PAGE_SIZE = 25
-"""Items of a list on one page."""
+"""Items per page of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """The addresses of the first page, where this is another one, and of the page that follows."""
+    """The addresses of the first page, if this is another one, and of the next page."""
 
     first: str | None
     following: str | None
 
 
 def page_links(address: str, page: Page[Any], cursor: str, given: Mapping[str, str]) -> PageLinks:
-    """The links of a page; `cursor` is its own, empty for the first, and `given` is what the list is filtered by."""
+    """Build the links of a page; `cursor` is empty for the first page, and `given` are the filters of the list."""
     more = page.next_cursor
     return PageLinks(
         first=_address(address, given) if cursor else None,

@@ -1,4 +1,4 @@
-"""Ranks side by side: a column for each ranking, a line for each hit, so that one sees who moves and why."""
+"""Ranks side by side: a column for each ranking and a line for each hit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ WIDTH = 360
 ROW = 28
 HEAD = 34
 MARGIN = 84
-"""Room for the labels beside the outer columns."""
+"""Space for the labels next to the outer columns."""
 
 RADIUS = 9.0
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a ranking has an entry: its rank there, from 1, and what to say beside it."""
+    """The position of an entry in a ranking: its rank, from 1, and its label."""
 
     rank: int
     note: str = ""
@@ -26,7 +26,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """One column: the places of the entries that it has."""
+    """One column: the positions of its entries."""
 
     heading: str
     places: Mapping[UUID, Place]
@@ -34,7 +34,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A lane's point in one column, in the chart's units; no place where the column lacks the entry."""
+    """A lane's point in one column, in the chart's units; without a place if the column lacks the entry."""
 
     x: float
     y: float
@@ -43,7 +43,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One hit's way through the columns: a stop in each, and the lines between those that have it."""
+    """One hit's path through the columns: a stop in each, and lines between those that have it."""
 
     id: UUID
     title: str
@@ -58,7 +58,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class RankChart:
-    """The chart as it is drawn, and told by its table."""
+    """The data of the chart and of its table."""
 
     width: int
     height: int
@@ -69,8 +69,8 @@ class RankChart:
 def draw_ranks(titles: Mapping[UUID, str], rankings: Sequence[Ranking]) -> RankChart:
     """Lay the chart out.
 
-    Within a column the entries of `titles` stand in the order of their ranks there, without gaps: a rank far down
-    is told by its number, and the chart stays small.
+    Within a column, the entries of `titles` are in the order of their ranks, without gaps: a low rank is shown as a
+    number, so that the chart stays small.
     """
     step = (WIDTH - 2 * MARGIN) / (len(rankings) - 1)
     columns = [MARGIN + step * index for index in range(len(rankings))]

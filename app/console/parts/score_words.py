@@ -1,26 +1,26 @@
-"""A hit's score told in words and numbers, so that it can be recomputed by hand."""
+"""The explanation of a hit's score, so that it can be recomputed by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.knowledge.search.results import Explanation, HitExplanation
 from app.knowledge.vocabulary import Leg
 
-LEGS: Mapping[Leg, str] = {"semantic": "meaning", "keyword": "words"}
+LEGS: tuple[Leg, ...] = ("semantic", "keyword")
 
 BOOSTS = {
     "type": "for its type",
-    "access": "for how often it is read",
+    "access": "for being read often",
     "verified": "for being verified",
-    "identifier": "for having the identifier whole",
+    "identifier": "for matching the identifier exactly",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What one leg adds to a score; `share` is its part of the sum, 0 to 1."""
+    """The term of one leg in a score; `share` is its fraction of the sum, 0 to 1."""
 
     leg: str
     found: str
@@ -31,7 +31,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class ScoreWords:
-    """How a score comes about: a term for each leg, then the factors, then the score."""
+    """The parts of a score: a term for each leg, then the factors, then the score."""
 
     terms: Sequence[Term]
     total: float
@@ -41,13 +41,13 @@ class ScoreWords:
 
 
 def tell_score(debug: Explanation, hit: HitExplanation) -> ScoreWords:
-    """The words for one of the hits of a search's first page."""
+    """Explain the score of a hit of a search's first page."""
     total = hit.term_of("semantic") + hit.term_of("keyword")
     terms = [_term(debug, hit, leg, total) for leg in LEGS]
     factors = [(BOOSTS.get(name, name), factor) for name, factor in (hit.boosts or {}).items()]
     remark = ""
     if debug.diversity:
-        remark = "Diversity then reorders the hits; their scores stay as they are."
+        remark = "Diversity then reorders the hits; their scores do not change."
     return ScoreWords(terms, total, factors, hit.score, remark)
 
 
@@ -60,7 +60,7 @@ def _term(debug: Explanation, hit: HitExplanation, leg: Leg, total: float) -> Te
         found = "did not find it"
     else:
         found = f"rank {rank}, {name} {raw:.4f}"
-    return Term(LEGS[leg], found, _sum(debug, hit, leg), value, value / total if total else 0.0)
+    return Term(leg, found, _sum(debug, hit, leg), value, value / total if total else 0.0)
 
 
 def _sum(debug: Explanation, hit: HitExplanation, leg: Leg) -> str:

@@ -1,4 +1,4 @@
-"""The parameters of a search as a person fills them in: texts in a page's address, each under its API name."""
+"""The search form: parameters as texts in a page's URL, each under its API name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.errors import FieldError, InvalidInput
 
 ADDRESS = "/console"
 LONGEST_ADDRESS = 2_000
-"""Characters of an address that every browser, proxy and server takes; what is longer is sent as a form."""
+"""Length of a URL that every browser, proxy and server accepts; a longer one is sent as a form."""
 
 WORDS = ("query", "mode", "fusion", "role", "scope", "source", "tags_match", "cursor")
 WHOLE_NUMBERS = ("limit", "rrf_k", "ef_search")
@@ -26,35 +26,35 @@ FLAGS = ("include_superseded", "explain")
 CHOICES = ("entry_type", "boost")
 OBJECTS = ("metadata", "query_embedding")
 NAMES = (*WORDS, *WHOLE_NUMBERS, *NUMBERS, *FLAGS, *CHOICES, *OBJECTS, "tags", "asset_id")
-"""Every parameter of POST /knowledge/search; the two weights are fields of their own."""
+"""All parameters of POST /knowledge/search; the two weights are separate fields."""
 
 LEFT_OUT = {"mode": "hybrid", "tags_match": "any", "rrf_k": "60", "diversity": "0"}
-"""What means the same as nothing, and would only make an address longer."""
+"""Values that are equivalent to omitting the field; they would only make a URL longer."""
 
 
 class Parameters(Protocol):
-    """What a form or an address holds: several texts under a name."""
+    """The content of a form or a URL: several texts per name."""
 
     def getlist(self, key: Any) -> list[Any]:
-        """All texts under the name."""
+        """All texts with this name."""
 
 
-# Without slots: whether it is long is kept.
+# Without slots: `is_long` is cached.
 @dataclass(frozen=True)
 class SearchForm:
-    """A filled-in search form; `values` holds the texts under each name, without those that say nothing."""
+    """A filled-in search form; `values` has the texts by name, without those that equal an omitted field."""
 
     values: Mapping[str, Sequence[str]]
 
     @classmethod
     def read(cls, parameters: Parameters, names: Iterable[str] = NAMES, prefix: str = "") -> SearchForm:
-        """The form in an address; `prefix` stands before each of its names there."""
+        """Read the form from a URL; `prefix` precedes each of its names."""
         found = {name: [str(v) for v in parameters.getlist(prefix + name)] for name in names}
         return cls(_tidy(found))
 
     @classmethod
     def of_request(cls, request: Mapping[str, Any]) -> SearchForm:
-        """The form that asks for the same as a request of POST /knowledge/search."""
+        """The form of a request of POST /knowledge/search."""
         values: dict[str, list[str]] = {}
         for name, value in request.items():
             if value is None or value is False:
@@ -72,11 +72,11 @@ class SearchForm:
         return cls(_tidy(values))
 
     def text(self, name: str) -> str:
-        """The text in a field, empty where there is none."""
+        """The text of a field, or an empty string."""
         return next(iter(self.values.get(name, ())), "")
 
     def has(self, name: str, value: str) -> bool:
-        """Whether the value is one of those in a field."""
+        """Whether the field contains the value."""
         return value in self.chosen(name)
 
     def chosen(self, name: str) -> Sequence[str]:
@@ -88,14 +88,14 @@ class SearchForm:
         return self.values.get(name, ())
 
     def put(self, name: str, *values: str) -> SearchForm:
-        """The form with these values in a field, from the first page on."""
+        """Replace the values of a field and start at the first page."""
         kept = {n: v for n, v in self.values.items() if n not in (name, "cursor")}
         if name in ("tags", "asset_id"):
             values = (write_list(values),) if values else ()
         return SearchForm(_tidy({**kept, name: values}))
 
     def toggle(self, name: str, value: str, *, several: bool) -> SearchForm:
-        """The form with the value in a field, or without it if it was there."""
+        """Add the value to a field, or remove it if present."""
         if self.has(name, value):
             return self.put(name, *(v for v in self.chosen(name) if v != value))
         return self.put(name, *(self.chosen(name) if several else ()), value)
@@ -106,19 +106,19 @@ class SearchForm:
         return [(prefix + name, value) for name in order for value in self.values[name]]
 
     def address(self, path: str = ADDRESS) -> str:
-        """The address of the page that shows this search."""
+        """The URL of the page that shows this search."""
         pairs = self.pairs()
         return f"{path}?{urlencode(pairs)}" if pairs else path
 
     @cached_property
     def is_long(self) -> bool:
-        """Whether the search is too long for an address; each link of a page asks for it."""
+        """Whether the search is too long for a URL; every link of a page needs this."""
         return len(self.address()) > LONGEST_ADDRESS
 
     def lead_to(self, other: SearchForm) -> str:
-        """The address that leads from here to another search; where this one is long, what changes on the way.
+        """The URL of another search; if this search is long, only the changes.
 
-        That is for a button of a form that holds this search: what the address names stands for the form's own.
+        Those are for a button of a form with this search: parameters in the URL override those of the form.
         """
         if not self.is_long:
             return other.address()
@@ -127,7 +127,7 @@ class SearchForm:
         return f"{ADDRESS}?{urlencode(pairs)}"
 
     def request(self) -> dict[str, Any]:
-        """The request of POST /knowledge/search. What cannot be read stays a text, for the API to refuse."""
+        """The request of POST /knowledge/search. Unreadable values stay texts, which the API refuses."""
         request: dict[str, Any] = {name: self.text(name) for name in WORDS if name in self.values}
         request |= {name: read_number(self.text(name), int) for name in WHOLE_NUMBERS if name in self.values}
         request |= {name: read_number(self.text(name), float) for name in NUMBERS if name in self.values}
@@ -141,14 +141,14 @@ class SearchForm:
         return request
 
     def request_json(self) -> str:
-        """The request as it is saved: without the page that it had come to."""
+        """The request to save, without the cursor."""
         return orjson.dumps(
             {n: v for n, v in self.request().items() if n not in ("cursor", "explain")}
         ).decode()
 
 
 def errors_by_field(error: InvalidInput) -> dict[str, str]:
-    """What to say at each field of the form; an item of a list counts to its list."""
+    """The errors of each field of the form; an error of a list item belongs to its list."""
     found: dict[str, list[str]] = {}
     for each in error.errors:
         name = each.field if each.field in NAMES else each.field.split(".")[0]
@@ -157,18 +157,18 @@ def errors_by_field(error: InvalidInput) -> dict[str, str]:
 
 
 def read_list(text: str) -> list[str]:
-    """The items of a text, separated by commas; an item with a comma in it stands in double quotes."""
+    """Parse items separated by commas; an item with a comma is in double quotes."""
     rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
     return [item.strip() for row in rows for item in row if item.strip()]
 
 
 def write_list(items: Iterable[str]) -> str:
-    """The text that `read_list` reads."""
+    """Format items for `read_list`."""
     return ", ".join(_quoted(item) if set(item) & set(',"\r\n') else item for item in items)
 
 
 def read_number(text: str, kind: type[int] | type[float]) -> int | float | str:
-    """The number in a text; the text itself where it is none, for whoever checks it to refuse."""
+    """Parse a number; return the text itself if it is not a number, so that validation refuses it."""
     try:
         return kind(text)
     except ValueError:

@@ -29,9 +29,9 @@ class Stretch:
 
 
 def mark_chunks(part: TextPart) -> list[Stretch]:
-    """The part cut wherever a chunk begins or ends; together the stretches are the whole part.
+    """Cut the part wherever a chunk begins or ends; the stretches together are the whole part.
 
-    Chunks may overlap, leave gaps, and claim places that the text does not have.
+    Chunks may overlap, leave gaps, and have positions outside the text.
     """
     end = part.start + len(part.text)
     chunks = [c for c in part.chunks if c.start < c.end and c.start < end and c.end > part.start]

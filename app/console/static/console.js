@@ -1,7 +1,7 @@
-// What htmx alone cannot do. No inline handlers: the page's policy forbids them.
+// Functions beyond htmx. No inline handlers: the page's policy forbids them.
 "use strict";
 
-// "/" goes to the field that says so.
+// "/" focuses the field with data-key="/".
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing) return;
@@ -12,7 +12,7 @@ document.addEventListener("keydown", (event) => {
   field.select();
 });
 
-// What a new part of the page says is also told to screen readers, and what was said earlier goes away.
+// Announce the message of a new part to screen readers, and clear earlier messages.
 document.addEventListener("htmx:beforeRequest", (event) => {
   const element = event.target;
   if (element.matches("form[data-upload]")) document.getElementById("upload-answer").replaceChildren();
@@ -25,7 +25,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
   if (said) document.getElementById("announcement").textContent = said.textContent.trim();
 });
 
-// Parts that were unfolded stay so when the page around them is replaced, and the focus stays on the page.
+// Keep unfolded parts open and the focus in place when the page around them is replaced.
 let unfolded = [];
 let focused = "";
 
@@ -40,10 +40,10 @@ document.addEventListener("htmx:afterSwap", () => {
   (document.getElementById(focused) ?? document.getElementById("content")).focus({ preventScroll: true });
 });
 
-// How far an upload has come; what follows is told by the list of documents.
+// Show the progress of an upload; the list of documents shows the processing.
 function showUpload(form, share) {
   const box = form.querySelector(".upload-progress");
-  const text = share < 1 ? `${Math.floor(100 * share)} %` : "arrived, being stored";
+  const text = share < 1 ? `${Math.floor(100 * share)} %` : "uploaded, being stored";
   box.hidden = share === null;
   box.querySelector("progress").value = share ?? 0;
   box.querySelector("[data-percent]").textContent = share === null ? "" : text;
