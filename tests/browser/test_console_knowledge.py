@@ -84,7 +84,7 @@ async def test_document_is_uploaded_and_followed_until_it_is_indexed(visits: Vis
         {"name": "manual.md", "mimeType": "text/markdown", "buffer": MANUAL.encode()}
     )
     await page.get_by_role("button", name="Upload").click()
-    await visit.expect(page.locator("#upload-answer")).to_contain_text("manual.md has arrived")
+    await visit.expect(page.locator("#upload-answer")).to_contain_text("manual.md" has been uploaded")
     row = page.get_by_role("row").filter(has_text="manual.md")
     await visit.expect(row.get_by_text("indexed", exact=True)).to_be_visible()
     # The page was never loaded anew: the row followed the work by itself.

@@ -150,7 +150,7 @@ async def test_stored_script_does_nothing_in_parts_that_are_swapped_in(
         {"name": name, "mimeType": "text/plain", "buffer": f"more {TEXT}".encode()}
     )
     await page.get_by_role("button", name="Upload").click()
-    await visit.expect(page.locator("#upload-answer")).to_contain_text("has arrived")
+    await visit.expect(page.locator("#upload-answer")).to_contain_text("has been uploaded")
     row = page.get_by_role("row").filter(has_text="hx-get=trap")
     await visit.expect(row.get_by_text("indexed", exact=True)).to_be_visible()
     await expect_nothing_acted(visit, "upload")

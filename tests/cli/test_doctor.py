@@ -152,11 +152,11 @@ def test_doctor_names_everything_that_is_wrong_with_a_database(
     assert isolation["remedy"] == "alter table jobs enable row level security, force row level security"
     indexes = [f["detail"] for f in find_wrong(result) if f["check"] == "indexes"]
     assert indexes == [
-        "embeddings_hnsw_1 is missing, so every search of its leg reads whole tenants",
-        "Postgres does not use assets_by_time: not valid",
+        "embeddings_hnsw_1 is missing, so every search of its leg scans whole tenants",
+        "Postgres does not use assets_by_time: the index is invalid",
     ]
     plan = found["plans", "wrong"]["detail"]
-    assert plan == "a search among 9,000 passages does not use the index of their vectors"
+    assert plan == "a search among 9,000 passages does not use their vector index"
     assert found["queue", "wrong"]["detail"].endswith(
         "1 due, 0 entries without vector; the oldest has waited 120 min"
     )

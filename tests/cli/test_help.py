@@ -99,7 +99,7 @@ def test_help_lists_commands_and_exit_statuses(offline: CommandLine) -> None:
     assert "..." not in listed.replace("COMMAND [ARGS]...", "")
     for name in command().commands:
         assert f"\n  {name} " in listed
-    for status in ("0    done", "1    it failed", "2    wrong usage", "130  ended by Ctrl-C"):
+    for status in ("0    done", "1    failed", "2    wrong usage", "130  interrupted by Ctrl-C"):
         assert f"    {status}" in text
     assert offline().out == text
 

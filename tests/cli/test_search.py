@@ -54,7 +54,7 @@ def test_search_marks_the_words_it_found_on_a_terminal(
 def test_search_explains_a_score_that_can_be_recomputed(knowledge: CommandLine, filled: str) -> None:
     text = knowledge.succeed("search", "crane lifts", "-t", filled, "--explain", "--mode", "keyword").out
     assert "mode keyword, fusion rrf (k 60), weights 0.7 semantic and 0.3 keyword, boost none\n" in text
-    assert "words: rarest_words_first, 1 candidates of 1 matches, best BM25 " in text
+    assert "keyword: rarest_words_first, 1 candidates of 1 matches, best BM25 " in text
     assert f"   {0.3 / 61:.4f} = {0.3 / 61:.4f} keyword\n" in text
     hybrid = knowledge.succeed("search", "The crane lifts twelve tons.", "-t", filled, "--explain").out
     assert re.search(
@@ -74,7 +74,7 @@ def test_search_goes_on_where_its_page_ended(knowledge: CommandLine, filled: str
     assert second[-1].startswith("3 to 3 of 3 hits in ")
     explained = knowledge.succeed(*arguments, "--cursor", cursor, "--explain").out.splitlines()
     assert explained[0].startswith("mode keyword, fusion rrf (k 60)")
-    assert any(line.startswith("   score ") and "words #3 (BM25 " in line for line in explained)
+    assert any(line.startswith("   score ") and "keyword #3 (BM25 " in line for line in explained)
 
 
 def test_search_filters_as_told(knowledge: CommandLine, filled: str) -> None:

@@ -35,7 +35,7 @@ async def test_a_file_is_uploaded_and_followed_until_it_is_indexed(browser: Brow
     address = sent.answer.headers["location"]
     asset = address.rpartition("/")[2]
     page = await browser.get(address)
-    assert "once it has been read" in page.text
+    assert "when the document has been parsed" in page.text
     (progress,) = page.all(f"#status-{asset} progress")
     assert progress.get("value") == "0.0"
     following = page.one("#follower").get("hx-get")
@@ -58,8 +58,8 @@ async def test_a_file_is_uploaded_and_followed_until_it_is_indexed(browser: Brow
 async def test_a_part_of_the_page_is_told_of_the_upload(browser: Browser) -> None:
     taken = await upload(browser, "a.txt", b"one", part=True)
     assert (taken.status, taken.answer.headers["hx-trigger"]) == (200, "assets-changed")
-    assert "a.txt has arrived" in taken.text
-    assert "here already" in (await upload(browser, "b.txt", b"one", part=True)).text
+    assert "a.txt has been uploaded" in taken.text
+    assert "already stored" in (await upload(browser, "b.txt", b"one", part=True)).text
     (listed,) = (await browser.get(LIST)).all("#list[hx-trigger='assets-changed from:body'] tbody tr")
     assert "waiting" in listed.text_content()
 

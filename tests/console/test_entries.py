@@ -44,7 +44,7 @@ async def test_the_list_is_filtered_by_type_tag_and_source(
     ):
         page = await browser.get(LIST, condition)
         assert page.texts("tbody th > a") == expected, condition
-    assert "No entry fits" in page.text
+    assert "No matching entries" in page.text
     shown = await browser.get(LIST, {"entry_type": "lesson", "source": "entry"})
     assert shown.one("#entry_type option[selected]").text == "lesson"
     assert shown.one("#source option[selected]").get("value") == "entry"
@@ -71,9 +71,9 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     assert headings == [
         "Part of",
         "Derived from",
-        "Its parts",
-        "Takes the place of",
-        "Related, as agents see it",
+        "Parts",
+        "Supersedes",
+        "Related, as shown to agents",
     ]
     assert f"{provider.model.provider}/{provider.model.name}" in page.text
     shown = facts(page)
@@ -89,7 +89,7 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     assert len(page.all("ol.passages li")) > 1
     assert page.texts("ol.passages li")[0].startswith("Bell word word")
     replaced = await browser.get(f"{LIST}/{old['id']}")
-    assert "searches leave it out" in replaced.text
+    assert "searches skip this entry" in replaced.text
     provider.down = True
     waiting = await admin.add("Waits for its vector")
     assert "pending" in (await browser.get(f"{LIST}/{waiting['id']}")).text

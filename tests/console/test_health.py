@@ -52,13 +52,13 @@ async def test_the_page_shows_stock_backlog_searches_and_limits(
     assert page.texts("section[aria-labelledby=types-heading] tbody th") == ["chunk", "fact", "lesson"]
     (model,) = page.texts("section[aria-labelledby=models-heading] tbody tr")
     assert model.startswith(f"{provider.model.provider}/{provider.model.name} in use")
-    assert model.endswith("searched exactly 2210"), "entries, passages, waiting, refused"
+    assert model.endswith("exact search 2210"), "entries, passages, waiting, refused"
     work_waiting = page.texts("section[aria-labelledby=backlog-heading] tbody tr")
-    assert any(row.startswith("Documents to read10") for row in work_waiting)
+    assert any(row.startswith("Documents to process10") for row in work_waiting)
     meter = page.one("meter")
     assert (meter.get("value"), meter.get("max"), meter.text) == ("3", "4", "75 %")
     assert len(page.all(".plot rect.outer")) in (2, 4), "one hour or two, in both charts"
-    assert "What was asked is not kept" in page.text
+    assert "Query texts are not kept" in page.text
 
 
 async def test_what_was_missed_and_disliked_is_shown_where_queries_are_kept(
@@ -113,8 +113,8 @@ async def test_the_page_is_for_admins_alone(sign_in: SignIn, admin: Caller, role
 async def test_an_empty_tenant_has_a_page(browser: Browser, signed_out: Browser) -> None:
     page = await browser.get(HEALTH)
     assert page.status == 200
-    assert "Nobody has searched" in page.text
-    assert "Nothing waits" in page.text
+    assert "No searches in the last 24 hours" in page.text
+    assert "The queue is empty" in page.text
     assert (await signed_out.get(HEALTH)).status == 303
 
 

@@ -92,7 +92,7 @@ async def test_a_tenant_is_created(sign_in: SignIn, platform: Caller, api_servic
     browser, slug = sign_in(platform), f"n-{new_id().hex}"
     made = await browser.post(f"{PLATFORM}/tenants", {"slug": slug, "name": "<script>alert(1)</script>"})
     assert (made.status, made.answer.headers["location"]) == (303, f"{PLATFORM}?created={slug}")
-    assert "The tenant is created" in (await browser.get(made.answer.headers["location"])).text
+    assert "The tenant has been created" in (await browser.get(made.answer.headers["location"])).text
     tenant = await api_services.tenants.find(slug)
     assert tenant.name == "<script>alert(1)</script>"
     cells = await find_row(browser, slug)

@@ -27,7 +27,7 @@ async def test_a_search_is_saved_run_replaced_and_forgotten(browser: Browser, ad
     replaced = await browser.post(LIST, {**form, "request": '{"query": "bell"}'})
     assert replaced.answer.headers["location"] == f"{LIST}?done=replaced"
     page = await browser.get(LIST)
-    assert page.texts("tbody td[data-label='Asks for']") == ["bell"]
+    assert page.texts("tbody td[data-label='Query']") == ["bell"]
     forget = page.one("a[href$='/delete']").get("href")
     led = await browser.get(forget.replace("/delete", "/run"))
     assert led.answer.headers["location"] == "/console?query=bell"
@@ -54,7 +54,7 @@ async def test_a_subscription_is_shown(browser: Browser, admin: Caller) -> None:
     await admin.post(f"/knowledge/saved-searches/{saved}/subscription", {"url": address})
     row = (await browser.get(LIST)).texts("tbody td[data-label=Subscription]")
     assert row == [f"active to {address}"]
-    assert "subscription ends with it" in (await browser.get(f"{LIST}/{saved}/delete")).text
+    assert "This also ends its subscription" in (await browser.get(f"{LIST}/{saved}/delete")).text
 
 
 WRONG: list[tuple[dict[str, str], str, str]] = [

@@ -118,7 +118,7 @@ async def test_a_keyword_only_search_is_marked(
     await admin.add("The bell")
     provider.down = True
     page = await browser.search("bell")
-    assert "words alone answered" in page.one(".notice.warning").text_content()
+    assert "keyword search only" in page.one(".notice.warning").text_content()
     assert page.all(".hit")
 
 

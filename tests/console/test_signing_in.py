@@ -110,7 +110,7 @@ async def test_what_is_sent_after_the_token_ran_out_is_kept(signed_out: Browser,
     assert (part.status, part.answer.headers["hx-retarget"]) == (401, "#problem")
     assert "nothing was saved" in part.text
     upload = await signed_out.post("/console/assets", files={"file": ("a.txt", b"a")})
-    assert "choose the file once more" in upload.text
+    assert "choose the file again" in upload.text
 
 
 @pytest.mark.parametrize(

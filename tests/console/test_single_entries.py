@@ -54,5 +54,5 @@ async def test_related_entries_are_shown_by_relationship(browser: Browser, admin
     lonely = await browser.get(f"/console/related/{uuid4()}")
     assert (lonely.status, lonely.one("#related").text_content().strip()) == (
         200,
-        "Nothing is related to it.",
+        "There are no related entries.",
     )

@@ -52,7 +52,7 @@ STAGES = {
 async def show_search(request: Request, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Show the search form and the hits; the URL of this page can be shared.
 
-    The form is sent with POST, because a search may be too long for a URL; otherwise, the response redirects to its URL.
+    The form is sent with POST, because a search may be too long for a URL; otherwise, the response redirects to it.
     """
     parameters = await read_parameters(request)
     form = SearchForm.read(parameters)

@@ -78,8 +78,11 @@ class ShownResult:
         """The time spent in each part of the search."""
         m = self.metadata
         return (
-            ("embedding", m.embedding_ms), ("semantic", m.semantic_ms), ("keyword", m.keyword_ms), ("fusion", m.fusion_ms),
-        )  # fmt: skip
+            ("embedding", m.embedding_ms),
+            ("semantic", m.semantic_ms),
+            ("keyword", m.keyword_ms),
+            ("fusion", m.fusion_ms),
+        )
 
 
 def show_answer(form: SearchForm, result: SearchResult) -> ShownResult:
