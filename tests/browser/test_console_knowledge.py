@@ -69,7 +69,7 @@ async def test_edit_of_an_entry_that_changed_meanwhile_is_refused(visits: Visits
     await visit.expect(page.get_by_role("alert")).to_contain_text("Nothing was saved")
     await visit.expect(page.get_by_label("Content")).to_have_value("Mine.")
     assert visits.site.call("GET", path, creator)["content"] == "Somebody else's."
-    await page.get_by_role("button", name="Save over it").click()
+    await page.get_by_role("button", name="Overwrite").click()
     await visit.expect(page.locator("pre.text").first).to_have_text("Mine.")
 
 
@@ -84,7 +84,7 @@ async def test_document_is_uploaded_and_followed_until_it_is_indexed(visits: Vis
         {"name": "manual.md", "mimeType": "text/markdown", "buffer": MANUAL.encode()}
     )
     await page.get_by_role("button", name="Upload").click()
-    await visit.expect(page.locator("#upload-answer")).to_contain_text("manual.md" has been uploaded")
+    await visit.expect(page.locator("#upload-answer")).to_contain_text("manual.md has been uploaded")
     row = page.get_by_role("row").filter(has_text="manual.md")
     await visit.expect(row.get_by_text("indexed", exact=True)).to_be_visible()
     # The page was never loaded anew: the row followed the work by itself.
@@ -135,12 +135,12 @@ async def test_search_is_saved_run_and_forgotten(visits: Visits, creator: str) -
     await visit.expect(row).to_contain_text("crane")
     await row.get_by_role("link", name=re.compile("^Run")).click()
     await visit.expect(page.locator(".hit")).to_have_count(1)
-    await visit.expect(page.get_by_label("Legs")).to_have_value("keyword")
+    await visit.expect(page.get_by_label("Mode")).to_have_value("keyword")
 
     await visit.open("/console/saved-searches")
     await row.get_by_role("link", name=re.compile("^Delete")).click()
     await page.get_by_role("button", name="Delete the saved search").click()
-    await visit.expect(page.get_by_text("You have saved no search yet")).to_be_visible()
+    await visit.expect(page.get_by_text("You have no saved searches yet")).to_be_visible()
 
 
 async def test_health_shows_what_happened(visits: Visits, harbour: UUID) -> None:
@@ -150,7 +150,7 @@ async def test_health_shows_what_happened(visits: Visits, harbour: UUID) -> None
     visit = await visits.begin(token)
     await visit.open("/console")
     await visit.page.get_by_role("link", name="Health").click()
-    await visit.expect(visit.page.get_by_role("heading", name="Use and limits")).to_be_visible()
+    await visit.expect(visit.page.get_by_role("heading", name="Usage and limits")).to_be_visible()
     await visit.expect(visit.page.get_by_role("heading", name="Entries by model")).to_be_visible()
     assert await visit.page.locator("dl.figures dd").first.inner_text() != "0"
 

@@ -62,7 +62,7 @@ async def test_search_is_explained_and_its_address_can_be_shared(visits: Visits,
     await visit.page.get_by_label("Explain each hit").check()
     await search(visit, QUERY)
     first = visit.page.locator(".hit").first
-    await visit.expect(first.get_by_role("region", name="How the score of hit 1 comes about")).to_be_visible()
+    await visit.expect(first.get_by_role("region", name="The parts of the score of hit 1")).to_be_visible()
     shown = await first.locator("tfoot tr:last-child .number").inner_text()
     score = await first.locator(".scores b").first.inner_text()
     assert float(shown) == pytest.approx(float(score), abs=1e-4)
@@ -121,11 +121,13 @@ async def test_search_says_why_an_entry_is_missing(visits: Visits, admin_token: 
     last = found["results"][-1]["id"]
     visit = await visits.begin(admin_token)
     await visit.open(f"/console?query={QUERY.replace(' ', '+')}&limit=1")
-    await visit.page.get_by_label("Id of an entry that is missing").fill(last)
-    await visit.page.get_by_role("button", name="Find out").click()
+    await visit.page.get_by_label("Id of the missing entry").fill(last)
+    await visit.page.get_by_role("button", name="Explain").click()
     answer = visit.page.locator("#why-not-answer")
-    await visit.expect(answer.get_by_text("It is not among the results")).to_be_visible()
-    await visit.expect(visit.page.locator("#announcement")).to_contain_text("It is not among the results")
+    await visit.expect(answer.get_by_text("The entry is not among the results")).to_be_visible()
+    await visit.expect(visit.page.locator("#announcement")).to_contain_text(
+        "The entry is not among the results"
+    )
     await visit.expect(visit.page.locator(".hit")).to_have_count(1)
 
 
@@ -136,7 +138,7 @@ async def test_two_settings_are_compared(visits: Visits, admin_token: str) -> No
     await search(visit, QUERY)
     await visit.page.get_by_role("link", name="Compare settings").click()
     side = visit.page.get_by_role("group", name="Setting B")
-    await side.get_by_label("Legs").select_option("keyword")
+    await side.get_by_label("Mode").select_option("keyword")
     await visit.page.get_by_role("button", name="Compare").click()
     await visit.expect(visit.page.get_by_role("region", name="Ranks on both sides")).to_be_visible()
     assert await visit.page.locator("td.moves").count() > 0

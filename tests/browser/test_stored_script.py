@@ -139,8 +139,8 @@ async def test_stored_script_does_nothing_in_parts_that_are_swapped_in(
     await visit.expect(hit).to_be_visible()
     await hit.locator("summary", has_text="Related").click()
     await visit.expect(hit.locator(".related li").first).to_be_visible()
-    await page.get_by_label("Id of an entry that is missing").fill(TEXT)
-    await page.get_by_role("button", name="Find out").click()
+    await page.get_by_label("Id of the missing entry").fill(TEXT)
+    await page.get_by_role("button", name="Explain").click()
     await visit.expect(page.locator("#why-not-answer .problem, #problem *").first).to_be_visible()
     await expect_nothing_acted(visit, "search")
 
