@@ -8,9 +8,8 @@ from datetime import datetime
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search import statistics
+from app.db.queries.tenants import statistics, usage
 from app.db.queries.tenants import tenants as db
-from app.db.queries.tenants import usage
 from app.db.rows import Position
 from app.errors import InvalidInput
 from app.knowledge.paging import Page, PageRequest

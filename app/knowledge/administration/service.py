@@ -8,9 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search import statistics
 from app.db.queries.search.receipts import KeptSearch
-from app.db.queries.tenants import audit, usage
+from app.db.queries.tenants import audit, statistics, usage
 from app.db.queries.tenants.audit import AuditRecord
 from app.db.rows import Position
 from app.db.session import TenantSession

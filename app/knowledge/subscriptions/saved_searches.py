@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search import saved_searches as db
-from app.db.queries.search.saved_searches import SavedSearch
 from app.db.queries.tenants import audit
 from app.db.queries.work import deliveries
+from app.db.queries.work import saved_searches as db
+from app.db.queries.work.saved_searches import SavedSearch
 from app.db.rows import Position
 from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail

@@ -14,9 +14,9 @@ import httpx
 
 from app.concurrency.background import start_background
 from app.db.database import Database
-from app.db.queries.search import saved_searches as searches
 from app.db.queries.tenants import audit
 from app.db.queries.work import deliveries
+from app.db.queries.work import saved_searches as searches
 from app.db.queries.work import subscriptions as db
 from app.db.queries.work.subscriptions import Subscription
 from app.errors import Conflict, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound

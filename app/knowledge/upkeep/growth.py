@@ -10,7 +10,7 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.search import statistics
+from app.db.queries.tenants import statistics
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.tenants.directory import TenantDirectory

@@ -7,7 +7,7 @@ from itertools import islice, product
 import pytest
 
 from app.composition.services import Services
-from app.db.queries.search import statistics
+from app.db.queries.tenants import statistics
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected

@@ -113,3 +113,23 @@ async def fetch_verdict(
         return None
     failed = [name for name in FILTERS if not row[name]]
     return Verdict(row["unexpired"], row["current"], failed, row["shares_words"], row["cosine"])
+
+
+@dataclass(frozen=True, slots=True)
+class BoostFacts:
+    """What the boosts of an entry depend on; `accesses` is how often it was shown."""
+
+    id: UUID
+    entry_type: str
+    is_verified: bool
+    accesses: int
+
+
+async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[BoostFacts]:
+    """What the boosts of these entries depend on."""
+    return await session.fetch_as(BoostFacts, SQL["boost_facts"], ids=list(ids))
+
+
+async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> None:
+    """Add to how often entries were shown; entries that no longer exist are skipped."""
+    await session.execute(SQL["count_accesses"], ids=list(accesses), accesses=list(accesses.values()))

@@ -45,3 +45,16 @@ select e.expires_at is null or e.expires_at > now() as unexpired,
        (select 1 - min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) from embeddings p
          where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}) as cosine
   from entries e where e.tenant_id = :tenant_id and e.id = :id;
+
+-- name: count_accesses
+insert into access_counts as a (tenant_id, entry_id, accesses)
+select :tenant_id, u.id, u.accesses
+  from unnest(:ids::uuid[], :accesses::bigint[]) u (id, accesses)
+ where exists (select from entries e where e.tenant_id = :tenant_id and e.id = u.id)
+ order by u.id
+on conflict (tenant_id, entry_id) do update set accesses = a.accesses + excluded.accesses;
+
+-- name: boost_facts
+select e.id, e.entry_type, e.is_verified, coalesce(a.accesses, 0) as accesses
+  from entries e left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id
+ where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);

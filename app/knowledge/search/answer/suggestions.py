@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.db.queries.search import records as db
+from app.db.queries.search import suggestions as db
 from app.db.session import TenantSession
 from app.knowledge.languages import WORD, find_stemmer
 from app.knowledge.search.plan import Plan
@@ -31,11 +31,11 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
     # One more than needed, because a tag may equal the query.
     tags = await db.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, SUGGESTIONS + 1)
     lexemes = await db.suggest_lexemes(session, text, plan.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS)
-    found = [(row["likeness"] or 0.0, row["tag"]) for row in tags]
+    found = [(row.likeness or 0.0, row.tag) for row in tags]
     for row in lexemes:
-        word = spell(row["lexeme"], row["language"], f"{row['title'] or ''} {row['content']}")
+        word = spell(row.lexeme, row.language, f"{row.title or ''} {row.content}")
         if word is not None:
-            found.append((row["likeness"], word))
+            found.append((row.likeness, word))
     found.sort(key=lambda pair: -pair[0])
     unique: dict[str, str] = {}
     for _, suggestion in found:

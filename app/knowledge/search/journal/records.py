@@ -16,7 +16,7 @@ from uuid import UUID
 
 from app.concurrency.background import start_background
 from app.db.database import Database
-from app.db.queries.search import receipts, records
+from app.db.queries.search import hits, receipts
 from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import usage
 from app.errors import DatabaseUnavailable, TenantNotFound
@@ -121,7 +121,7 @@ class SearchJournal:
             async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
                 await receipts.insert_searches(session, [search for search, _ in searches])
                 if accesses:
-                    await records.count_accesses(session, accesses)
+                    await hits.count_accesses(session, accesses)
                 await usage.add_tokens(session, tokens)
             self.written += len(searches)
         except TenantNotFound:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from uuid import UUID
 
-from app.db.queries.search import records as db
+from app.db.queries.search import hits as db
 from app.db.session import TenantSession
 from app.knowledge.search.ranking.fusion import Candidate, apply_boosts
 from app.knowledge.tenants.directory import TenantContext
@@ -22,9 +22,9 @@ async def apply(
     factors: dict[UUID, dict[str, float]] = {}
     for row in rows:
         available = {
-            "type": settings.type_weights.get(row["entry_type"], 1.0),
-            "access": 1 + math.log1p(row["accesses"]),
-            "verified": settings.verified_boost if row["is_verified"] else 1.0,
+            "type": settings.type_weights.get(row.entry_type, 1.0),
+            "access": 1 + math.log1p(row.accesses),
+            "verified": settings.verified_boost if row.is_verified else 1.0,
         }
-        factors[row["id"]] = {name: available[name] for name in dict.fromkeys(names)}
+        factors[row.id] = {name: available[name] for name in dict.fromkeys(names)}
     apply_boosts(candidates, factors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services
-from app.db.queries.search import statistics
+from app.db.queries.tenants import statistics
 from app.knowledge.search.answer.suggestions import SUGGESTIONS, spell
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant

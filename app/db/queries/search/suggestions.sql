@@ -1,17 +1,4 @@
--- What is remembered of searches and changes: counts of accesses, the audit trail.
-
--- name: count_accesses
-insert into access_counts as a (tenant_id, entry_id, accesses)
-select :tenant_id, u.id, u.accesses
-  from unnest(:ids::uuid[], :accesses::bigint[]) u (id, accesses)
- where exists (select from entries e where e.tenant_id = :tenant_id and e.id = u.id)
- order by u.id
-on conflict (tenant_id, entry_id) do update set accesses = a.accesses + excluded.accesses;
-
--- name: boost_facts
-select e.id, e.entry_type, e.is_verified, coalesce(a.accesses, 0) as accesses
-  from entries e left join access_counts a on a.tenant_id = :tenant_id and a.entry_id = e.id
- where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
+-- Tags and words to suggest where a search found nothing.
 
 -- name: suggest_tags
 -- Tags that resemble a word of the query, then the most used ones. Compared are those with its first letter, which is
