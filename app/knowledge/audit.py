@@ -1,7 +1,7 @@
-"""The trail of what was done and of what was refused.
+"""The audit trail of refusals.
 
-What is done is noted in the transaction that does it, with `write_audit` of `app.db.queries.tenants.audit`. What is
-refused has no transaction that lasts, so it gets one of its own here.
+A successful operation is recorded in its own transaction, with `write_audit` of `app.db.queries.tenants.audit`. The
+transaction of a refused operation is rolled back, so refusals are recorded here in a transaction of their own.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from app.telemetry.metrics import AUDIT_LOST
 log = logging.getLogger("app.knowledge.audit")
 
 NOTED = (NotFound, Conflict, PreconditionFailed)
-"""Refusals that say something of what the caller was after; a field out of range does not."""
+"""Errors to record: those that show what the caller tried to reach, not invalid fields."""
 
 
 REFUSAL_SECONDS = 10.0
-"""Of one caller's refused attempts at one operation, one in this time is noted: no token fills the trail."""
+"""Interval in which one refusal is recorded per caller and operation, so that no token can fill the trail."""
 
 MAX_REMEMBERED = 10_000
 
 
 class AuditTrail:
-    """Notes refusals, of one caller and one operation the first in every `REFUSAL_SECONDS`."""
+    """Records refusals: per caller and operation, the first in every `REFUSAL_SECONDS`."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
@@ -55,10 +55,10 @@ class AuditTrail:
         action: audit.Action,
         subject_ids: Sequence[UUID] = (),
     ) -> AsyncIterator[None]:
-        """Note it when what `actor` does inside is refused; the refusal goes on to the caller.
+        """Record a refusal of the operation in the block, and re-raise it.
 
-        No `actor`: the service itself looks, which is not noted. Raises TenantNotFound in place of a refusal that only
-        came because the tenant is gone.
+        Without `actor` the service itself acts and nothing is recorded. Raises TenantNotFound instead of the refusal
+        if the tenant no longer exists.
         """
         try:
             yield
@@ -75,9 +75,9 @@ class AuditTrail:
         error: KnowledgeError,
         subject_ids: Sequence[UUID] = (),
     ) -> None:
-        """Note a refusal in the tenant's trail; a database that is away does not take the refusal's place.
+        """Record a refusal in the tenant's trail; an unavailable database does not replace the refusal.
 
-        Raises TenantNotFound when the tenant is gone.
+        Raises TenantNotFound when the tenant no longer exists.
         """
         noted = {"reason": type(error).__name__}
         async with self._turn(tenant_id, actor, action, action) as due:
@@ -96,21 +96,21 @@ class AuditTrail:
             await audit.write_audit(session, actor, action, subject_ids, noted, outcome="refused")
 
     async def deny(self, tenant_id: UUID | None, actor: str, operation: str, error: Forbidden) -> None:
-        """Note that a caller lacks the role for an operation, in the trail of the tenant that its token names."""
-        # The prefix keeps it apart from what `refuse` notes of one who has the role.
+        """Record that a caller lacks the role for an operation, in the trail of the tenant in its token."""
+        # The prefix distinguishes it from refusals recorded by `refuse` for callers with the role.
         noted = {"reason": type(error).__name__, "operation": operation}
         async with self._turn(tenant_id, actor, f"access {operation}", "access") as due:
             if due and tenant_id is None:
                 await self._write_on_platform(actor, "access", None)
             elif due and tenant_id is not None:
-                # A tenant that never was, or is gone, has no trail.
+                # A tenant that does not exist has no trail.
                 with contextlib.suppress(TenantNotFound):
                     await self._write(tenant_id, actor, "access", (), noted)
 
     async def refuse_on_platform(
         self, actor: str, action: platform.PlatformAction, subject: UUID | None = None
     ) -> None:
-        """Note a refusal in the platform's trail; a database that is away does not take the refusal's place."""
+        """Record a refusal in the platform's trail; an unavailable database does not replace the refusal."""
         with _reporting_loss(action):
             await self._write_on_platform(actor, action, subject)
 
@@ -124,14 +124,14 @@ class AuditTrail:
     async def _turn(
         self, tenant_id: UUID | None, actor: str, operation: str, action: str
     ) -> AsyncIterator[bool]:
-        """Whether it is to be noted now; when that fails, the next refusal has the turn."""
+        """Yield whether the refusal is to be recorded now; if recording fails, the next refusal is recorded."""
         key, now = (tenant_id, actor, operation), self._clock()
         if now < self._noted.get(key, now):
             yield False
             return
         if len(self._noted) >= MAX_REMEMBERED:
             self._noted.clear()
-        # Before it is written: another one at the same time is not noted as well.
+        # Set before the write, so that a simultaneous refusal is not recorded as well.
         self._noted[key] = now + REFUSAL_SECONDS
         with _reporting_loss(action):
             try:

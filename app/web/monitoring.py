@@ -88,7 +88,7 @@ class Observation:
 
     def _collect_load(self) -> Iterator[Metric]:
         pool = self._services.database.pool_use
-        running, waiting = self._services.admission.under_way
+        running, waiting = self._services.admission.running_and_waiting
         journal = self._services.journal
         for name, documentation, value in (
             ("knowledge_pool_size", "Database connections that this process may open", pool.size),

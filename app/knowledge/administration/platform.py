@@ -1,4 +1,4 @@
-"""How every tenant fares, in counts alone, for those who run the platform."""
+"""Counts and limits of all tenants, for the platform's administrators."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from app.knowledge.paging import Page, PageRequest
 from app.knowledge.tenants.directory import Tenant, TenantDirectory
 from app.knowledge.tenants.limits import NAMES, Limits
 
-SHOWN = 50
-"""Tenants on a page: each is read in a transaction of its own, some milliseconds long."""
+TENANTS_PER_PAGE = 50
+"""Each tenant is read in a transaction of its own, which takes some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantHealth:
-    """One tenant in counts; none of its knowledge, queries or names but its own.
+    """Counts of one tenant, without any of its content, queries or users.
 
     Attributes:
-        failed: assets that could not be read, and entries whose vectors the provider refused.
-        pending: assets that are still to be read, and entries that wait for their vectors.
-        fallback_rate: share of the last day's searches that had to do without meaning.
-        last_activity: of the last search or audited act.
-        allowed: what the platform lets it use.
+        failed: assets that could not be parsed, and entries that the provider refused to embed.
+        pending: assets and entries that still have to be processed.
+        fallback_rate: share of the last day's searches that ran without the semantic leg after a failure.
+        last_activity: time of the last search or audited operation.
+        allowed: the platform's limits for the tenant.
     """
 
     tenant: Tenant
@@ -45,12 +45,12 @@ class TenantHealth:
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """One limit of a tenant; None is no limit, and for `used` that it is not counted in the database.
+    """One limit of a tenant; None means unlimited, or for `used` that the database does not count it.
 
     Attributes:
-        allowed: what the platform lets the tenant use.
-        default: what it lets tenants use for which it has set nothing.
-        own: what the tenant's own admin set.
+        allowed: the platform's limit for the tenant.
+        default: the platform's limit for tenants without a limit of their own.
+        own: the limit that the tenant's admin has set.
     """
 
     allowed: int | None
@@ -61,7 +61,7 @@ class LimitUse:
 
 @dataclass(frozen=True, slots=True)
 class TenantPage:
-    """Some of the tenants, oldest first: page `number` of `pages`, of `total` tenants."""
+    """A page of tenants, oldest first: page `number` of `pages`, with `total` tenants in all."""
 
     items: Sequence[TenantHealth]
     number: int
@@ -70,14 +70,14 @@ class TenantPage:
 
 
 class PlatformService:
-    """Lists tenants, and reads the counts of one after the other, each within that tenant's own row-level security."""
+    """Lists tenants, and reads the counts of each under the tenant's own row-level security."""
 
     def __init__(self, database: Database, tenants: TenantDirectory) -> None:
         self._database = database
         self._tenants = tenants
 
     async def list_tenants(self, *, limit: int = 50, cursor: str | None = None, reader: str) -> Page[Tenant]:
-        """A page of tenants, oldest first, noted in the platform's trail. Raises InvalidInput for a bad cursor."""
+        """List a page of tenants, oldest first; recorded in the platform's trail. Raises InvalidInput."""
         wanted = PageRequest.read(limit, cursor)
         async with self._database.platform_session() as session:
             rows = await db.page_of_tenants(session, wanted.after, wanted.reach)
@@ -86,8 +86,8 @@ class PlatformService:
             [Tenant.of(row) for row in rows], lambda tenant: Position(tenant.created_at, tenant.id)
         )
 
-    async def tenants(self, page: int = 1, *, size: int = SHOWN, reader: str) -> TenantPage:
-        """The health of a page of tenants, noted in the platform's trail. Raises InvalidInput for no such page."""
+    async def tenants(self, page: int = 1, *, size: int = TENANTS_PER_PAGE, reader: str) -> TenantPage:
+        """Read the health of a page of tenants; recorded in the platform's trail. Raises InvalidInput."""
         tenants = await self._tenants.list_tenants()
         pages = max(1, -(-len(tenants) // size))
         if not 1 <= page <= pages:
@@ -99,9 +99,9 @@ class PlatformService:
         return TenantPage([h for h in found if h is not None], page, pages, len(tenants))
 
     async def limits(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, LimitUse]:
-        """What the platform lets a tenant use, by the limits' names, and what it does use.
+        """Read a tenant's limits and their use, by name; with `reader`, recorded in the platform's trail.
 
-        Noted in the platform's trail when `reader` says who wants to know. Raises TenantNotFound.
+        Raises TenantNotFound.
         """
         context = await self._tenants.context(tenant_id)
         if reader is not None:
@@ -123,14 +123,14 @@ class PlatformService:
         }
 
     async def models(self) -> list[db.RegisteredModel]:
-        """All registered embedding models."""
+        """List all registered embedding models."""
         async with self._database.platform_session() as session:
             return await db.list_models(session)
 
     async def _health(self, tenant: Tenant) -> TenantHealth | None:
         async with self._database.tenant_session(tenant.id) as session:
             row = await statistics.health(session)
-        if row is None:  # removed meanwhile
+        if row is None:  # deleted since the list was read
             return None
         return TenantHealth(
             tenant=tenant,

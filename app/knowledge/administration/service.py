@@ -1,4 +1,4 @@
-"""What a tenant's admin sees of the tenant."""
+"""Statistics, settings, receipts and the audit trail of a tenant, for its admin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.knowledge.tenants.settings import TenantSettings
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """An embedding model, as its users name it."""
+    """The name of an embedding model."""
 
     provider: str
     name: str
@@ -32,7 +32,7 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How much of a limit is used; no `limit` is None."""
+    """How much of a limit is used; None means unlimited."""
 
     used: int
     limit: int | None
@@ -40,7 +40,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class TenantStatistics:
-    """A tenant's stock, backlog, model, use of its limits, and the searches of its last 24 hours."""
+    """A tenant's entries and assets, backlog, model, use of limits, and searches of the last 24 hours."""
 
     entries: int
     entries_by_type: Mapping[str, int]
@@ -61,10 +61,7 @@ class TenantStatistics:
 
 
 class AdministrationService:
-    """Counts, settings, receipts and the audit trail of one tenant at a time.
-
-    A read is noted in the trail when `reader` says who wants to know.
-    """
+    """Reads and changes what the admin of a tenant sees. With `reader`, a read is recorded in the audit trail."""
 
     def __init__(
         self, database: Database, tenants: TenantDirectory, admission: Admission, journal: SearchJournal
@@ -75,7 +72,7 @@ class AdministrationService:
         self._journal = journal
 
     async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> TenantStatistics:
-        """Entries, assets, backlog, model and the last day's searches."""
+        """Read the tenant's statistics."""
         self._tenants.forget(tenant_id)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
@@ -113,19 +110,19 @@ class AdministrationService:
         )
 
     async def settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
-        """The tenant's settings, defaults filled in. Raises TenantNotFound."""
+        """Read the tenant's settings. Raises TenantNotFound."""
         return await self._tenants.read_settings(tenant_id, reader=reader)
 
     async def change_settings(
         self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str
     ) -> TenantSettings:
-        """Change some settings; None resets one. Raises InvalidInput naming each field out of range."""
+        """Change some settings; None resets one. Raises InvalidInput with all invalid fields."""
         return await self._tenants.change_settings(tenant_id, dict(changes), actor=actor)
 
     async def audit(
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
     ) -> Page[AuditRecord]:
-        """The audit trail, newest first, as it was before this read. Raises InvalidInput for a bad cursor."""
+        """List the audit trail, newest first, as it was before this read. Raises InvalidInput for a bad cursor."""
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
             found = await audit.list_audit(session, wanted.after, wanted.reach)
@@ -133,7 +130,7 @@ class AdministrationService:
         return wanted.cut(found, lambda record: Position(record.at, record.id))
 
     async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> KeptSearch:
-        """What a search did: its settings, model and ranks. Raises SearchNotFound."""
+        """Find the receipt of a search: its settings, model and ranking. Raises SearchNotFound."""
         kept = await self._journal.find(tenant_id, search_id)
         async with self._database.tenant_session(tenant_id) as session:
             await _note_read(session, reader, "search.read", search_id, found=kept is not None)

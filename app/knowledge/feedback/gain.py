@@ -1,4 +1,4 @@
-"""How good a ranking is, by what is known of its entries."""
+"""A measure of the quality of a ranking."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def ndcg(ranking: Sequence[K], grades: Mapping[K, float], k: int = 10) -> float:
     """Normalised discounted cumulative gain of the first `k`, 0 to 1.
 
     DCG = sum over ranks r = 1..k of grade / log2(r + 1), divided by the DCG of the best possible ranking of all
-    judged documents; grades of 0 or less and unjudged documents gain nothing. Järvelin and Kekäläinen (2002),
-    with the linear gain that trec_eval's `ndcg_cut` and BEIR use. 0 when nothing is relevant.
+    judged documents; grades of 0 or less and unjudged documents add nothing. After Järvelin and Kekäläinen (2002),
+    with linear gain as in trec_eval's `ndcg_cut` and BEIR. 0 when no document is relevant.
     """
     gains = [max(grades.get(document, 0.0), 0.0) for document in ranking[:k]]
     ideal = sorted((max(grade, 0.0) for grade in grades.values()), reverse=True)[:k]

@@ -1,4 +1,4 @@
-"""What callers say of their hits: a report for the tenant's admin, and judged queries to tune the search by."""
+"""Feedback of callers on their hits: a report for the tenant's admin, and judged queries to measure rankings with."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.tenants.directory import TenantDirectory
 
 REPORTED = timedelta(days=30)
-"""Time that the report looks back; searches without results are remembered for as long."""
-SHOWN = 50
+"""Period of the report; searches without results are kept for the same time."""
+MAX_LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """A caller's word on one hit."""
+    """A caller's judgement of one hit."""
 
     search_id: UUID
     entry_id: UUID
@@ -35,7 +35,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackReport:
-    """The last 30 days; without `queries_kept` nothing says what was asked."""
+    """Feedback of the last 30 days; without `queries_kept` it contains no queries."""
 
     days: int
     queries_kept: bool
@@ -48,14 +48,14 @@ class FeedbackReport:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query of the tenant's own, and the entries that were called relevant (1.0) or not (0.0) for it."""
+    """A query of the tenant, with entries that were judged relevant (1.0) or not (0.0)."""
 
     query: str
     grades: Mapping[UUID, float]
 
 
 class FeedbackService:
-    """Takes feedback on searches of the last 24 hours, and says what came of it."""
+    """Stores feedback on searches of the last 24 hours, and reports on it."""
 
     def __init__(
         self, database: Database, trail: AuditTrail, tenants: TenantDirectory, journal: SearchJournal
@@ -68,10 +68,10 @@ class FeedbackService:
     async def give(
         self, tenant_id: UUID, subject: str, search_id: UUID, entry_id: UUID, relevant: bool
     ) -> Feedback:
-        """Keep what the caller says of a hit of a search of theirs; again, it replaces what they said before.
+        """Store a caller's judgement of a hit of its own search; it replaces an earlier judgement of the hit.
 
-        The query is kept with it only where the tenant keeps queries. Raises SearchNotFound (also for a search of
-        somebody else), InvalidInput for an entry that the search did not find, EntryNotFound for one that is gone.
+        The query is stored with it only if the tenant keeps queries. Raises SearchNotFound (also for another caller's
+        search), InvalidInput for an entry that the search did not find, EntryNotFound for a deleted entry.
         """
         async with self._trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
             kept = await self._journal.find(tenant_id, search_id)
@@ -92,12 +92,12 @@ class FeedbackService:
         return Feedback(search_id, entry_id, relevant, at)
 
     async def report(self, tenant_id: UUID, *, reader: str | None = None) -> FeedbackReport:
-        """Searches without results and disliked hits; noted in the trail when `reader` says who wants to know."""
+        """Report searches without results and disliked hits; with `reader`, recorded in the audit trail."""
         kept = (await self._tenants.context(tenant_id)).settings.keep_query_text
         async with self._database.tenant_session(tenant_id) as session:
             counts = await db.count_feedback(session, REPORTED)
-            empty = await db.list_empty_searches(session, REPORTED, SHOWN) if kept else []
-            disliked = await db.list_disliked(session, REPORTED, SHOWN)
+            empty = await db.list_empty_searches(session, REPORTED, MAX_LISTED) if kept else []
+            disliked = await db.list_disliked(session, REPORTED, MAX_LISTED)
             if reader is not None:
                 await audit.write_audit(session, reader, "feedback.read", [], {})
         return FeedbackReport(
@@ -111,10 +111,7 @@ class FeedbackService:
         )
 
     async def judged_queries(self, tenant_id: UUID, *, reader: str | None = None) -> list[JudgedQuery]:
-        """Queries of which at least one entry was called relevant: what rankings can be measured by.
-
-        Noted in the trail when `reader` says who wants to know.
-        """
+        """List queries with at least one relevant entry; with `reader`, recorded in the audit trail."""
         async with self._database.tenant_session(tenant_id) as session:
             rows = await db.list_judgements(session)
             if reader is not None:
@@ -123,7 +120,7 @@ class FeedbackService:
 
 
 def judge_queries(judgements: Sequence[Judgement]) -> list[JudgedQuery]:
-    """Judgements by their queries; queries without anything relevant are omitted."""
+    """Group judgements by query; queries without a relevant entry are omitted."""
     grades: dict[str, dict[UUID, float]] = {}
     for judgement in judgements:
         grades.setdefault(judgement.query, {})[judgement.entry_id] = float(judgement.relevant)

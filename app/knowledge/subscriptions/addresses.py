@@ -1,4 +1,4 @@
-"""Where webhooks may go: addresses of the public internet, decided on what a name resolves to and nothing else."""
+"""Allowed targets of webhooks: public addresses, checked on the addresses that a name resolves to."""
 
 from __future__ import annotations
 
@@ -19,29 +19,32 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 MAX_URL = 2_000
 LOCAL_NAMES = ("localhost", ".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
-HELD_BACK = frozenset({ipaddress.ip_address("168.63.129.16")})
-"""Public by its number, and a cloud's (Azure's) own service to the machines in it."""
+CLOUD_SERVICES = frozenset({ipaddress.ip_address("168.63.129.16")})
+"""A public address that Azure uses for an internal service of its virtual machines."""
 
 TRANSLATING = tuple(
     ipaddress.ip_network(n) for n in ("2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48", "::/96")
 )
-"""IPv6 that stands for an IPv4 address, which a gateway would go to: 6to4, Teredo, NAT64, and the old form."""
+"""IPv6 networks whose addresses contain an IPv4 address that a gateway would forward to: 6to4, Teredo, NAT64, and the
+deprecated IPv4-compatible addresses."""
 
 
-NOBODYS = tuple(ipaddress.ip_network(n) for n in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20"))
-"""Of special use, though Python's tables call at least some of each public: protocol assignments (RFC 6890), relays of
-6to4 (RFC 7526), the old site-local addresses (RFC 3879), and examples in documents (RFC 9637)."""
+SPECIAL_USE = tuple(
+    ipaddress.ip_network(n) for n in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20")
+)
+"""Special-use networks that Python treats as public, at least in part: protocol assignments (RFC 6890), 6to4 relays
+(RFC 7526), deprecated site-local addresses (RFC 3879), and documentation examples (RFC 9637)."""
 
 LOOKUPS = 16
-"""Names that are looked up at the same time: as many as a worker sends messages."""
+"""Simultaneous name lookups: as many as a worker sends messages at the same time."""
 
 
 class AddressRefused(Exception):
-    """The name leads nowhere, or to where webhooks are not sent; the text may be shown to the subscriber."""
+    """The name does not resolve, or resolves to a forbidden address. The message can be shown to the subscriber."""
 
 
 def check_url(url: str, *, allow_private: bool) -> None:
-    """Raise InvalidInput unless `url` is one that a webhook may have; a name is resolved only when it is used."""
+    """Raise InvalidInput unless a webhook can have this URL. A host name is resolved later, for each delivery."""
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError, UnicodeError):
@@ -66,10 +69,10 @@ def check_url(url: str, *, allow_private: bool) -> None:
 
 
 def is_allowed(address: str, *, allow_private: bool) -> bool:
-    """Whether webhooks may go to this IP address.
+    """Whether webhooks can go to this IP address.
 
-    Private networks and this machine only where that is allowed; link-local addresses, where clouds keep their
-    credentials, multicast and the like never. Raises ValueError for what is no address.
+    Private networks and this machine only with `allow_private`. Never link-local addresses, where clouds serve
+    credentials, nor multicast and similar addresses. Raises ValueError for a malformed address.
     """
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
@@ -79,9 +82,9 @@ def is_allowed(address: str, *, allow_private: bool) -> bool:
             return False
         if ip != ipaddress.IPv6Address("::1") and any(ip in network for network in TRANSLATING):
             return False
-    if any(ip in network for network in NOBODYS):
+    if any(ip in network for network in SPECIAL_USE):
         return False
-    if ip in HELD_BACK or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
+    if ip in CLOUD_SERVICES or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
         return False
     if ip.is_reserved and not ip.is_loopback:
         return False
@@ -91,7 +94,7 @@ def is_allowed(address: str, *, allow_private: bool) -> bool:
 
 
 async def choose_address(host: str, port: int, resolve: Resolve, *, allow_private: bool) -> str:
-    """The IP address to connect to. A host with a single address that is not allowed is refused as a whole.
+    """Choose the IP address to connect to. A host with any forbidden address is refused.
 
     Raises AddressRefused.
     """
@@ -114,8 +117,10 @@ async def choose_address(host: str, port: int, resolve: Resolve, *, allow_privat
 
 
 class Resolver:
-    """The system's resolver, in threads of its own: a lookup cannot be called off, and one that hangs must keep neither
-    its caller nor anybody else's lookups waiting."""
+    """Uses the system's resolver in its own threads, because a lookup cannot be cancelled.
+
+    A lookup that hangs delays neither its caller nor the lookups of other parts of the service.
+    """
 
     def __init__(self, threads: int = LOOKUPS, look_up: Callable[..., Any] = socket.getaddrinfo) -> None:
         self._threads = ThreadPoolExecutor(threads, "webhook-dns")
@@ -123,7 +128,7 @@ class Resolver:
         self._look_up = look_up
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """The addresses of a name. Raises OSError, and AddressRefused at once while every thread is taken."""
+        """Resolve a name. Raises OSError, and AddressRefused at once while all threads are busy."""
         if not self._free.acquire(blocking=False):
             raise AddressRefused("too many names are being resolved")
         try:

@@ -1,4 +1,4 @@
-"""Bringing subscribers what their saved searches found: at least once, and with the owner's rights of that moment."""
+"""Deliver matches to subscribers, at least once and only while the owner has the right to read them."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from app.knowledge.subscriptions.webhooks import EndpointAnswer, WebhookSender
 log = logging.getLogger("app.knowledge.subscriptions.deliveries")
 
 RETRY_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
-"""Pauses between the tries of one message: eleven tries within two days."""
+"""Pauses between the attempts at one message: eleven attempts within two days."""
 LONGEST_HOLD = 3_600.0
-"""Seconds between two tries of an endpoint that fails as a whole."""
+"""Longest pause between two attempts at an endpoint that fails for all messages."""
 LEASE = timedelta(seconds=60)
-"""How long a message is its worker's: should it die, another sends it after that, perhaps once more."""
+"""How long a worker holds a message. If the worker dies, another sends the message later, possibly again."""
 PATIENCE = timedelta(days=5)
-"""An endpoint that takes nothing for so long is disabled."""
+"""An endpoint that accepts no message for this long is disabled."""
 WAITING, KEPT = timedelta(days=7), timedelta(days=30)
-"""How long a message may wait, e.g. for its owner's rights; and how long it is known what was sent."""
+"""How long a message can wait, for example for its owner's rights; and how long records of messages are kept."""
 EACH, AT_ONCE = 4, 16
 SLICE_SECONDS = 5.0
 LEAST_PAUSE_SECONDS = 0.5
 
 
 class DeliveryService:
-    """Sends what waits in the outbox.
+    """Sends the pending messages of the outbox.
 
-    A message says what the entry says now. If that is no longer what matched, or the entry is hidden or gone, nothing
-    is sent: the change that made it so is compared for itself. So all tries of a message have the same body.
+    A message contains the current entry. If the entry is no longer the version that matched, or was hidden or deleted,
+    the message is dropped; the later change is matched on its own. So all attempts at a message have the same body.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class DeliveryService:
         self._lease = lease
 
     async def deliver(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
-        """Send what is due for `seconds`; returns the seconds until more is, or None when nothing waits.
+        """Send due messages for `seconds`; return the seconds until the next is due, or None when none is pending.
 
         Raises DatabaseUnavailable.
         """
@@ -69,7 +69,7 @@ class DeliveryService:
             if not claimed:
                 return None if due is None else max(LEAST_PAUSE_SECONDS, due)
             shown = {entry.id: (entry, fingerprint(entry)) for entry in found.values()}
-            # When one fails the others go on, and end within their lease.
+            # If one fails, the others continue and end within their lease.
             outcomes = await asyncio.gather(
                 *(self._deliver(tenant_id, delivery, shown.get(delivery.entry_id)) for delivery in claimed),
                 return_exceptions=True,
@@ -81,7 +81,7 @@ class DeliveryService:
                 return 0.0
 
     async def tidy(self, tenant_id: UUID) -> None:
-        """Give up and forget what is old, and queue what lies there without a job."""
+        """Give up old messages, remove old records, and queue jobs for messages and changes that have none."""
         async with self._database.tenant_session(tenant_id) as session:
             await db.tidy(session, waiting=WAITING, kept=KEPT, absence=WAITING)
             work = await db.due_work(session)
@@ -100,7 +100,7 @@ class DeliveryService:
         try:
             state = await self._note(tenant_id, delivery, answer)
         except DatabaseUnavailable:
-            # Sent or not, it is found again after the lease.
+            # Whether it was sent or not, the message is claimed again after the lease.
             log.warning("a delivery's outcome was not recorded", extra={"delivery_id": str(delivery.id)})
             return
         log.info(
@@ -147,13 +147,13 @@ def _is_hidden(entry: Entry, delivery: Delivery) -> bool:
 
 
 def find_pause(attempts: int, retry_after: float | None = None) -> float:
-    """Seconds to wait after so many tries in vain, a tenth more or less, and not fewer than the endpoint asks for."""
+    """Seconds to wait after this many failed attempts, with a jitter of 10 %; at least the endpoint's Retry-After."""
     pause = RETRY_SECONDS[min(attempts, len(RETRY_SECONDS)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311
     return max(pause, retry_after or 0.0)
 
 
 def make_body(delivery: Delivery, entry: Entry) -> bytes:
-    """The message: its type, when the entry was found, and the entry as GET /knowledge/entries/{id} shows it."""
+    """Make the message: its type, the time of the match, and the entry as in GET /knowledge/entries/{id}."""
     message: dict[str, Any] = {
         "type": "entry.matched",
         "timestamp": delivery.created_at.isoformat(),

@@ -1,4 +1,4 @@
-"""Comparing new and changed entries with the saved searches that somebody is subscribed to."""
+"""Match new and changed entries against saved searches that have subscriptions."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ log = logging.getLogger("app.knowledge.subscriptions.matching")
 
 BATCH = 500
 MAX_WAITING = 100_000
-"""Messages of one subscription that are still to be sent; more are not kept."""
+"""Most pending messages of one subscription; further ones are discarded."""
 AGAIN_SECONDS, LATER_SECONDS, LONGEST_SECONDS = 1.0, 15.0, 60.0
 
-SHOWN = (
+MATCHED_FIELDS = (
     "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "is_verified",
 )  # fmt: skip
-"""What makes a changed entry another thing to its readers."""
+"""Fields whose change makes a match a new one for subscribers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A saved search that entries are compared with."""
+    """A saved search to match entries against."""
 
     id: UUID
     request: Mapping[str, Any]
@@ -51,16 +51,16 @@ class Standing:
 
     @property
     def by_meaning(self) -> bool:
-        """Whether vectors matter to it."""
+        """Whether the search uses vectors."""
         return self.plan.query.mode != "keyword"
 
 
 class ChangeMatcher:
     """Queues a delivery for each new or changed entry that a subscribed search finds.
 
-    A search finds an entry when it would be among its results if there were no other: it passes the filters, and one
-    of the legs of its mode has it, by a word that both have or by a similarity above the threshold. A query that is
-    an identifier must be there as a whole; misspelt words are not mended.
+    A search matches an entry that it would find if there were no other entries: the entry passes the filters, and
+    either shares a word with the query or reaches the similarity threshold, depending on the mode. An identifier must
+    match as a whole. Misspelt words are not corrected.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class ChangeMatcher:
         self._defaults = defaults
 
     async def match(self, tenant_id: UUID) -> float | None:
-        """Compare a batch of changes; returns the seconds until the next, or None when none is left.
+        """Match a batch of changes; return the seconds until the next batch, or None when no change is left.
 
-        Where meaning matters an entry is compared once it has its vector. While the provider is away, or the tenant's
-        tokens of the day are used up, its words are, and its meaning later.
+        For searches with a semantic leg, an entry is matched once it has its vector. While the provider is unavailable
+        or the tenant's tokens of the day are used up, it is matched by its words, and by its vector later.
 
         Raises TenantNotFound and DatabaseUnavailable.
         """
@@ -90,7 +90,7 @@ class ChangeMatcher:
             await db.forget_changes(session)
             standing = [s for active in await db.list_active(session) if (s := self._read(tenant, active))]
             tokens = await tokens_left(session, tenant)
-            # Without tokens new entries get no vectors today; those that have theirs are compared first.
+            # Without tokens, new entries get no vectors today; entries that have vectors are matched first.
             waits = tokens is not None and tokens <= 0 and not await db.list_changes(session, "ready", 1)
         vectors = None if waits else await self._embed(tenant, standing)
         kind: db.ChangeKind = "words" if vectors is None else "ready"
@@ -128,7 +128,7 @@ class ChangeMatcher:
             return None
         if len(changes) == BATCH:
             return 0.0
-        # Many that wait for their vectors wait for long, and looking at them costs more.
+        # Many entries without vectors will wait longer, and checking them costs more.
         return LATER_SECONDS if kind == "words" else min(AGAIN_SECONDS + left / BATCH, LONGEST_SECONDS)
 
     def _read(self, tenant: TenantContext, active: db.ActiveSearch) -> Standing | None:
@@ -137,7 +137,7 @@ class ChangeMatcher:
             plan = make_plan(query, tenant, self._defaults)
             return Standing(active.saved_search_id, active.request, plan)
         except InvalidInput as error:
-            # E.g. a query_embedding of a model that the tenant has left.
+            # For example, a query_embedding for a model that the tenant no longer uses.
             log.warning(
                 "a saved search is no longer valid: %s",
                 ", ".join(e.field for e in error.errors),
@@ -146,7 +146,7 @@ class ChangeMatcher:
             return None
 
     async def _embed(self, tenant: TenantContext, standing: Sequence[Standing]) -> dict[UUID, Vector] | None:
-        """The vectors of the searches that have one; None while the provider gives none."""
+        """Return the vectors of the searches that use one; None while the provider fails."""
         vectors: dict[UUID, Vector] = {}
         asked: list[Standing] = []
         for search in (s for s in standing if s.by_meaning):
@@ -181,16 +181,16 @@ class ChangeMatcher:
             words="" if is_identifier(query.query) else query.query,
             by_words=query.mode != "semantic",
             vector=vector,
-            # Half precision rounds a cosine by up to 1e-3; as in the search, what is on the threshold passes.
+            # Half precision rounds a cosine by up to 1e-3; as in a search, a cosine on the threshold passes.
             threshold=search.plan.threshold - 1e-4,
             entry_filter=query.entry_filter,
         )
 
 
 def describe_find(saved_search_id: UUID, entry: db.MatchedEntry) -> NewDelivery:
-    """The delivery of an entry that a saved search found; its id depends on what the entry says, and on nothing else.
+    """Make the delivery of a matched entry; its id depends on the saved search, the entry and its content.
 
-    A chunk counts as its asset's text: the next version of a document does not send again what stayed the same.
+    For a chunk, the asset stands for the entry: a new version of a document does not send unchanged chunks again.
     """
     made = fingerprint(entry)
     legs = [
@@ -208,8 +208,8 @@ def describe_find(saved_search_id: UUID, entry: db.MatchedEntry) -> NewDelivery:
 
 
 def fingerprint(entry: Entry | db.MatchedEntry) -> bytes:
-    """A hash of what an entry says; a chunk's place in its document is no part of that."""
-    parts = [getattr(entry, name) for name in SHOWN]
+    """Hash an entry's matched fields and metadata; a chunk's metadata, which has its position, is excluded."""
+    parts = [getattr(entry, name) for name in MATCHED_FIELDS]
     if entry.asset_id is None:
         parts.append(entry.metadata)
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).digest()

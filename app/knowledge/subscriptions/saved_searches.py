@@ -1,4 +1,4 @@
-"""Searches that their owners keep under a name, to run again."""
+"""Saved searches: requests that their owners store under a name, to run again."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from app.knowledge.vocabulary import Weights
 
 MAX_NAME = 200
 MAX_SAVED = 200
-"""Saved searches of one owner."""
+"""Most saved searches of one owner."""
 
 
 class SavedSearchService:
-    """Keeps searches; each belongs to its owner, for whom the others' do not exist."""
+    """Stores saved searches; only its owner can see a saved search."""
 
     def __init__(self, database: Database, trail: AuditTrail, search: KnowledgeSearchService) -> None:
         self._database = database
@@ -37,13 +37,12 @@ class SavedSearchService:
     async def save(
         self, tenant_id: UUID, owner: str, name: str, request: Mapping[str, Any]
     ) -> tuple[SavedSearch, bool]:
-        """Keep a search that the owner could run now.
+        """Save a search that the owner could run now; return it and whether its name is new.
 
-        Under a name that the owner has already it takes that one's place, and its subscription; messages that are
-        still to be sent for what the search asked before are given up.
+        A name that the owner already uses replaces that search and keeps its subscription; pending messages for the
+        old request are discarded.
 
-        Returns it and whether the name is new. Raises InvalidInput, its fields under `request`, and Conflict when the
-        owner has too many.
+        Raises InvalidInput, with fields under `request`, and Conflict when the owner has too many.
         """
         query = self._read(request)
         try:
@@ -68,7 +67,7 @@ class SavedSearchService:
         return stored, kept.is_new
 
     async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> SavedSearch:
-        """One of the owner's. Raises SavedSearchNotFound."""
+        """Find one of the owner's saved searches. Raises SavedSearchNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
             kept = await db.fetch_saved_search(session, owner, saved_search_id)
         if kept is None:
@@ -76,21 +75,21 @@ class SavedSearchService:
         return kept
 
     async def run(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> SearchResult:
-        """Search as one of the owner's says, within the limits of now. Raises SavedSearchNotFound, and as a search."""
+        """Run a saved search within the current limits. Raises SavedSearchNotFound, and as a search does."""
         saved = await self.get(tenant_id, owner, saved_search_id)
         return await self._search.search(tenant_id, self._read(saved.request), subject=owner)
 
     async def list_saved(
         self, tenant_id: UUID, owner: str, *, limit: int = 50, cursor: str | None = None
     ) -> Page[SavedSearch]:
-        """The owner's, newest first. Raises InvalidInput for a bad cursor."""
+        """List the owner's saved searches, newest first. Raises InvalidInput for a bad cursor."""
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.list_saved_searches(session, owner, wanted.after, wanted.reach)
         return wanted.cut(found, lambda saved: Position(saved.created_at, saved.id))
 
     async def delete(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> None:
-        """Forget one of the owner's, and its subscription. Raises SavedSearchNotFound."""
+        """Delete one of the owner's saved searches and its subscription. Raises SavedSearchNotFound."""
         async with (
             self._trail.attempt(tenant_id, owner, "saved_search.delete", [saved_search_id]),
             self._database.tenant_session(tenant_id) as session,
@@ -104,9 +103,9 @@ class SavedSearchService:
 
 
 def read_request(request: Mapping[str, Any], *, max_limit: int = MAX_LIMIT) -> SearchQuery:
-    """The search that a kept request describes.
+    """Parse the request of a saved search.
 
-    A cursor continues one search and cannot be kept. Raises InvalidInput, its fields under `request`.
+    A cursor continues one search and cannot be saved. Raises InvalidInput, with fields under `request`.
     """
     values = {name: value for name, value in request.items() if value is not None}
     if "cursor" in values:
@@ -120,7 +119,7 @@ def read_request(request: Mapping[str, Any], *, max_limit: int = MAX_LIMIT) -> S
     except InvalidInput as error:
         raise _under_request(error) from None
     except (TypeError, ValueError, AttributeError):
-        # Only a request that did not come through the service's own front, such as an imported one.
+        # Only a request that was not validated by the API, such as an imported one.
         raise InvalidInput.of("request", "is not a search") from None
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions: a saved search whose new and changed finds are sent to a webhook of its owner."""
+"""Subscriptions: new and changed matches of a saved search are sent to a webhook of its owner."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from app.knowledge.subscriptions.webhooks import make_secret, read_secret
 log = logging.getLogger("app.knowledge.subscriptions")
 
 MAX_SUBSCRIPTIONS = 100
-"""Of one tenant: every changed entry is compared with each of them."""
+"""Most subscriptions of one tenant; every changed entry is matched against each of them."""
 
 RIGHTS_LAST = timedelta(days=30)
-"""How long an owner counts as a reader after a call with a token that says so. Roles are in tokens alone, and the
-service learns of a change from the next token."""
+"""How long an owner counts as a reader after a call with a reader's token. Only tokens contain roles, so the service
+learns of a change from the next token."""
 
 NOTE_SECONDS = 3600.0
-"""How often an owner's calls are noted, at most."""
+"""Shortest interval at which a caller's rights are recorded."""
 
 MAX_NOTED = 50_000
 
 
 class SubscriptionService:
-    """Makes, shows and ends subscriptions, and keeps in mind which owners may read."""
+    """Creates, shows and deletes subscriptions, and records which owners have the right to read."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class SubscriptionService:
         rights_last: timedelta = RIGHTS_LAST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`allow_private` lets webhooks go to private networks and this machine."""
+        """`allow_private` allows webhooks to private networks and this machine."""
         self._database = database
         self._trail = trail
         self._jobs = jobs
@@ -67,7 +67,7 @@ class SubscriptionService:
     async def subscribe(
         self, tenant_id: UUID, owner: str, saved_search_id: UUID, url: str, secret: str | None = None
     ) -> tuple[Subscription, bool]:
-        """Send what the saved search finds from now on to `url`; again, it replaces address and secret.
+        """Send matches of the saved search to `url` from now on; a second call replaces the URL and the secret.
 
         Returns the subscription with its secret, and whether it is new. Raises SavedSearchNotFound, InvalidInput,
         Conflict when the tenant has too many.
@@ -93,7 +93,7 @@ class SubscriptionService:
         return replace(stored, secret=secret), new
 
     async def get(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> Subscription:
-        """The subscription on one of the owner's saved searches. Raises SubscriptionNotFound."""
+        """Find the subscription of one of the owner's saved searches. Raises SubscriptionNotFound."""
         async with self._database.tenant_session(tenant_id) as session:
             rows = await db.fetch_subscriptions(session, [saved_search_id], owner)
         if saved_search_id not in rows:
@@ -103,8 +103,9 @@ class SubscriptionService:
     async def list_subscriptions(
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
     ) -> Page[Subscription]:
-        """All of the tenant's, newest first, for its admin: of each address the host alone, since the rest of it may
-        be somebody's key. Noted in the audit trail when `reader` says who wants to know.
+        """List the tenant's subscriptions for its admin, newest first; with `reader`, recorded in the audit trail.
+
+        A URL is reduced to its host, because the rest can contain a secret of the owner.
 
         Raises InvalidInput for a bad cursor.
         """
@@ -121,7 +122,7 @@ class SubscriptionService:
     async def delete(
         self, tenant_id: UUID, saved_search_id: UUID, *, actor: str, owner: str | None = None
     ) -> None:
-        """End a subscription: of `owner`, or of anybody for the tenant's admin. Raises SubscriptionNotFound."""
+        """Delete a subscription of `owner`, or of any owner if `owner` is None. Raises SubscriptionNotFound."""
         async with (
             self._trail.attempt(tenant_id, actor, "subscription.delete", [saved_search_id]),
             self._database.tenant_session(tenant_id) as session,
@@ -132,8 +133,10 @@ class SubscriptionService:
             await audit.write_audit(session, actor, "subscription.delete", [saved_search_id], {})
 
     def note_caller(self, tenant_id: UUID, subject: str, *, reads: bool) -> None:
-        """Somebody has called with a valid token of the tenant, as a reader or not: a subscription of theirs goes on
-        for a while, or pauses at once. Costs the call nothing: it is written in the background, now and then."""
+        """Record that a caller has used a valid token: its subscriptions continue, or pause if it cannot read.
+
+        This does not delay the call: it is written in the background, at most once in NOTE_SECONDS.
+        """
         now = self._clock()
         key = (tenant_id, subject, reads)
         if self._noted.get(key, -NOTE_SECONDS) > now - NOTE_SECONDS:
@@ -147,7 +150,7 @@ class SubscriptionService:
         task.add_done_callback(self._notes.discard)
 
     async def close(self) -> None:
-        """Wait until everything noted is written."""
+        """Wait until all recorded rights are written."""
         await asyncio.gather(*self._notes)
 
     async def _write_rights(self, tenant_id: UUID, subject: str, reads: bool) -> None:
@@ -158,8 +161,8 @@ class SubscriptionService:
                 if owns and reads and (await deliveries.due_work(session)).deliveries:
                     await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
         except TenantNotFound:
-            return  # and its subscriptions went with it
-        except Exception as error:  # noted again with the next call; no call fails for it
+            return  # the tenant's subscriptions were deleted with it
+        except Exception as error:  # the next call records it again; no call may fail because of it
             self._noted.pop((tenant_id, subject, reads), None)
             log.warning(
                 "a caller's rights were not recorded: %s",

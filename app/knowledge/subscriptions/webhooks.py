@@ -1,4 +1,4 @@
-"""Sending a webhook: signed as the Standard Webhooks specification 1.0 says, and to public addresses only."""
+"""Send webhooks, signed according to the Standard Webhooks specification 1.0, to public addresses only."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from app.knowledge.subscriptions.addresses import AddressRefused, Resolve, choos
 PREFIX = "whsec_"
 SECRET_BYTES = (24, 64)
 SECONDS = 10.0
-"""From looking the name up to the head of the answer; its body is not read."""
+"""Time limit from the name lookup to the headers of the response; its body is not read."""
 MAX_RETRY_AFTER = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointAnswer:
-    """How an endpoint answered: `error` is None where it took the message.
+    """The outcome of a message at its endpoint; `error` is None if the endpoint accepted it.
 
     Attributes:
-        gone: it wants no more (410).
-        own_fault: the endpoint, and not the message, is what failed: others would fare no better.
-        retry_after: seconds that it asks for.
+        gone: the endpoint wants no more messages (410).
+        own_fault: the endpoint failed, not the message, so other messages would fail too.
+        retry_after: seconds from the `Retry-After` header.
     """
 
     error: str | None = None
@@ -41,12 +41,12 @@ class EndpointAnswer:
 
 
 def make_secret() -> str:
-    """A new secret."""
+    """Generate a new secret."""
     return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def read_secret(secret: str) -> bytes:
-    """The key of a secret. Raises InvalidInput."""
+    """Decode the key of a secret. Raises InvalidInput."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX).encode("ascii"), validate=True)
     except (binascii.Error, ValueError):
@@ -58,15 +58,17 @@ def read_secret(secret: str) -> bytes:
 
 
 def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """The value of `webhook-signature`; `timestamp` is in seconds since 1970."""
+    """Compute the value of `webhook-signature`; `timestamp` is in seconds since 1970."""
     content = f"{message_id}.{timestamp}.".encode() + body
     digest = hmac.new(read_secret(secret), content, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()
 
 
 class WebhookSender:
-    """Posts messages. The name is resolved once, and the connection made to what was looked at: no second answer of
-    the resolver, no redirect and no proxy of the environment leads anywhere else."""
+    """Posts messages. The name is resolved once and the connection goes to the checked address.
+
+    No second lookup, redirect or proxy from the environment can lead to another address.
+    """
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class WebhookSender:
         self._tls = tls
 
     async def send(self, url: str, secret: str, message_id: str, body: bytes) -> EndpointAnswer:
-        """Post one message once. Never raises for what the endpoint does."""
+        """Post one message once. No behaviour of the endpoint makes this raise."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._send(httpx.URL(url), secret, message_id, body)

@@ -1,4 +1,4 @@
-"""Who is let in now: requests a minute, and work at the same time, of each tenant in this process."""
+"""Admission control: each tenant's requests per minute, and its simultaneous searches, in this process."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from app.errors import RateLimited
 from app.knowledge.tenants.directory import TenantContext
 
 REMEMBERED = 10_000
-"""Tenants whose requests are remembered; a minute's silence makes a tenant as good as new in any case."""
+"""Tenants whose requests are remembered; after a minute without requests a tenant's count is zero anyway."""
 
 PLACES = 500
-"""Searches, and likewise readings, of all tenants at the same time: memory's limit. The database's pool is the narrower
-gate."""
+"""Simultaneous searches, and simultaneous reads, of all tenants: a bound on memory. The database's pool is smaller."""
 
 WAITING = 64
-"""Searches of one tenant that wait for their turn; a further one is refused at once."""
+"""Searches of one tenant that can wait for their turn; further ones are refused at once."""
 
 PATIENCE = 10.0
-"""Seconds that a search or a reading waits for its turn."""
+"""Seconds that a search or a read waits for its turn."""
 
 REST = 0.5
-"""Measured on two cores with benchmarks/flood.py: without it a tenant that floods leaves too little to the others."""
+"""Pause factor, measured on two cores with benchmarks/flood.py; without it, a flooding tenant starves the others."""
 
 READING_REST = 3.0
-"""Of reading, which is work of this process alone and keeps its loop from others: measured likewise."""
+"""The same for reads, which occupy this process's event loop; measured in the same way."""
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class _Bucket:
 
 
 class Admission:
-    """Counts in memory, each process for itself: it costs a request nothing, and n processes let in n times as much."""
+    """Counts in memory, separately in each process: this is cheap, and n processes admit n times as much."""
 
     def __init__(
         self,
@@ -51,8 +50,10 @@ class Admission:
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """While several tenants search or read, each has an equal share of `crowd` searches at a time, and of readings
-        likewise, and one at least."""
+        """While several tenants search, each has an equal share of `crowd` simultaneous searches, at least one.
+
+        The same applies to reads.
+        """
         self._clock = clock
         self._waiting = waiting
         self._patience = patience
@@ -62,7 +63,7 @@ class Admission:
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
-        """Count one request. Raises RateLimited when the minute's are used up."""
+        """Count one request. Raises RateLimited when the requests of the minute are used up."""
         limit = tenant.limits.requests_per_minute
         if not limit:
             return
@@ -78,13 +79,13 @@ class Admission:
         bucket.tokens -= 1
 
     def charge(self, tenant: TenantContext, requests: int) -> None:
-        """Count further requests that came with one that was admitted; those that follow wait for them."""
+        """Count further requests in an admitted batch; they reduce what later requests can use."""
         if tenant.tenant_id in self._buckets:
             self._buckets[tenant.tenant_id].tokens -= requests
 
     @asynccontextmanager
     async def search(self, tenant: TenantContext) -> AsyncIterator[None]:
-        """Hold one of the tenant's places for a search. Raises RateLimited when too many wait, or for too long."""
+        """Hold one of the tenant's places for a search. Raises RateLimited when too many wait or one waits too long."""
         limit = tenant.limits.concurrent_searches
         key = tenant.tenant_id
         self._readings.note(key)
@@ -103,9 +104,9 @@ class Admission:
 
     @asynccontextmanager
     async def reading(self, tenant: TenantContext) -> AsyncIterator[None]:
-        """Hold a place while something is read and shown, of which one tenant's crowd must not make all others wait.
+        """Hold a place for a read, so that many reads of one tenant do not delay all others.
 
-        Raises RateLimited when it takes too long to get one. May be held while waiting for a search's place.
+        Raises RateLimited when it takes too long to get one. It can be held while waiting for a search's place.
         """
         self._turns.note(tenant.tenant_id)
         try:
@@ -120,12 +121,12 @@ class Admission:
             self._readings.release(tenant.tenant_id, self._clock() - began)
 
     @property
-    def under_way(self) -> tuple[int, int]:
-        """Searches of all tenants that run, and that wait for their turn."""
+    def running_and_waiting(self) -> tuple[int, int]:
+        """Numbers of searches of all tenants that are running, and that wait for their turn."""
         return self._turns.taken, self._turns.waited_for
 
     def used(self, tenant: TenantContext) -> dict[str, int]:
-        """Requests of the last minute, as far as they count, and searches under way."""
+        """Requests of the last minute that still count, and running searches."""
         limit = tenant.limits.requests_per_minute
         bucket = self._buckets.get(tenant.tenant_id)
         left = (
@@ -140,9 +141,9 @@ class Admission:
         self.refused[limit] = self.refused.get(limit, 0) + 1
         said = {
             "requests_per_minute": f"the tenant's limit of {most} requests a minute is used up",
-            "concurrent_searches": f"more searches of the tenant than its limit of {most} are under way"
+            "concurrent_searches": f"the tenant's limit of {most} simultaneous searches is reached"
             if most
-            else "too many searches are under way",
-            "concurrent_requests": "too many requests of the tenant are under way",
+            else "too many searches are running",
+            "concurrent_requests": "too many requests of the tenant are running",
         }[limit]
         return RateLimited(f"{limit}: {said}", retry_after, limit)

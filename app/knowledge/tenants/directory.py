@@ -1,4 +1,4 @@
-"""Tenants: what a request needs to know of its own, and making, listing and deleting them."""
+"""Tenants: create, list, delete and configure them, and read the context that a request needs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from app.knowledge.text import is_storable
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 DELETION = timedelta(minutes=30)
 DELETION_TRIES = 10
-"""Of a tenant for which others are writing at that moment."""
+"""Attempts to delete a tenant while other requests write to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One tenant, as the platform's administrators see it."""
+    """One tenant as shown to the platform's administrators."""
 
     id: UUID
     slug: str
@@ -44,21 +44,21 @@ class Tenant:
 
     @classmethod
     def of(cls, stored: db.StoredTenant) -> Tenant:
-        """Without the number of its model."""
+        """Convert a stored tenant; the id of its model is omitted."""
         return cls(stored.id, stored.slug, stored.name, stored.created_at)
 
 
 @dataclass(frozen=True, slots=True)
 class TenantContext:
-    """What a search or a write must know of its tenant.
+    """The facts about a tenant that a search or a write needs.
 
     Attributes:
-        space: the model's number and dimension, as SQL literals need them.
-        passages: vectors stored for the model.
-        indexed: whether the HNSW index covers all of them.
-        limits: what the tenant may use.
-        allowed: what the platform lets it use, before the tenant's own settings.
-        tokens_today: embedding tokens that were used today (UTC) when this was read.
+        space: the model's id and dimensions, for SQL literals.
+        passages: number of vectors stored for the model.
+        indexed: whether the HNSW index contains all of them.
+        limits: the limits in force.
+        allowed: the platform's limits for the tenant, without the tenant's own settings.
+        tokens_today: embedding tokens used today (UTC) when this was read.
     """
 
     tenant_id: UUID
@@ -74,10 +74,10 @@ class TenantContext:
 
 
 class TenantDirectory:
-    """Reads tenants, remembering each for a moment; also creates and deletes them.
+    """Reads tenants, with a short-lived cache; also creates, configures and deletes them.
 
-    A change made through this object is seen at once; one made by another process within `ttl` seconds, a deletion also
-    as soon as something is to be written for the tenant.
+    Changes made through this object take effect at once, changes by other processes within `ttl` seconds. A deletion
+    also takes effect at the next write for the tenant.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class TenantDirectory:
         ttl: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`max_limit` is the most hits a page that the service allows, and so a tenant's own settings."""
+        """`max_limit` is the service's largest number of hits per page, and the largest that a tenant can set."""
         self._database = database
         self._trail = trail
         self._max_limit = max_limit
@@ -103,7 +103,7 @@ class TenantDirectory:
         database.tell_of_deleted.append(self.forget)
 
     async def context(self, tenant_id: UUID) -> TenantContext:
-        """The tenant's context. Raises TenantNotFound."""
+        """Return the tenant's context, from the cache if possible. Raises TenantNotFound."""
         known = self._known.get(tenant_id)
         if known is not None and known[0] > self._clock():
             return known[1]
@@ -138,7 +138,7 @@ class TenantDirectory:
         return context
 
     async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
-        """The tenant's settings, noted in its trail when `reader` says who wants to know. Raises TenantNotFound."""
+        """Return the tenant's settings; with `reader`, record the read in the audit trail. Raises TenantNotFound."""
         context = await self.context(tenant_id)
         if reader is not None:
             async with self._database.tenant_session(tenant_id) as session:
@@ -146,20 +146,20 @@ class TenantDirectory:
         return context.settings
 
     def forget(self, tenant_id: UUID) -> None:
-        """Read the tenant afresh next time."""
+        """Remove the tenant from the cache."""
         self._known.pop(tenant_id, None)
 
     @property
     def default_limits(self) -> Limits:
-        """What a tenant may use for which the platform has set nothing else."""
+        """The limits of a tenant for which the platform has set none."""
         return self._limits
 
     def allow(self, given: Mapping[str, int]) -> Limits:
-        """What the platform lets a tenant use, for which it has set these limits."""
+        """The platform's limits for a tenant: the given ones, else the defaults."""
         return self._limits.replaced(given)
 
     async def list_tenants(self, *, reader: str | None = None) -> list[Tenant]:
-        """All tenants, oldest first; noted in the platform's trail when `reader` says who wants to know."""
+        """List all tenants, oldest first; with `reader`, record the read in the platform's trail."""
         async with self._database.platform_session() as session:
             rows = await db.list_tenants(session)
             if reader is not None:
@@ -167,7 +167,7 @@ class TenantDirectory:
         return [Tenant.of(row) for row in rows]
 
     async def find(self, slug: str) -> Tenant:
-        """The tenant with this slug. Raises TenantNotFound."""
+        """Find the tenant with this slug. Raises TenantNotFound."""
         for tenant in await self.list_tenants():
             if tenant.slug == slug:
                 return tenant
@@ -176,7 +176,7 @@ class TenantDirectory:
     async def create(
         self, slug: str, name: str | None = None, *, actor: str, model_id: int | None = None
     ) -> Tenant:
-        """Add a tenant on the given model, else the service's own. Raises InvalidInput, Conflict."""
+        """Create a tenant on the given model, else on the service's default. Raises InvalidInput, Conflict."""
         if not SLUG.fullmatch(slug):
             raise InvalidInput.of("slug", "must be 1 to 63 of a-z, 0-9 and -, and must not start with -")
         name = name if name is not None else slug
@@ -194,15 +194,15 @@ class TenantDirectory:
         return next(tenant for tenant in await self.list_tenants() if tenant.id == tenant_id)
 
     async def delete(self, tenant_id: UUID, *, actor: str) -> None:
-        """Remove a tenant and everything it has. Raises TenantNotFound."""
+        """Delete a tenant with all its data. Raises TenantNotFound."""
         for tries_left in reversed(range(DELETION_TRIES)):
             try:
-                # A large tenant takes minutes: every row of it goes in one transaction.
+                # A large tenant takes minutes: all its rows are deleted in one transaction.
                 async with self._database.platform_session(background=DELETION) as session:
                     deleted = await db.delete_tenant(session, tenant_id, actor)
                 break
             except DatabaseUnavailable as error:
-                # Whoever writes for the tenant meanwhile waits for it with rows in hand that the deletion waits for.
+                # A simultaneous write can hold locks that the deletion waits for, and wait for the deletion itself.
                 if not tries_left or not isinstance(error.__cause__, asyncpg.DeadlockDetectedError):
                     raise
         self.forget(tenant_id)
@@ -213,9 +213,9 @@ class TenantDirectory:
     async def change_limits(
         self, tenant_id: UUID, changes: Mapping[str, int | None], *, actor: str
     ) -> Mapping[str, int]:
-        """Set what the platform allows a tenant in place of its defaults: 0 is no limit, None goes back to the default.
+        """Set the platform's limits for a tenant: 0 means unlimited, None restores the default.
 
-        Returns all that is set for the tenant. Raises InvalidInput, TenantNotFound.
+        Returns all limits that are set for the tenant. Raises InvalidInput, TenantNotFound.
         """
         if errors := check_limits(changes, least=0):
             raise InvalidInput(errors)
@@ -235,7 +235,7 @@ class TenantDirectory:
         async with self._database.tenant_session(tenant_id) as session:
             row = await _hold_tenant(session)
             if isinstance(own := changes.get("limits"), dict):
-                # One limit at a time: null takes one back.
+                # Limits are merged one by one; null removes one.
                 if not check_limits(own, least=1):
                     require_lower(own, self.allow(row.limits))
                 changes = {**changes, "limits": {**row.settings.get("limits", {}), **own}}
@@ -247,7 +247,7 @@ class TenantDirectory:
         return settings
 
     async def restore_settings(self, tenant_id: UUID, given: Mapping[str, Any], *, actor: str) -> None:
-        """Make an export's settings the tenant's; limits above the platform's wait until that allows them.
+        """Replace the tenant's settings with those of an export; limits above the platform's have no effect.
 
         Raises InvalidInput, TenantNotFound.
         """
@@ -271,7 +271,7 @@ async def _hold_tenant(session: TenantSession) -> db.OwnTenant:
 async def _store_settings(
     session: TenantSession, row: db.OwnTenant, given: Mapping[str, Any]
 ) -> tuple[TenantSettings, list[str]]:
-    """Write these settings in place of all others, None being none; returns them, and which are other than before."""
+    """Replace all settings, without those that are None; return the settings and the names of those that changed."""
     before = row.settings
     if isinstance(limits := given.get("limits"), dict):
         given = {**given, "limits": {n: v for n, v in limits.items() if v is not None} or None}

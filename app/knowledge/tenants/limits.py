@@ -1,4 +1,4 @@
-"""What a tenant may use: the service's defaults, the platform's word on one tenant, and the tenant's own, if lower."""
+"""Limits of a tenant: the service's defaults, the platform's limits for one tenant, and the tenant's own, if lower."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from app.errors import FieldError, InvalidInput
 
 GREATEST = 10**15
-"""Well inside of what JSON's readers keep exact."""
+"""Within the integers that all JSON parsers represent exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one tenant; 0 is no limit.
+    """Limits of one tenant; 0 means unlimited.
 
     Attributes:
-        requests_per_minute: over HTTP and MCP, in each process of the service; as many may come at once.
-        concurrent_searches: under way at the same time, in each process; others wait a moment for their turn.
-        entries: stored, chunks of documents included.
-        bytes: of uploaded files, and one for each character of entries' text (a title's count twice).
-        embedding_tokens_per_day: of texts and queries, a token being four bytes of text; a day is one of UTC.
+        requests_per_minute: requests over HTTP and MCP in each process; a burst can use all of them at once.
+        concurrent_searches: simultaneous searches in each process; further ones wait briefly for their turn.
+        entries: stored entries, including chunks.
+        bytes: bytes of uploaded files, plus one for each character of entries' text (two for a title's).
+        embedding_tokens_per_day: tokens of texts and queries, with four bytes of text per token; days are in UTC.
     """
 
     requests_per_minute: int = 0
@@ -31,12 +31,12 @@ class Limits:
     embedding_tokens_per_day: int = 0
 
     def replaced(self, given: Mapping[str, int]) -> Limits:
-        """With the platform's limits for one tenant in the place of these."""
+        """These limits, overridden by the platform's limits for one tenant."""
         known = {name: value for name, value in given.items() if name in NAMES}
         return Limits(**{**asdict(self), **known})
 
     def lowered(self, own: Mapping[str, int | None]) -> Limits:
-        """With the tenant's own limits where they are lower: a tenant cannot lift what the platform set."""
+        """These limits, overridden by the tenant's own where those are lower; a tenant cannot raise a limit."""
         lowest = {
             name: min(value, getattr(self, name) or value)
             for name, value in own.items()
@@ -53,7 +53,7 @@ NAMES = tuple(f.name for f in fields(Limits))
 
 
 def check_limits(given: Any, least: int, prefix: str = "limits") -> list[FieldError]:
-    """What is wrong with limits that somebody gives; None takes one back."""
+    """Return what is wrong with given limits; None, which removes a limit, is valid."""
     if not isinstance(given, Mapping):
         return [FieldError(prefix, "must be an object")]
     errors: list[FieldError] = []
@@ -68,7 +68,7 @@ def check_limits(given: Any, least: int, prefix: str = "limits") -> list[FieldEr
 
 
 def require_lower(own: Mapping[str, Any], allowed: Limits) -> None:
-    """Raise InvalidInput for limits of a tenant's own that are above what the platform allows it."""
+    """Raise InvalidInput for a tenant's own limits that exceed the platform's."""
     errors = [
         FieldError(f"limits.{name}", f"must be at most {most}, the platform's limit for this tenant")
         for name, value in own.items()

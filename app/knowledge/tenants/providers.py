@@ -1,4 +1,4 @@
-"""Which provider of embeddings serves a tenant."""
+"""The embedding provider of a tenant."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from app.knowledge.tenants.directory import TenantContext
 
 
 class NoProvider(EmbeddingUnavailable):
-    """This process has no provider for the tenant's model; another may have."""
+    """This process has no provider for the tenant's model; another process may have one."""
 
 
 def find_provider(providers: Mapping[int, EmbeddingProvider], tenant: TenantContext) -> EmbeddingProvider:
-    """The provider of the tenant's model; what the caller's task embeds with it counts as asked by the tenant.
+    """Find the provider of the tenant's model, and attribute the calls of the current task to the tenant.
 
     Raises NoProvider.
     """

@@ -1,4 +1,4 @@
-"""What a tenant has left of its limits on entries, bytes and embedding tokens."""
+"""What remains of a tenant's limits on entries, bytes and embedding tokens."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from app.errors import EmbeddingUnavailable, RateLimited
 from app.knowledge.tenants.directory import TenantContext
 
 STORAGE_RETRY = 3600.0
-"""Seconds after which to try again where only deleting, or a higher limit, makes room: nothing does so by itself."""
+"""`Retry-After` for a storage limit, which only a deletion or a higher limit can resolve."""
 
 NEAR_ENTRIES = 100_000
 NEAR_BYTES = 2 * 1024**3
-"""How near to a limit writers begin to wait for each other: more than what can be on its way at a time."""
+"""Distance to a limit at which writers start to wait for each other; more than all simultaneous writes can add."""
 
 LONGEST_WAIT = 900.0
-"""Seconds after which waiting entries are looked at again: the limit may have been raised meanwhile."""
+"""Seconds after which pending entries are tried again, because the limit may have been raised."""
 
 
 class EmbeddingQuotaUsed(EmbeddingUnavailable):
-    """The tenant's tokens of the day are used up; the provider is well."""
+    """The tenant's tokens of the day are used up; the provider itself is available."""
 
     degradation = "embedding_quota"
 
@@ -40,7 +40,7 @@ class EmbeddingQuotaUsed(EmbeddingUnavailable):
 
 @dataclass(slots=True)
 class Room:
-    """What may still be written in one transaction; negative where there is no limit is never seen."""
+    """What one transaction can still write; None means unlimited."""
 
     entries: int | None
     bytes: int | None
@@ -48,7 +48,7 @@ class Room:
     most_bytes: int
 
     def take_entry(self, characters: int) -> RateLimited | None:
-        """Set room aside for one more entry, or say which limit it is over."""
+        """Reserve room for one more entry, or return the error for the limit that it exceeds."""
         if self.entries is not None and self.entries < 1:
             return refuse_entries(self.most_entries)
         if (over := self.take_bytes(characters)) is not None:
@@ -58,7 +58,7 @@ class Room:
         return None
 
     def take_bytes(self, count: int) -> RateLimited | None:
-        """Set room aside for bytes, or say that there is not as much."""
+        """Reserve room for bytes, or return the error if there is not enough."""
         if self.bytes is not None:
             if count > max(0, self.bytes):
                 return refuse_bytes(self.most_bytes)
@@ -67,10 +67,10 @@ class Room:
 
 
 async def find_room(session: TenantSession, tenant: TenantContext) -> Room | None:
-    """What the tenant may still store; None: without limit.
+    """Find out how much the tenant can still store; None means unlimited.
 
-    First in a transaction: near a limit it makes other writers of the tenant wait until this one has ended, so that
-    together they keep it.
+    Call it first in a transaction: near a limit it makes other writers of the tenant wait for the end of the
+    transaction, so that together they do not exceed the limit.
     """
     most_entries, most_bytes = tenant.limits.entries, tenant.limits.bytes
     if not most_entries and not most_bytes:
@@ -88,7 +88,7 @@ async def find_room(session: TenantSession, tenant: TenantContext) -> Room | Non
 
 
 async def require_within(session: TenantSession, tenant: TenantContext) -> None:
-    """Raise RateLimited when what this transaction has written is more than the tenant may store."""
+    """Raise RateLimited when the tenant exceeds a limit, including what this transaction has written."""
     stored = await usage.fetch_stored(session)
     if 0 < tenant.limits.entries < stored.entries:
         raise refuse_entries(tenant.limits.entries)
@@ -97,49 +97,49 @@ async def require_within(session: TenantSession, tenant: TenantContext) -> None:
 
 
 def refuse_entries(most: int) -> RateLimited:
-    """The refusal of an entry over the limit."""
+    """The error for an entry over the limit."""
     return RateLimited(f"entries: the tenant's limit of {most} entries is reached", STORAGE_RETRY, "entries")
 
 
 def refuse_bytes(most: int) -> RateLimited:
-    """The refusal of text or a file for which there is no room."""
+    """The error for text or a file over the limit."""
     return RateLimited(
         f"bytes: this would exceed the tenant's limit of {most} stored bytes", STORAGE_RETRY, "bytes"
     )
 
 
 class TokenMeter:
-    """Tokens of queries, counted in memory until the journal writes them; those of documents go with their vectors."""
+    """Counts tokens of queries in memory until the journal writes them; those of documents are stored with vectors."""
 
     def __init__(self) -> None:
         self._unwritten: Counter[UUID] = Counter()
 
     def require(self, tenant: TenantContext) -> None:
-        """Raise EmbeddingQuotaUsed once the tenant's tokens of the day are used up; asks nobody."""
+        """Raise EmbeddingQuotaUsed if the tenant's tokens of the day are used up, without a database query."""
         limit = tenant.limits.embedding_tokens_per_day
         if limit and tenant.tokens_today + self._unwritten[tenant.tenant_id] >= limit:
             raise EmbeddingQuotaUsed(tenant.model.provider)
 
     def count(self, tenant_id: UUID, query: str) -> None:
-        """Note that a query was embedded."""
+        """Count the tokens of an embedded query."""
         self._unwritten[tenant_id] += approximate_tokens((query,))
 
     def take(self, tenant_id: UUID) -> int:
-        """What is to be written of one tenant; from now on it is somebody else's to keep."""
+        """Remove and return the unwritten tokens of a tenant; the caller must write them or put them back."""
         return self._unwritten.pop(tenant_id, 0)
 
     def put_back(self, tenant_id: UUID, tokens: int) -> None:
-        """Keep what could not be written."""
+        """Put back tokens that could not be written."""
         if tokens:
             self._unwritten[tenant_id] += tokens
 
     def unwritten(self, tenant_id: UUID) -> int:
-        """Tokens that the database does not know of yet."""
+        """Tokens that are not in the database yet."""
         return self._unwritten[tenant_id]
 
 
 async def tokens_left(session: TenantSession, tenant: TenantContext) -> int | None:
-    """Tokens that the tenant may still embed today; None: without limit."""
+    """Number of tokens that the tenant can still embed today; None means unlimited."""
     limit = tenant.limits.embedding_tokens_per_day
     return limit - await usage.fetch_tokens(session) if limit else None
 

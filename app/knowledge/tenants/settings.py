@@ -1,4 +1,4 @@
-"""What a tenant's admin may set."""
+"""Settings of a tenant, which its admin can change."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from app.knowledge.tenants.limits import NAMES, check_limits
 from app.knowledge.vocabulary import EntryType, Fusion, Weights
 
 TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
-"""Factors of `boost: ["type"]`; a type that is not named has 1.0."""
+"""Factors of `boost: ["type"]`; all other types have 1.0."""
 
 PAGE_LIMITS = ("default_limit", "max_limit")
 WHOLE_NUMBERS = (("default_limit", 1, 100), ("max_limit", 1, 100), ("purge_expired_after_days", 0, 36_500))
-"""Settings that are whole numbers, with the least and the greatest."""
+"""Settings that are integers, with their minimum and maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantSettings:
-    """A tenant's settings; None leaves a choice to the service's configuration.
+    """A tenant's settings; None means the service's default.
 
     Attributes:
-        weights: of the legs where a search gives none.
+        weights: default weights of the legs.
         type_weights: factors of the `type` boost.
-        similarity_threshold: cosine below which the semantic leg drops a passage.
-        fusion: used where a search names none.
+        similarity_threshold: minimum cosine of a passage in the semantic leg.
+        fusion: default fusion.
         verified_boost: factor of the `verified` boost.
-        keep_query_text: whether receipts of searches hold the query's text.
-        default_limit, max_limit: hits a page where a search says nothing, and at most.
-        purge_expired_after_days: days after their end at which expired entries are removed; None: never.
-        limits: all of `Limits` by name, None where none is set; they count where they are below what the platform
-            allows the tenant.
+        keep_query_text: whether receipts of searches contain the query's text.
+        default_limit, max_limit: default and largest number of hits per page.
+        purge_expired_after_days: days after expiry when entries are removed; None: never.
+        limits: all fields of `Limits`, None if not set; they apply where they are below the platform's limits.
     """
 
     weights: Weights | None = None
@@ -49,7 +48,7 @@ class TenantSettings:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> TenantSettings:
-        """Settings from plain values. Raises InvalidInput naming each field that is out of range."""
+        """Parse settings from plain values. Raises InvalidInput with all invalid fields."""
         errors: list[FieldError] = []
         known = {f.name for f in fields(cls)}
         errors += [
@@ -81,7 +80,7 @@ class TenantSettings:
 
 
 def check_page_limits(changes: Mapping[str, Any], greatest: int) -> None:
-    """Raise InvalidInput for changes of `default_limit` and `max_limit` above what the service itself allows."""
+    """Raise InvalidInput for changes of `default_limit` and `max_limit` that exceed the service's maximum."""
     errors = [
         FieldError(name, f"must be between 1 and {greatest}, the service's limit")
         for name in PAGE_LIMITS
@@ -92,7 +91,7 @@ def check_page_limits(changes: Mapping[str, Any], greatest: int) -> None:
 
 
 def require_default_within(settings: TenantSettings, changes: Mapping[str, Any]) -> None:
-    """Raise InvalidInput where changes made `default_limit` larger than `max_limit`, naming the one that did."""
+    """Raise InvalidInput with the changed field if `default_limit` is now larger than `max_limit`."""
     default, most = settings.default_limit, settings.max_limit
     if default is None or most is None or default <= most:
         return
