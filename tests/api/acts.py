@@ -1,4 +1,4 @@
-"""Everything that the audit trail tells of, each done once: what is sent or called, and what its row must say."""
+"""Every action of the audit trail, done once: the request or call, and what its row must contain."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ HOOK = "https://198.51.101.7/hook"
 
 
 class Failed(Exception):
-    """The service could not do it."""
+    """The service could not perform the action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A tenant's admin and the platform's, something to act upon, and the stage that both are on."""
+    """A tenant's admin and a platform admin, something to act on, and the stage they share."""
 
     stage: Stage
     admin: Caller
@@ -44,7 +44,7 @@ class Scene:
         return self.admin.tenant_id
 
     async def work(self) -> None:
-        """Do everything that is queued for the tenant, but for the reading of files."""
+        """Run all queued jobs of the tenant, except the reading of files."""
         await self.stage.superuser.execute(
             "delete from jobs where tenant_id <> $1 or kind = 'ingest_asset'", self.tenant_id
         )
@@ -76,11 +76,10 @@ async def _nothing(_: Scene) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One thing to do, and the row that it must leave.
+    """One action and the row it must leave.
 
-    Attributes:
-        do: does it, and returns the ids that the row must name; raises Failed or asyncpg.PostgresError.
-        prepare: makes what it needs.
+        Attributes:         do: performs it and returns the ids that the row must name; raises Failed or
+    asyncpg.PostgresError.         prepare: creates what it needs.
     """
 
     name: str
@@ -91,7 +90,7 @@ class Act:
 
 
 def _over_http(endpoint: str, action: str, *names: str, prepare: Step = _nothing, **request: Any) -> Act:
-    """A request; `names` are of the scene's ids, or `id` or `results` of the answer."""
+    """A request; `names` are ids of the scene, or `id` or `results` of the answer."""
     method, path = endpoint.split(" ")[:2]
 
     async def do(scene: Scene) -> Sequence[str]:
@@ -166,7 +165,7 @@ async def _purge(scene: Scene) -> Sequence[str]:
 
 
 async def _restore(scene: Scene) -> Sequence[str]:
-    """Settings alone: what the other parts leave is in tests/knowledge/transfer/test_audit.py."""
+    """Settings only: rows of the other parts are covered by tests/knowledge/transfer/test_audit.py."""
     services = scene.stage.services
     restoration = TenantRestoration(
         services.database, services.tenants, services.jobs, scene.tenant_id, "ada"
@@ -269,7 +268,7 @@ OTHER_CHANGES = _by_name(
     Act("a purge", "entry.purge", _purge, _expire, sweep.ACTOR),
     Act("a new model", "model.add", _add_model, actor="paula"),
 )
-"""What no endpoint does, or one that is in the tables above does too."""
+"""Actions without an endpoint, or with one that the tables above use already."""
 OTHER_READS = _by_name(
     Act("an export", "tenant.export", _export),
     Act("the console's look at all tenants", "tenant.health", _look_at_health, actor="paula"),

@@ -1,4 +1,4 @@
-"""Tenants that another process deletes, while this one still remembers them."""
+"""Tenants that another process deletes while this one still remembers them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from app.knowledge.tenants.directory import TenantDirectory
 
 
 async def delete_elsewhere(services: Services, service_dsn: str, tenant_id: UUID) -> Callable[[], None]:
-    """Delete a tenant through a connection of another process; the service remembers it for good.
+    """Delete a tenant through a connection of another process; the service remembers it permanently.
 
-    Returns what lets the service remember the tenant once more, after it has forgotten it.
+    Returns a function that makes the service remember the tenant again after it has forgotten it.
     """
     directory = services.tenants
     context = await directory.context(tenant_id)

@@ -1,4 +1,4 @@
-"""A service of two models over a database of its own, whose trail or whose tables can be made to refuse what comes."""
+"""A service of two models over a database of its own, whose trail or tables can be made to refuse writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.knowledge.reembedding.moving import WIDER
 
 TRAILS = ("audit", "platform_audit")
 FIGURES = {"access_counts", "embedding_usage", "searches"}
-"""Written in the background, a while after what they tell of."""
+"""Written in the background, after the action they record."""
 
 REFUSAL = """
 create table refused (what text);
@@ -38,12 +38,12 @@ end $$;
 """
 
 Row = tuple[str, str, str, str, tuple[str, ...]]
-"""Of a trail: its id, actor, action, outcome and subjects."""
+"""A row of a trail: its id, actor, action, outcome and subjects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The service, a way to call it, and a superuser's look at everything."""
+    """The service, a client for it, and a superuser's connection that sees everything."""
 
     made: TestDatabase
     services: Services
@@ -53,7 +53,9 @@ class Stage:
 
     @asynccontextmanager
     async def refusing(self, what: Literal["rows", "changes"]) -> AsyncIterator[None]:
-        """Let the trails refuse new rows, or every other table whatever changes it, as the transaction ends."""
+        """Make the trails refuse new rows, or every other table refuse changes, at the end of the
+        transaction.
+        """
         await self.superuser.execute("insert into refused values ($1)", what)
         try:
             yield
@@ -61,7 +63,7 @@ class Stage:
             await self.superuser.execute("delete from refused")
 
     async def read_tables(self) -> list[str]:
-        """All that all tenants have, but the trails."""
+        """Every table that holds tenants' data, except the trails."""
         parts = (f"select '{t} ' || to_jsonb({t})::text as row from {t}" for t in self.tables)
         rows = await self.superuser.fetch(" union all ".join(parts) + " order by 1")
         return [row["row"] for row in rows]
@@ -80,7 +82,7 @@ class Stage:
 async def open_stage(
     cluster: EmbeddedAddress, template: str, settings: Settings, verifier: TokenVerifier
 ) -> AsyncIterator[Stage]:
-    """Start the service; no worker runs by itself."""
+    """Start the service; no worker runs on its own."""
     async with (
         new_database(cluster, template=template) as made,
         connected(made.superuser_dsn) as superuser,

@@ -1,4 +1,4 @@
-"""What admins see and set, over HTTP."""
+"""What admins read and set over HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = {
 }
 
 
-async def test_the_stats_count_what_is_there(
+async def test_the_stats_count_what_is_stored(
     admin: Caller,
     stranger: Caller,
     provider: FailingProvider,
@@ -96,7 +96,7 @@ async def test_a_setting_outside_its_range_is_refused(admin: Caller, field: str,
     assert (await admin.get("/admin/settings")).json() == before
 
 
-async def test_settings_decide_where_a_search_says_nothing(admin: Caller, provider: FailingProvider) -> None:
+async def test_settings_apply_where_a_search_omits_a_field(admin: Caller, provider: FailingProvider) -> None:
     provider.vectors["pier"] = provider.direction(1.0)
     provider.vectors["Near"] = provider.direction(0.6, 0.8)
     await admin.add("Near")
@@ -132,7 +132,7 @@ async def test_settings_decide_where_a_search_says_nothing(admin: Caller, provid
         ({}, {"default_limit": 51}, "default_limit"),
     ],
 )
-async def test_limits_of_a_page_that_could_not_hold_are_refused(
+async def test_impossible_limits_of_a_page_are_refused(
     admin: Caller, set_before: dict[str, int], changes: dict[str, int], field: str
 ) -> None:
     before = await admin.patch("/admin/settings", set_before)
@@ -157,7 +157,7 @@ async def test_boosts_use_the_tenants_factors(admin: Caller) -> None:
     assert found["results"][0]["score"] == pytest.approx(0.3 / 61 * 10)
 
 
-async def test_a_receipt_is_there_as_soon_as_its_search_is_answered(admin: Caller) -> None:
+async def test_a_receipt_exists_as_soon_as_its_search_is_answered(admin: Caller) -> None:
     for _ in range(3):
         search_id = (await admin.search("harbour"))["metadata"]["search_id"]
         answer = await admin.get(f"/admin/searches/{search_id}")
@@ -165,7 +165,9 @@ async def test_a_receipt_is_there_as_soon_as_its_search_is_answered(admin: Calle
         assert answer.json()["search_id"] == search_id
 
 
-async def test_the_audit_says_who_did_what_and_no_content(admin: Caller, http: httpx.AsyncClient) -> None:
+async def test_the_audit_names_actor_and_action_and_no_content(
+    admin: Caller, http: httpx.AsyncClient
+) -> None:
     writer = Caller(http, admin.tenant_id, make_token(admin.tenant_id, Role.CREATOR, subject="carl"))
     entry = await writer.add("Secret of the harbour", title="Hidden")
     path = f"/knowledge/entries/{entry['id']}"
@@ -212,7 +214,7 @@ async def test_a_search_has_a_receipt_for_its_own_tenants_admin(
     assert unknown["detail"] == foreign["detail"]
 
 
-async def test_a_receipt_keeps_the_query_where_the_tenant_wants_it(
+async def test_a_receipt_keeps_the_query_when_the_tenant_enables_it(
     admin: Caller, api_services: Services
 ) -> None:
     await admin.patch("/admin/settings", {"keep_query_text": True})
@@ -260,10 +262,8 @@ async def _list_tenants(platform: Caller, limit: int = 200) -> list[Any]:
 async def test_tenants_are_listed_in_pages(
     platform: Caller, admin: Caller, stranger: Caller, api_services: Services
 ) -> None:
-    everybody = [str(tenant.id) for tenant in await api_services.tenants.list_tenants()]
-    assert [
-        tenant["id"] for tenant in await _list_tenants(platform, max(1, len(everybody) // 3))
-    ] == everybody
+    all_ids = [str(tenant.id) for tenant in await api_services.tenants.list_tenants()]
+    assert [tenant["id"] for tenant in await _list_tenants(platform, max(1, len(all_ids) // 3))] == all_ids
     for limit in ("abc", 0, 201):
         expect_fields(await platform.get("/admin/tenants", params={"limit": limit}), "limit")
     expect_fields(await platform.get("/admin/tenants", params={"cursor": "x"}), "cursor")
@@ -281,5 +281,5 @@ async def test_tenants_are_listed_in_pages(
         ({"slug": "fine", "id": "x"}, "id"),
     ],
 )
-async def test_a_tenant_that_cannot_be_is_refused(platform: Caller, body: Any, field: str) -> None:
+async def test_an_invalid_tenant_is_refused(platform: Caller, body: Any, field: str) -> None:
     expect_fields(await platform.post("/admin/tenants", body), field)

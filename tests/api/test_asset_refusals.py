@@ -21,7 +21,7 @@ TEXT = ("a.txt", b"The harbour", "text/plain")
 
 @pytest.fixture
 async def nothing_written(admin: Caller, api_database: TestDatabase) -> AsyncIterator[None]:
-    """Sees to it that the test leaves no row of its tenant behind."""
+    """Check that the test leaves no row of its tenant behind."""
     yield
     async with connected(api_database.superuser_dsn) as superuser:
         for table in TABLES:
@@ -43,7 +43,7 @@ async def nothing_written(admin: Caller, api_database: TestDatabase) -> AsyncIte
         ("a.zip", b"PK\x05\x06" + bytes(18), "application/zip"),
     ],
 )
-async def test_a_kind_of_file_that_is_not_read_is_refused(
+async def test_an_unsupported_kind_of_file_is_refused(
     admin: Caller, name: str, data: bytes, media_type: str
 ) -> None:
     body = expect_problem(await admin.upload(name, data, media_type), 415)
@@ -90,13 +90,13 @@ async def test_a_form_field_outside_its_range_is_named(
 
 @pytest.mark.usefixtures("nothing_written")
 @pytest.mark.parametrize("name", ["x" * 513, "folder/", " "])
-async def test_a_name_that_is_none_is_refused(admin: Caller, name: str) -> None:
+async def test_an_invalid_name_is_refused(admin: Caller, name: str) -> None:
     answer = await admin.post(PATH, files={"file": (name, b"The harbour", "text/plain")})
     expect_fields(answer, "file")
 
 
 @pytest.mark.usefixtures("nothing_written")
-async def test_a_request_without_one_file_is_refused(admin: Caller) -> None:
+async def test_a_request_without_exactly_one_file_is_refused(admin: Caller) -> None:
     expect_fields(await admin.post(PATH, data={"tags": "a"}), "file")
     expect_fields(await admin.post(PATH, data={"file": "text"}), "file")
     expect_fields(await admin.post(PATH, files={"document": TEXT}), "file")
@@ -124,7 +124,7 @@ async def test_a_broken_multipart_body_is_refused(admin: Caller, kind: str, body
 
 @pytest.mark.usefixtures("nothing_written")
 @pytest.mark.filterwarnings(
-    # The framework leaves the begun file to the garbage collector.
+    # The framework leaves the partly received file to the garbage collector.
     "ignore:.*SpooledTemporaryFile.*:pytest.PytestUnraisableExceptionWarning"
 )
 async def test_a_multipart_body_that_ends_early_is_refused(admin: Caller) -> None:

@@ -23,7 +23,7 @@ Work = Callable[[], Awaitable[None]]
 
 
 async def get(admin: Caller, asset_id: str) -> dict[str, Any]:
-    """An asset as it is now."""
+    """The current state of an asset."""
     asset: dict[str, Any] = (await admin.get(f"{PATH}/{asset_id}")).json()
     return asset
 
@@ -85,7 +85,7 @@ async def test_a_sample_document_becomes_searchable(document: Any, admin: Caller
             assert 1 <= place["page"] <= place["total_pages"] == asset["total_pages"]
 
 
-async def test_a_hit_in_a_pdf_says_its_page(admin: Caller, work: Work) -> None:
+async def test_a_hit_in_a_pdf_names_its_page(admin: Caller, work: Work) -> None:
     asset = (await admin.upload("pilots.pdf", PDF, "application/pdf")).json()
     await work()
     (hit,) = (await admin.search("ostrich", mode="keyword"))["results"]
@@ -130,7 +130,7 @@ async def test_other_bytes_under_the_same_external_id_are_a_new_version(admin: C
     assert (asset["generation"], asset["chunks"], asset["status"]) == (2, 1, "indexed")
 
 
-async def test_a_deleted_asset_takes_its_chunks_along(admin: Caller, work: Work) -> None:
+async def test_a_deleted_asset_takes_its_chunks_with_it(admin: Caller, work: Work) -> None:
     asset = (await admin.upload("a.txt", b"The harbour opens at six", "text/plain")).json()
     await work()
     assert await admin.find("harbour")
@@ -143,7 +143,7 @@ async def test_a_deleted_asset_takes_its_chunks_along(admin: Caller, work: Work)
     assert (await admin.get("/admin/stats")).json()["passages"] == 0
 
 
-async def test_an_asset_deleted_before_it_is_read_stays_gone(admin: Caller, work: Work) -> None:
+async def test_an_asset_deleted_before_it_is_read_stays_deleted(admin: Caller, work: Work) -> None:
     asset = (await admin.upload("a.txt", b"The harbour opens at six", "text/plain")).json()
     assert (await admin.delete(f"{PATH}/{asset['id']}")).status_code == 204
     await work()
@@ -199,7 +199,7 @@ async def test_the_neighbours_of_a_chunk_are_its_siblings(admin: Caller, work: W
     assert related["metadata"]["relationship_types"] == ["sibling"]
 
 
-async def test_a_provider_that_is_down_delays_vectors_and_neither_words_nor_text(
+async def test_a_provider_that_is_down_delays_only_vectors(
     admin: Caller, work: Work, provider: FailingProvider
 ) -> None:
     provider.down = True
@@ -217,6 +217,6 @@ async def test_a_provider_that_is_down_delays_vectors_and_neither_words_nor_text
     assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 1
 
 
-async def test_tags_as_a_json_list_are_refused_rather_than_taken_apart(admin: Caller) -> None:
+async def test_tags_as_a_json_list_are_refused_and_not_split(admin: Caller) -> None:
     problem = expect_problem(await admin.upload("a.txt", b"Text.", "text/plain", tags='["a", "b"]'), 422)
     assert problem["errors"] == [{"field": "tags", "message": "must be repeated or separated by commas"}]

@@ -1,4 +1,4 @@
-"""The audit trail: whatever changes something, or is an administrative read, leaves exactly one row."""
+"""The audit trail: each change and each administrative read leaves exactly one row."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ ASKING = {
     "POST /knowledge/search/why-not",
     "POST /knowledge/saved-searches/{saved_search_id}/run",
 }
-"""Questions: nothing is changed, and each search has a receipt of its own."""
+"""Requests that only read: nothing changes, and each search has a receipt."""
 
 OVER_HTTP = {**CHANGES, **READS, **PLATFORM_CHANGES, **PLATFORM_READS}
 ALL_CHANGES: Mapping[str, Act] = {**CHANGES, **PLATFORM_CHANGES, **OTHER_CHANGES}
 ALL_READS: Mapping[str, Act] = {**READS, **PLATFORM_READS, **OTHER_READS}
 REFUSED_ALONE = {"access"}
-"""Actions that are never done: tests/api/test_audit_refusals.py has them."""
+"""Actions that always fail: see tests/api/test_audit_refusals.py."""
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +65,15 @@ def test_every_endpoint_that_changes_or_administers_has_a_row(app: FastAPI) -> N
     assert noted <= {*ENDPOINTS}
 
 
-def test_every_action_that_the_trails_know_is_done_here() -> None:
-    """The types of `write_audit` and `note_action` keep the service from writing any other."""
+def test_every_known_action_of_the_trails_is_done_here() -> None:
+    """The types of `write_audit` and `note_action` keep the service from writing any other action."""
     done = {act.action for act in (*ALL_CHANGES.values(), *ALL_READS.values())}
     assert done | REFUSED_ALONE == {*get_args(Action), *get_args(PlatformAction)}
 
 
 @pytest.mark.parametrize("name", ALL_CHANGES)
 async def test_a_change_and_its_row_are_kept_or_lost_together(name: str, scene: Scene) -> None:
-    """One that cannot be kept takes its row along, a row that cannot be kept its change."""
+    """A change that fails discards its row, and a row that fails discards its change."""
     act, stage = ALL_CHANGES[name], scene.stage
     await act.prepare(scene)
     tables, trails = await stage.read_tables(), await stage.read_trails()

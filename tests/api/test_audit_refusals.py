@@ -1,4 +1,4 @@
-"""The audit trail has what was refused, with its reason, and is not filled by it."""
+"""The audit trail records refusals with their reasons, and refusals cannot fill it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNKNOWN = str(uuid4())
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A tenant's admin, something to act upon, and the trail past row-level security."""
+    """A tenant's admin, something to act on, and the trail read past row-level security."""
 
     admin: Caller
     platform: Caller
@@ -55,7 +55,7 @@ class Scene:
         return [tuple(row) for row in rows]
 
     async def expect(self, refusal: Refusal, caller: Caller) -> None:
-        """Be refused as the table says."""
+        """Get the refusal that the table lists."""
         method, path = refusal.endpoint.split(" ")
         answer = await caller.request(method, path.format(**self.ids), **refusal.request)
         assert answer.status_code == refusal.status, answer.text
@@ -74,7 +74,7 @@ async def scene(admin: Caller, platform: Caller, api_services: Services, api_dat
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One call that is refused, and the row that it must leave: `subjects` are names of the scene's ids."""
+    """One refused call, and the row that it must leave: `subjects` are names of ids in the scene."""
 
     endpoint: str
     action: str
@@ -150,7 +150,7 @@ async def test_a_refusal_on_the_platform_is_noted_once(refusal: Refusal, scene: 
     assert row == ("paula", refusal.action, "refused", UNKNOWN if refusal.subjects else None)
 
 
-async def test_what_changes_nothing_leaves_no_row(scene: Scene) -> None:
+async def test_a_call_that_changes_nothing_leaves_no_row(scene: Scene) -> None:
     before = await scene.read_rows()
     assert (
         await scene.admin.post("/knowledge/entries", {"content": "The harbour opens at six"})
@@ -160,7 +160,7 @@ async def test_what_changes_nothing_leaves_no_row(scene: Scene) -> None:
     assert await scene.read_rows() == before
 
 
-async def test_who_lacks_the_role_is_noted_once_in_a_while(scene: Scene, http: httpx.AsyncClient) -> None:
+async def test_a_missing_role_is_noted_once_per_interval(scene: Scene, http: httpx.AsyncClient) -> None:
     reader = Caller(
         http, scene.admin.tenant_id, make_token(scene.admin.tenant_id, Role.READER, subject="rob")
     )
@@ -176,7 +176,7 @@ async def test_who_lacks_the_role_is_noted_once_in_a_while(scene: Scene, http: h
 
 
 async def test_one_callers_refusals_do_not_fill_the_trail(scene: Scene, http: httpx.AsyncClient) -> None:
-    """A reader may give feedback and delete searches of its own, on ids that never were too."""
+    """A reader may give feedback and delete its own searches; this includes ids that never existed."""
     for subject in ("rob", "rita"):
         token = make_token(scene.admin.tenant_id, Role.READER, subject=subject)
         reader = Caller(http, scene.admin.tenant_id, token)
@@ -190,7 +190,7 @@ async def test_one_callers_refusals_do_not_fill_the_trail(scene: Scene, http: ht
     ]
 
 
-async def test_a_refusal_is_noted_again_after_a_while(scene: Scene) -> None:
+async def test_a_refusal_is_noted_again_after_the_interval(scene: Scene) -> None:
     times = iter((0.0, REFUSAL_SECONDS - 0.1, REFUSAL_SECONDS, REFUSAL_SECONDS + 0.1))
     trail = AuditTrail(scene.services.database, clock=times.__next__)
     tenant_id = scene.admin.tenant_id
@@ -203,7 +203,7 @@ async def test_a_refusal_is_noted_again_after_a_while(scene: Scene) -> None:
 
 
 class UnsteadyDatabase(Database):
-    """The real one, which is away while `away` is true."""
+    """The real database, which is unavailable while `away` is true."""
 
     away = False
 
@@ -217,7 +217,7 @@ class UnsteadyDatabase(Database):
             yield session
 
 
-async def test_a_refusal_that_could_not_be_written_leaves_its_turn_to_the_next(scene: Scene) -> None:
+async def test_a_refusal_that_could_not_be_written_is_noted_next_time(scene: Scene) -> None:
     database = UnsteadyDatabase(scene.made.service_dsn, pool_size=1)
     trail = AuditTrail(database, clock=lambda: 0.0)
     tenant_id = scene.admin.tenant_id

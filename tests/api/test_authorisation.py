@@ -1,4 +1,4 @@
-"""Who may do what: every endpoint with every role, and what belongs to others."""
+"""Who may do what: every endpoint with every role, and access to what others own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADMINISTER = frozenset({Role.TENANT_ADMIN})
 PLATFORM = frozenset({Role.PLATFORM_ADMIN})
 UNKNOWN = str(uuid4())
 
-# Each endpoint: who may call it, a request, and what those who may are answered.
+# Each endpoint: who may call it, a request, and the status for permitted callers.
 TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "POST /knowledge/search": (READ, {"json": {"query": "word"}}, 200),
     "POST /knowledge/search/why-not": (
@@ -83,13 +83,13 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "DELETE /admin/tenants/{tenant_id}": (PLATFORM, {}, 404),
 }
 OPEN = {"GET /healthz", "GET /readyz"}
-# Beside the API: callers of this machine, browsers, and agents, whose tools have tests of their own.
+# Outside the API: callers on this machine, browsers, and agents, whose tools have tests of their own.
 UNDESCRIBED = {"GET /metrics", "GET /docs", "GET /openapi.json", "HEAD /openapi.json", "ANY /mcp"}
 
 
 @pytest.fixture
 async def ids(admin: Caller) -> dict[str, str]:
-    """Ids for the places of a path: things that exist, where that is possible."""
+    """Ids for the placeholders of a path: existing things where possible."""
     entry = await admin.post("/knowledge/entries", {"content": "the entry"})
     asset = await admin.upload("a.txt", b"the asset", "text/plain")
     saved = await save_search(admin)
@@ -111,7 +111,7 @@ async def save_search(caller: Caller) -> str:
 
 
 def forge_token(tenant_id: object, roles: list[str]) -> str:
-    """A well-signed token that the service itself would not make."""
+    """A correctly signed token that the service itself would not issue."""
     claims = {"sub": "ada", "tenant_id": str(tenant_id), "roles": roles, "exp": int(time.time()) + 60}
     return forge(claims, key=SECRET.encode())
 
@@ -123,7 +123,7 @@ def test_every_endpoint_has_a_row_in_the_table(app: FastAPI) -> None:
     assert list_mounts(app) == ["/docs/files", "/console/files"]
 
 
-async def test_no_endpoint_takes_a_token_that_is_forged_or_of_no_tenant(
+async def test_no_endpoint_accepts_a_token_that_is_forged_or_without_a_tenant(
     http: httpx.AsyncClient, admin: Caller, platform: Caller, ids: dict[str, str]
 ) -> None:
     assert (await platform.delete(f"/admin/tenants/{admin.tenant_id}")).status_code == 204
@@ -152,8 +152,8 @@ async def test_an_endpoint_answers_each_role_as_the_table_says(
     allowed, request, expected = TABLE[endpoint]
     method, path = endpoint.format(**ids).split(" ")
     expect_problem(await http.request(method, path, **request), 401)
-    nobody = Caller(http, api_tenant.id, forge_token(api_tenant.id, []))
-    expect_problem(await nobody.request(method, path, **request), 403)
+    without_role = Caller(http, api_tenant.id, forge_token(api_tenant.id, []))
+    expect_problem(await without_role.request(method, path, **request), 403)
     stranger = Caller(http, api_tenant.id, forge_token(api_tenant.id, ["auditor", "superuser"]))
     expect_problem(await stranger.request(method, path, **request), 403)
     both = Caller(http, api_tenant.id, make_token(api_tenant.id, Role.PLATFORM_ADMIN, Role.TENANT_ADMIN))
@@ -165,7 +165,7 @@ async def test_an_endpoint_answers_each_role_as_the_table_says(
     for role in sorted(allowed):
         caller = Caller(http, api_tenant.id, make_token(api_tenant.id, role))
         answer = await caller.request(method, path, **request)
-        # What the first of them deleted, the second finds gone.
+        # The second caller does not find what the first one deleted.
         gone = method == "DELETE" and role != min(allowed)
         assert answer.status_code == (404 if gone else expected), (role, answer.text)
 
@@ -174,7 +174,7 @@ OWNED = ("entry_id", "asset_id", "saved_search_id")
 
 
 @pytest.mark.parametrize("endpoint", [e for e in TABLE if any(name in e for name in OWNED)])
-async def test_what_another_tenant_owns_is_answered_like_what_does_not_exist(
+async def test_what_another_tenant_owns_is_answered_like_an_unknown_id(
     endpoint: str, stranger: Caller, ids: dict[str, str]
 ) -> None:
     _, request, _ = TABLE[endpoint]
@@ -255,7 +255,7 @@ async def test_an_expired_token_is_refused(http: httpx.AsyncClient, api_tenant: 
 
 @pytest.mark.parametrize("body", [b'{"query":', b'"' + b"x" * (40 << 20) + b'"'], ids=["broken", "40 MB"])
 @pytest.mark.parametrize("path", ["/knowledge/search", "/knowledge/assets"])
-async def test_a_caller_without_a_token_is_refused_before_the_body_is_judged(
+async def test_a_caller_without_a_token_is_refused_before_the_body_is_validated(
     http: httpx.AsyncClient, path: str, body: bytes
 ) -> None:
     answer = await http.post(path, content=body, headers={"Content-Type": "application/json"})
@@ -287,6 +287,6 @@ async def test_a_deleted_tenants_token_is_refused(
     expect_problem(await admin.post("/knowledge/search", {"query": "gone"}), 401)
 
 
-async def test_a_token_of_a_tenant_that_never_was_is_refused(http: httpx.AsyncClient) -> None:
+async def test_a_token_of_a_tenant_that_never_existed_is_refused(http: httpx.AsyncClient) -> None:
     caller = Caller(http, None, make_token(uuid4(), Role.TENANT_ADMIN))
     expect_problem(await caller.get("/knowledge/entries"), 401)

@@ -18,7 +18,7 @@ TIMES = ("search_id", "query_time_ms", "embedding_ms", "semantic_ms", "keyword_m
 
 
 async def search_all(caller: Caller, *searches: Any) -> list[dict[str, Any]]:
-    """The outcomes of a batch, their form checked."""
+    """The outcomes of a batch, with their form checked."""
     body = json.dumps({"searches": searches})
     answer = await caller.post(PATH, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 200, answer.text
@@ -38,7 +38,7 @@ def without_times(result: dict[str, Any]) -> dict[str, Any]:
     return result | {"metadata": metadata}
 
 
-async def test_each_search_is_answered_as_it_would_be_alone(
+async def test_each_search_is_answered_as_if_sent_alone(
     admin: Caller, reader: Caller, provider: FailingProvider
 ) -> None:
     for word in ("harbour", "crane", "quay"):
@@ -66,15 +66,13 @@ async def test_all_texts_are_embedded_in_one_call(reader: Caller, provider: Fail
     assert len(provider.queries) == 20
 
 
-async def test_no_call_is_made_where_nothing_is_to_be_embedded(
-    reader: Caller, provider: FailingProvider
-) -> None:
+async def test_no_call_is_made_without_text_to_embed(reader: Caller, provider: FailingProvider) -> None:
     provider.calls.clear()
     await search_all(reader, {"query": "words", "mode": "keyword"}, {"query": ""})
     assert provider.calls == []
 
 
-async def test_a_refused_search_does_not_spoil_the_others(admin: Caller) -> None:
+async def test_a_refused_search_does_not_affect_the_others(admin: Caller) -> None:
     await admin.add("The harbour opens at six")
     outcomes = await search_all(
         admin,
@@ -112,19 +110,21 @@ async def test_a_refused_search_does_not_spoil_the_others(admin: Caller) -> None
     [{}, {"searches": []}, {"searches": [{"query": "x"}] * 33}, {"searches": {}}, {"searches": None}, []],
     ids=["absent", "none", "33", "object", "null", "list"],
 )
-async def test_a_wrong_envelope_is_refused_whole(reader: Caller, body: Any) -> None:
+async def test_a_wrong_envelope_is_refused_as_a_whole(reader: Caller, body: Any) -> None:
     answer = await reader.post(PATH, body)
     assert answer.status_code == 422
     if isinstance(body, dict):
         expect_fields(answer, "searches")
 
 
-async def test_an_unknown_field_beside_the_searches_is_refused(reader: Caller) -> None:
+async def test_an_unknown_field_next_to_the_searches_is_refused(reader: Caller) -> None:
     answer = await reader.post(PATH, {"searches": [{"query": "x"}], "tenant_id": "x"})
     expect_fields(answer, "tenant_id")
 
 
-async def test_without_the_provider_words_alone_answer_all(admin: Caller, provider: FailingProvider) -> None:
+async def test_without_the_provider_all_searches_are_keyword_only(
+    admin: Caller, provider: FailingProvider
+) -> None:
     await admin.add("The harbour opens at six")
     provider.down = True
     provider.calls.clear()
@@ -136,7 +136,7 @@ async def test_without_the_provider_words_alone_answer_all(admin: Caller, provid
         assert outcome["result"]["results"]
 
 
-async def test_a_text_that_the_provider_refuses_costs_only_itself_its_vector(
+async def test_a_text_that_the_provider_refuses_loses_only_its_own_vector(
     admin: Caller, provider: FailingProvider
 ) -> None:
     provider.refused.add("refused text")
@@ -145,11 +145,11 @@ async def test_a_text_that_the_provider_refuses_costs_only_itself_its_vector(
     finally:
         provider.refused.clear()
     assert [o["result"]["metadata"]["fallback_mode"] for o in outcomes] == [False, False]
-    # One call for both, which was refused, and then one for each.
+    # One call for both, which was refused, and then one call for each.
     assert sorted(provider.queries) == ["harbour", "harbour", "refused text", "refused text"]
 
 
-async def test_a_batch_leaves_connections_to_others(
+async def test_a_batch_leaves_connections_for_others(
     admin: Caller, api_services: Services, provider: FailingProvider
 ) -> None:
     await admin.add("The harbour opens at six")

@@ -19,7 +19,7 @@ PATH = "/knowledge/entries/bulk"
 
 
 async def write_with_failures(admin: Caller, *entries: Any) -> list[dict[str, Any]]:
-    """The results of a bulk write in which entries that exist may fail."""
+    """The results of a bulk write in which existing entries may fail."""
     answer = await admin.post(PATH, {"entries": entries})
     assert answer.status_code == 200, answer.text
     results: list[dict[str, Any]] = answer.json()["results"]
@@ -27,7 +27,7 @@ async def write_with_failures(admin: Caller, *entries: Any) -> list[dict[str, An
 
 
 async def write(admin: Caller, *entries: Any) -> list[dict[str, Any]]:
-    """The results of a bulk write, their form checked."""
+    """The results of a bulk write, with their form checked."""
     body = json.dumps({"entries": entries})
     answer = await admin.post(PATH, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 200, answer.text
@@ -54,7 +54,7 @@ async def test_a_thousand_entries_are_stored_and_repeats_change_nothing(admin: C
 
 
 @pytest.mark.parametrize("count", [0, 1_001])
-async def test_a_wrong_number_of_entries_is_refused(admin: Caller, count: int) -> None:
+async def test_an_invalid_number_of_entries_is_refused(admin: Caller, count: int) -> None:
     answer = await admin.post(PATH, {"entries": [{"content": f"Entry {n}"} for n in range(count)]})
     expect_fields(answer, "entries")
     assert (await admin.get("/knowledge/entries")).json()["items"] == []
@@ -65,7 +65,7 @@ async def test_a_body_without_a_list_is_refused(admin: Caller, body: Any) -> Non
     assert (await admin.post(PATH, body)).status_code == 422
 
 
-async def test_refused_entries_do_not_keep_the_others_from_being_stored(admin: Caller) -> None:
+async def test_refused_entries_do_not_prevent_the_others_from_being_stored(admin: Caller) -> None:
     parent = (await admin.add("The parent"))["id"]
     results = await write(
         admin,
@@ -94,7 +94,7 @@ async def test_refused_entries_do_not_keep_the_others_from_being_stored(admin: C
     assert set(await admin.find("good")) == {"good", "also good"}
 
 
-async def test_repeats_within_one_request_are_written_in_turn(admin: Caller) -> None:
+async def test_repeats_within_one_request_are_written_in_order(admin: Caller) -> None:
     results = await write(
         admin,
         {"content": "one", "external_id": "A"},
@@ -116,7 +116,7 @@ async def test_repeats_within_one_request_are_written_in_turn(admin: Caller) -> 
 
 
 @pytest.mark.parametrize("repeats", [2, 300])
-async def test_repeats_cost_one_round_however_many_they_are(
+async def test_repeats_cost_one_round_at_any_number(
     admin: Caller, api_services: Services, repeats: int
 ) -> None:
     entries = [{"content": "same", "tags": ["t"]}] * repeats
@@ -146,7 +146,9 @@ async def test_repeats_cost_one_round_however_many_they_are(
     assert sum(SQL["find_same"].sql == statement for statement in statements) == 2
 
 
-async def test_a_repeat_of_what_has_no_room_is_written_where_it_has(admin: Caller, platform: Caller) -> None:
+async def test_a_repeat_of_an_entry_over_the_quota_is_written_where_it_fits(
+    admin: Caller, platform: Caller
+) -> None:
     await allow(platform, admin, bytes=30)
     long, short = ({"content": "x" * n, "external_id": "A"} for n in (40, 20))
     results = await write_with_failures(admin, long, long, short, long, short, {**short, "content": "y" * 25})
@@ -158,7 +160,7 @@ async def test_a_repeat_of_what_has_no_room_is_written_where_it_has(admin: Calle
     assert (await admin.get("/admin/stats")).json()["limits"]["bytes"]["used"] == 25
 
 
-async def test_the_vectors_of_a_bulk_follow_in_the_background(admin: Caller, work: Any) -> None:
+async def test_the_vectors_of_a_bulk_are_embedded_in_the_background(admin: Caller, work: Any) -> None:
     results = await write(admin, {"content": "first of two"}, {"content": "second of two"})
     assert (await admin.get("/admin/stats")).json()["pending_embeddings"] == 2
     await work()

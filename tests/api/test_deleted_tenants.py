@@ -1,4 +1,4 @@
-"""A tenant that another process deletes: here it is remembered for a moment longer."""
+"""A tenant that another process deletes: this process remembers it for a moment longer."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ READING = {
     "POST /knowledge/search/batch",
     "POST /knowledge/saved-searches/{saved_search_id}/run",
 }
-"""Like a GET these may find nothing: they write nothing that an answer waits for."""
+"""Like a GET, these may find nothing: no answer waits for what they write."""
 ECHOING = {"POST /knowledge/search/why-not"}
-"""Answers that repeat the id that was asked for."""
+"""Answers that repeat the requested id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A tenant that is gone, and its ids.
+    """A deleted tenant and its ids.
 
-    Attributes:
-        recall: lets the service remember the tenant again, as if it had just been deleted.
+        Attributes:         recall: makes the service remember the tenant again, as if it had just been
+    deleted.
     """
 
     caller: Caller
@@ -56,7 +56,9 @@ async def deleted(
     api_services: Services,
     api_database: TestDatabase,
 ) -> AsyncIterator[Deleted]:
-    """The test's tenant, with an entry that was searched for, deleted through a connection of another process."""
+    """The test's tenant, with an entry that was searched for, deleted through a connection of another
+    process.
+    """
     entry = await admin.add("The harbour opens at six")
     asset = await admin.upload("a.txt", b"The harbour", "text/plain")
     found = await admin.search("harbour")
@@ -75,7 +77,7 @@ async def deleted(
 
 
 def fill(request: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
-    """The request with ids that were the tenant's."""
+    """The request with ids that belonged to the tenant."""
     body = request.get("json")
     if body and "entry_id" in body:
         return {"json": {**body, **{name: ids[name] for name in body if name in ids}}}
@@ -83,7 +85,7 @@ def fill(request: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
 
 
 def describe_wrong(deleted: Deleted, endpoint: str, answer: httpx.Response) -> str | None:
-    """What is wrong with an answer, if anything is."""
+    """What is wrong with an answer, or None."""
     if answer.status_code == 401:
         return None if expect_problem(answer, 401)["detail"] == GONE else answer.text
     shown = answer.text.replace(deleted.ids["entry_id"], "") if endpoint in ECHOING else answer.text
@@ -102,7 +104,8 @@ async def test_no_endpoint_fails_for_a_tenant_that_another_process_deleted(
         if allowed is not PLATFORM:
             deleted.recall()
             method, path = endpoint.format(**deleted.ids).split(" ")
-            # Of one caller's refusals at one operation only the first is noted, and finds that the tenant is gone.
+            # Only the first of a caller's refusals at one operation is noted, and it finds that the tenant
+            # was deleted.
             token = make_token(deleted.caller.tenant_id, Role.TENANT_ADMIN, subject=endpoint)
             caller = replace(deleted.caller, token=token)
             answer = await caller.request(method, path, **fill(request, deleted.ids))
@@ -112,14 +115,14 @@ async def test_no_endpoint_fails_for_a_tenant_that_another_process_deleted(
     assert [line.message for line in caplog.records if line.levelno >= logging.ERROR] == []
 
 
-async def test_a_write_lets_a_deleted_tenant_be_forgotten_at_once(deleted: Deleted) -> None:
+async def test_a_write_to_a_deleted_tenant_makes_the_service_forget_it(deleted: Deleted) -> None:
     path = "/knowledge/entries"
     assert (await deleted.caller.get(path)).json()["items"] == []
     expect_problem(await deleted.caller.post(path, {"content": "The lighthouse"}), 401)
     expect_problem(await deleted.caller.get(path), 401)
 
 
-async def test_a_broken_reference_in_a_tenant_that_remains_is_no_deletion(
+async def test_a_broken_reference_in_an_existing_tenant_is_not_a_deletion(
     api_tenant: Tenant, api_services: Services
 ) -> None:
     with pytest.raises(asyncpg.ForeignKeyViolationError):
@@ -127,7 +130,7 @@ async def test_a_broken_reference_in_a_tenant_that_remains_is_no_deletion(
             await put_feedback(session, uuid4(), uuid4(), "ada", True, None)
 
 
-async def test_a_tool_tells_a_deleted_tenants_token_that_it_is_worth_nothing(deleted: Deleted) -> None:
+async def test_a_tool_refuses_a_deleted_tenants_token(deleted: Deleted) -> None:
     call = {"name": "kb_add", "arguments": {"content": "The lighthouse"}}
     answer = await deleted.caller.post(
         "/mcp",
@@ -138,7 +141,7 @@ async def test_a_tool_tells_a_deleted_tenants_token_that_it_is_worth_nothing(del
     assert (told["status"], told["detail"]) == (401, GONE), told
 
 
-async def test_a_job_of_a_deleted_tenant_is_given_up_quietly(
+async def test_a_job_of_a_deleted_tenant_is_dropped_quietly(
     deleted: Deleted, api_services: Services, caplog: pytest.LogCaptureFixture
 ) -> None:
     tenant_id = deleted.caller.tenant_id

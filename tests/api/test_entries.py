@@ -19,7 +19,7 @@ ENTRY = {
 }
 PATH = "/knowledge/entries"
 JSON = {"Content-Type": "application/json"}
-NOBODY = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"
+UNKNOWN_ID = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"
 FAR = "9999-12-31T23:59:59-12:00"
 
 
@@ -105,9 +105,9 @@ REFUSED: list[tuple[str, Any]] = [
     *each("roles", [], ["boss"], "dev", None, ["all"] * 5),
     *each("confidence", -0.1, 1.1, float("nan"), "1", True, None),
     *each("scope", "galaxy", None),
-    *each("parent_id", "x", 1, NOBODY),
-    *each("source_ids", ["x"], "x", [NOBODY], [NOBODY] * 101),
-    *each("superseded_by_id", "x", NOBODY),
+    *each("parent_id", "x", 1, UNKNOWN_ID),
+    *each("source_ids", ["x"], "x", [UNKNOWN_ID], [UNKNOWN_ID] * 101),
+    *each("superseded_by_id", "x", UNKNOWN_ID),
     *each("metadata", [], "x", {"a": "\x00"}, {"\ud800": 1}, {"a": "x" * 70_000}, {"a": 10**30}),
     *each("language", "klingon", "English", "", 1, "english; drop"),
     *each("expires_at", "soon", "2030-01-01T00:00:00", "2030-01-01", 1e30, {}, "2030-13-01T00:00Z"),
@@ -227,7 +227,7 @@ async def test_an_entry_cannot_be_its_own_relative(admin: Caller) -> None:
         expect_fields(await admin.patch(f"{PATH}/{entry['id']}", {field: entry["id"]}), field)
 
 
-async def test_a_deleted_entry_is_gone(admin: Caller) -> None:
+async def test_a_deleted_entry_is_not_found(admin: Caller) -> None:
     entry = await admin.add("The harbour opens at six")
     answer = await admin.delete(f"{PATH}/{entry['id']}")
     assert (answer.status_code, answer.content) == (204, b"")
@@ -237,7 +237,7 @@ async def test_a_deleted_entry_is_gone(admin: Caller) -> None:
     assert (await admin.search("The harbour opens at six"))["results"] == []
 
 
-async def test_an_id_that_is_none_is_refused(admin: Caller) -> None:
+async def test_a_malformed_id_is_refused(admin: Caller) -> None:
     expect_fields(await admin.get(f"{PATH}/17"), "entry_id")
 
 
@@ -268,5 +268,5 @@ async def test_a_list_comes_in_pages_newest_first(admin: Caller) -> None:
         ("asset_id", "x"),
     ],
 )
-async def test_a_list_refuses_what_it_cannot_mean(reader: Caller, field: str, value: str) -> None:
+async def test_a_list_refuses_invalid_parameters(reader: Caller, field: str, value: str) -> None:
     expect_fields(await reader.get(PATH, params={field: value}), field)

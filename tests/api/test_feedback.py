@@ -18,7 +18,7 @@ async def give(caller: Caller, search: str, entry: str, relevant: Any = True) ->
     return await caller.post("/knowledge/feedback", body)
 
 
-async def test_feedback_is_given_and_changed_and_reported(admin: Caller, reader: Caller) -> None:
+async def test_feedback_can_be_given_changed_and_reported(admin: Caller, reader: Caller) -> None:
     await admin.patch("/admin/settings", {"keep_query_text": True})
     entry = await admin.add("The harbour opens at six", title="Harbour")
     found = await reader.search("harbour", mode="keyword")
@@ -42,7 +42,7 @@ async def test_feedback_is_given_and_changed_and_reported(admin: Caller, reader:
     )
 
 
-async def test_feedback_on_what_the_caller_did_not_find_is_refused(
+async def test_feedback_on_an_entry_the_caller_did_not_find_is_refused(
     admin: Caller, reader: Caller, stranger: Caller
 ) -> None:
     entry = await admin.add("The harbour opens at six")
@@ -61,14 +61,12 @@ async def test_feedback_on_what_the_caller_did_not_find_is_refused(
     ("field", "value"),
     [("search_id", "x"), ("entry_id", 7), ("relevant", "yes"), ("relevant", 1), ("colour", "red")],
 )
-async def test_feedback_of_another_form_is_refused(reader: Caller, field: str, value: Any) -> None:
+async def test_malformed_feedback_is_refused(reader: Caller, field: str, value: Any) -> None:
     body = {"search_id": str(uuid4()), "entry_id": str(uuid4()), "relevant": True, field: value}
     expect_fields(await reader.post("/knowledge/feedback", body), field)
 
 
-async def test_a_receipt_says_why_the_caller_saw_what_it_saw(
-    admin: Caller, reader: Caller, api_services: Services
-) -> None:
+async def test_a_receipt_explains_the_results(admin: Caller, reader: Caller, api_services: Services) -> None:
     entry = await admin.add("The harbour opens at six", tags=["sea"])
     found = await reader.search("harbour", tags=["sea"], boost=["verified"], limit=7, fusion="score")
     await api_services.journal.flush()

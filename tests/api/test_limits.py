@@ -1,4 +1,4 @@
-"""What tenants are allowed, over HTTP."""
+"""Tenants' limits, over HTTP."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_requests_without_the_role_are_counted_too(
 
 
 @pytest.mark.usefixtures("still_clock")
-async def test_searches_of_a_batch_are_counted_each(admin: Caller, platform: Caller) -> None:
+async def test_each_search_of_a_batch_is_counted(admin: Caller, platform: Caller) -> None:
     await allow(platform, admin, requests_per_minute=60)
     batch = {"searches": [{"query": "harbour", "mode": "keyword"}] * 32}
     statuses = [(await admin.post("/knowledge/search/batch", batch)).status_code for _ in range(4)]
@@ -132,7 +132,7 @@ async def test_bytes_over_the_limit_are_refused(admin: Caller, platform: Caller)
     assert (await admin.upload("a.txt", b"z" * 7, "text/plain")).status_code == 202
 
 
-async def test_a_document_with_more_chunks_than_the_limit_fails_and_says_why(
+async def test_a_document_with_more_chunks_than_the_limit_fails_with_a_reason(
     admin: Caller, platform: Caller, work: Any
 ) -> None:
     await allow(platform, admin, entries=1)
@@ -148,7 +148,7 @@ async def test_a_document_with_more_chunks_than_the_limit_fails_and_says_why(
     assert (await admin.get(path)).json()["status"] == "indexed"
 
 
-async def test_searches_answer_by_words_when_the_days_tokens_are_used_up(
+async def test_searches_are_keyword_only_when_the_days_tokens_are_used_up(
     admin: Caller, platform: Caller, provider: FailingProvider, api_services: Services
 ) -> None:
     await allow(platform, admin, embedding_tokens_per_day=3)
@@ -167,7 +167,7 @@ async def test_searches_answer_by_words_when_the_days_tokens_are_used_up(
 
 
 @pytest.mark.usefixtures("still_clock")
-async def test_stats_say_how_much_of_each_limit_is_used(
+async def test_stats_show_how_much_of_each_limit_is_used(
     admin: Caller, platform: Caller, provider: FailingProvider
 ) -> None:
     await allow(platform, admin, entries=10, requests_per_minute=100, bytes=0)
@@ -182,7 +182,7 @@ async def test_stats_say_how_much_of_each_limit_is_used(
     assert limits["concurrent_searches"]["used"] == 0
 
 
-async def test_a_tenants_admin_may_lower_a_limit_and_not_lift_it(admin: Caller, platform: Caller) -> None:
+async def test_a_tenants_admin_may_lower_but_not_raise_a_limit(admin: Caller, platform: Caller) -> None:
     await allow(platform, admin, entries=5)
     problem = expect_problem(await admin.patch("/admin/settings", {"limits": {"entries": 6}}), 422)
     assert problem["errors"] == [
@@ -199,7 +199,7 @@ async def test_a_tenants_admin_may_lower_a_limit_and_not_lift_it(admin: Caller, 
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "3", True, 10**16])
-async def test_a_limit_that_cannot_be_is_refused(admin: Caller, platform: Caller, value: Any) -> None:
+async def test_an_invalid_limit_is_refused(admin: Caller, platform: Caller, value: Any) -> None:
     for caller, path in ((platform, f"/admin/tenants/{admin.tenant_id}"), (admin, "/admin/settings")):
         problem = expect_problem(await caller.patch(path, {"limits": {"entries": value}}), 422)
         assert {e["field"] for e in problem["errors"]} == {"limits.entries"}
@@ -208,11 +208,11 @@ async def test_a_limit_that_cannot_be_is_refused(admin: Caller, platform: Caller
     expect_problem(await admin.patch("/admin/settings", {"limits": {"entries": 0}}), 422)
 
 
-async def test_limits_of_a_tenant_that_is_not_there_cannot_be_set(platform: Caller) -> None:
+async def test_limits_of_an_unknown_tenant_cannot_be_set(platform: Caller) -> None:
     expect_problem(await platform.patch(f"/admin/tenants/{uuid4()}", {"limits": {"entries": 1}}), 404)
 
 
-async def test_a_limit_set_too_low_can_be_taken_back(admin: Caller) -> None:
+async def test_a_limit_that_was_set_too_low_can_be_raised_again(admin: Caller) -> None:
     await admin.patch("/admin/settings", {"limits": {"requests_per_minute": 1}})
     await admin.get("/knowledge/entries")
     expect_problem(await admin.get("/knowledge/entries"), 429)

@@ -20,7 +20,7 @@ async def test_health_and_readiness_need_no_token(http: httpx.AsyncClient) -> No
     assert (await http.get("/readyz")).json() == {"status": "ready"}
 
 
-async def test_metrics_are_for_callers_on_this_machine_only(app: FastAPI, admin: Caller) -> None:
+async def test_metrics_are_only_for_callers_on_this_machine(app: FastAPI, admin: Caller) -> None:
     await admin.search("harbour")
     for address, local in (("127.0.0.1", True), ("::1", True), ("10.0.0.7", False), ("192.0.2.1", False)):
         async with open_client(app, address) as client:
@@ -46,7 +46,7 @@ async def test_metrics_count_requests_by_route_without_ids(admin: Caller) -> Non
         assert secret not in text
 
 
-async def test_the_docs_load_nothing_from_elsewhere(http: httpx.AsyncClient) -> None:
+async def test_the_docs_load_nothing_from_other_hosts(http: httpx.AsyncClient) -> None:
     page = await http.get("/docs")
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
@@ -70,7 +70,7 @@ def operations(description: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
 
 
 def references(value: Any) -> Iterator[str]:
-    """Every $ref anywhere."""
+    """Yield every $ref of the document."""
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"]
@@ -96,7 +96,7 @@ def test_operation_ids_are_unique(description: dict[str, Any]) -> None:
     assert all(re.fullmatch("[a-z_]+", name) for name in ids)
 
 
-def test_every_secured_operation_says_so(description: dict[str, Any]) -> None:
+def test_every_secured_operation_is_marked_as_secured(description: dict[str, Any]) -> None:
     for name, operation in operations(description):
         secured = name not in OPEN
         assert ({"401", "403", "503"} <= set(operation["responses"])) is secured, name

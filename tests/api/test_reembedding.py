@@ -40,7 +40,7 @@ FIELDS = {
 
 @pytest.fixture
 async def moving_services(database: Database, fresh_database: TestDatabase) -> AsyncIterator[Services]:
-    """Services of two models, over a database of the test's own."""
+    """Services of two models, over a database for this test."""
     await register_model(fresh_database.admin_dsn, WIDER)
     services = await build_services(database, FailingProvider(MODEL), next_provider=FailingProvider(WIDER))
     yield services
@@ -70,7 +70,7 @@ async def work(services: Services, made: TestDatabase) -> None:
 
 
 @pytest.mark.slow
-async def test_a_tenant_moves_there_back_and_there_again(
+async def test_a_tenant_moves_to_another_model_back_and_there_again(
     mover: Caller, moving_services: Services, fresh_database: TestDatabase
 ) -> None:
     expect_problem(await mover.get("/admin/reembed"), 404)
@@ -118,7 +118,7 @@ async def test_a_tenant_moves_there_back_and_there_again(
     assert (await mover.get("/admin/stats")).json()["passages"] == 3
 
 
-async def test_without_any_wish_the_tenant_is_switched_when_all_is_there(
+async def test_by_default_the_tenant_is_switched_when_all_vectors_exist(
     mover: Caller, moving_services: Services, fresh_database: TestDatabase
 ) -> None:
     assert (await mover.post("/admin/reembed", {})).status_code == 202
@@ -145,7 +145,7 @@ async def test_a_model_that_is_not_registered_is_refused(admin: Caller, body: An
     expect_problem(await admin.get("/admin/reembed"), 404)
 
 
-async def test_an_admin_sees_no_other_tenants_change(
+async def test_an_admin_does_not_see_other_tenants_model_changes(
     mover: Caller, moving_services: Services, fresh_database: TestDatabase
 ) -> None:
     other = await moving_services.tenants.create("other", actor="test")

@@ -62,7 +62,7 @@ async def test_a_saved_search_is_listed_read_run_and_deleted(admin: Caller, read
     expect_problem(await reader.delete(f"{PATH}/{saved['id']}"), 404)
 
 
-async def test_running_continues_by_the_cursor_of_a_search(admin: Caller, reader: Caller) -> None:
+async def test_a_run_continues_with_the_cursor_of_a_search(admin: Caller, reader: Caller) -> None:
     for n in range(3):
         await admin.add(f"The harbour {n}")
     saved = await save(reader, mode="keyword", limit=1)
@@ -79,7 +79,9 @@ async def test_the_same_name_again_replaces_the_request(reader: Caller) -> None:
     assert answer.json()["request"] == {"query": "lamp"}
 
 
-async def test_others_of_the_tenant_do_not_see_it(reader: Caller, berta: Caller, admin: Caller) -> None:
+async def test_other_principals_of_the_tenant_do_not_see_it(
+    reader: Caller, berta: Caller, admin: Caller
+) -> None:
     saved = await save(reader)
     await reader.post(f"{PATH}/{saved['id']}/subscription", {"url": HOOK})
     for other in (berta, admin):
@@ -104,7 +106,7 @@ async def test_others_of_the_tenant_do_not_see_it(reader: Caller, berta: Caller,
         *each("request.weights", {"semantic": 1.0, "keyword": 1.0}),
     ],
 )
-async def test_what_is_no_search_is_refused(reader: Caller, field: str, value: Any) -> None:
+async def test_an_invalid_search_is_refused(reader: Caller, field: str, value: Any) -> None:
     request = {"query": "harbour", field.removeprefix("request."): value}
     expect_fields(await reader.post(PATH, {"name": "n", "request": request}), field)
     assert (await reader.get(PATH)).json()["items"] == []
@@ -113,14 +115,14 @@ async def test_what_is_no_search_is_refused(reader: Caller, field: str, value: A
 @pytest.mark.parametrize(
     ("field", "value"), [*each("request.limit", 51), *each("request.query_embedding", [1.0], [0.0] * 16)]
 )
-async def test_what_could_never_be_run_is_not_kept(reader: Caller, field: str, value: Any) -> None:
+async def test_a_search_that_could_never_run_is_not_saved(reader: Caller, field: str, value: Any) -> None:
     request = {"query": "harbour", field.removeprefix("request."): value}
     expect_fields(await reader.post(PATH, {"name": "n", "request": request}), field)
     assert (await reader.get(PATH)).json()["items"] == []
     await save(reader, limit=50, query_embedding=[1.0] * 16)
 
 
-async def test_what_the_tenant_does_not_allow_is_not_kept(admin: Caller) -> None:
+async def test_a_search_over_the_tenants_limits_is_not_saved(admin: Caller) -> None:
     await admin.patch("/admin/settings", {"max_limit": 5})
     expect_fields(
         await admin.post(PATH, {"name": "n", "request": {"query": "x", "limit": 6}}), "request.limit"
@@ -132,7 +134,7 @@ async def test_a_name_out_of_range_is_refused(reader: Caller, name: Any) -> None
     expect_fields(await reader.post(PATH, {"name": name, "request": {"query": "harbour"}}), "name")
 
 
-async def test_a_request_that_the_tenant_no_longer_allows_is_refused_when_it_is_run(
+async def test_a_request_over_the_tenants_lowered_limits_is_refused_when_run(
     admin: Caller, reader: Caller
 ) -> None:
     saved = await save(reader, limit=20)
@@ -176,13 +178,13 @@ async def test_a_subscription_shows_its_secret_once(reader: Caller) -> None:
         *each("secret", "abc", "whsec_c2hvcnQ=", "x" * 200),
     ],
 )
-async def test_an_address_or_a_secret_out_of_range_is_refused(reader: Caller, field: str, value: Any) -> None:
+async def test_an_invalid_address_or_secret_is_refused(reader: Caller, field: str, value: Any) -> None:
     saved = await save(reader)
     body = {"url": HOOK, field: value}
     expect_fields(await reader.post(f"{PATH}/{saved['id']}/subscription", body), field)
 
 
-async def test_admins_list_and_end_everybodys_subscriptions(
+async def test_admins_list_and_end_all_subscriptions(
     admin: Caller, reader: Caller, berta: Caller, stranger: Caller
 ) -> None:
     for caller, name in ((reader, "of rita"), (berta, "of berta")):

@@ -1,4 +1,4 @@
-"""What a search answers: its fields, its scores, its modes."""
+"""The answer to a search: its fields, its scores, its modes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMES = ("query_time_ms", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_m
 
 
 async def fill(admin: Caller, count: int = 25) -> None:
-    """Entries that all hold the word harbour, each once more than the one before."""
+    """Entries that all contain the word harbour, each once more than the one before."""
     entries = [
         {"content": f"Note {n}: " + "harbour " * n, "tags": [f"n{n % 3}"]} for n in range(1, count + 1)
     ]
@@ -112,7 +112,7 @@ async def test_a_search_that_finds_nothing_suggests_tags(admin: Caller) -> None:
     assert suggestions[0].startswith("harbour-")
 
 
-async def test_the_keyword_mode_uses_words_alone(admin: Caller, provider: FailingProvider) -> None:
+async def test_the_keyword_mode_uses_the_keyword_leg_only(admin: Caller, provider: FailingProvider) -> None:
     await fill(admin)
     provider.down = True
     provider.queries.clear()
@@ -127,7 +127,7 @@ async def test_the_keyword_mode_uses_words_alone(admin: Caller, provider: Failin
         assert hit["score"] == pytest.approx(0.3 / (60 + rank))
 
 
-async def test_the_semantic_mode_uses_meaning_alone(admin: Caller, provider: FailingProvider) -> None:
+async def test_the_semantic_mode_uses_the_semantic_leg_only(admin: Caller, provider: FailingProvider) -> None:
     provider.vectors["quay"] = provider.direction(1.0)
     provider.vectors["The pier"] = provider.direction(0.9, 0.4)
     provider.vectors["A quay"] = provider.direction(0.0, 1.0)
@@ -144,7 +144,7 @@ async def test_the_semantic_mode_uses_meaning_alone(admin: Caller, provider: Fai
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-async def test_a_provider_that_fails_leaves_the_words_in_their_order(
+async def test_a_failing_provider_leaves_the_keyword_order(
     mode: str, admin: Caller, provider: FailingProvider
 ) -> None:
     await fill(admin)
@@ -176,7 +176,7 @@ async def test_a_given_embedding_needs_no_provider(admin: Caller, provider: Fail
 
 
 def recompute(debug: dict[str, Any], hit: dict[str, Any]) -> float:
-    """A hit's score from what `explain` says, and from nothing else."""
+    """Recompute a hit's score from the output of `explain` only."""
     weights = debug["weights"]
     if debug["fusion"] == "rrf":
         ranks = {"semantic": hit["semantic_rank"], "keyword": hit["keyword_rank"]}
@@ -195,7 +195,7 @@ def recompute(debug: dict[str, Any], hit: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("down", [False, True], ids=["both legs", "provider down"])
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
-async def test_explain_lets_every_score_be_recomputed(
+async def test_explain_makes_every_score_recomputable(
     admin: Caller,
     provider: FailingProvider,
     work: Callable[[], Awaitable[None]],
@@ -203,11 +203,11 @@ async def test_explain_lets_every_score_be_recomputed(
     down: bool,
 ) -> None:
     provider.vectors["harbour"] = provider.direction(1.0, 0.2)
-    provider.vectors["A pier, by meaning alone"] = provider.direction(1.0)
-    provider.vectors["harbour, by words alone"] = provider.direction(-1.0)
+    provider.vectors["A pier, found by its vector"] = provider.direction(1.0)
+    provider.vectors["harbour, found by its word"] = provider.direction(-1.0)
     provider.vectors["harbour decision"] = provider.direction(1.0, 1.0)
-    await admin.add("A pier, by meaning alone")
-    await admin.add("harbour, by words alone")
+    await admin.add("A pier, found by its vector")
+    await admin.add("harbour, found by its word")
     await admin.add("harbour decision", entry_type="decision", is_verified=True)
     await fill(admin, 8)
     await work()
@@ -244,7 +244,7 @@ async def test_explain_lets_every_score_be_recomputed(
     assert seen == ({"keyword"} if down else {"semantic", "keyword", "semantic+keyword"})
 
 
-async def test_explain_says_what_the_legs_did(admin: Caller, provider: FailingProvider) -> None:
+async def test_explain_describes_what_the_legs_did(admin: Caller, provider: FailingProvider) -> None:
     await fill(admin, 3)
     found = await admin.search("harbour", explain=True)
     legs = found["debug_info"]["legs"]

@@ -27,7 +27,7 @@ ENTRIES: list[dict[str, Any]] = [
 async def filterable(
     http: httpx.AsyncClient, api_services: Services, shared_provider: FailingProvider
 ) -> Caller:
-    """The admin of a tenant with `ENTRIES`, all of them near the query in meaning too."""
+    """The admin of a tenant with `ENTRIES`, all of which are also near the query semantically."""
     tenant = await api_services.tenants.create(f"f-{new_id().hex}", actor="test")
     admin = Caller(http, tenant.id, make_token(tenant.id, Role.TENANT_ADMIN))
     shared_provider.down = False
@@ -66,7 +66,7 @@ async def filterable(
         ({"role": "dev", "tags": ["b"], "entry_type": "lesson", "scope": "global"}, {"dev"}),
     ],
 )
-async def test_a_filter_holds_in_every_mode(
+async def test_a_filter_applies_in_every_mode(
     filterable: Caller, provider: FailingProvider, filters: dict[str, Any], expected: set[str]
 ) -> None:
     provider.vectors["word"] = provider.direction(1.0)

@@ -23,7 +23,7 @@ from tests.fixtures.providers.failing import FailingProvider
 @pytest.mark.parametrize(
     "request_fields", [{}, {"fusion": "score"}, {"boost": ["type"]}, {"mode": "keyword"}]
 )
-async def test_all_pages_together_are_one_large_page(admin: Caller, request_fields: dict[str, Any]) -> None:
+async def test_all_pages_together_equal_one_large_page(admin: Caller, request_fields: dict[str, Any]) -> None:
     await fill(admin, 23)
     first = await admin.search("harbour", limit=5, **request_fields)
     assert first["metadata"]["total"] >= 15
@@ -42,7 +42,7 @@ async def test_all_pages_together_are_one_large_page(admin: Caller, request_fiel
     ]
 
 
-async def test_the_pages_are_those_of_the_first_search(admin: Caller, provider: FailingProvider) -> None:
+async def test_later_pages_continue_the_first_search(admin: Caller, provider: FailingProvider) -> None:
     await fill(admin, 12)
     first = await admin.search("harbour", limit=4, mode="keyword")
     await admin.add("harbour " * 40)
@@ -52,7 +52,7 @@ async def test_the_pages_are_those_of_the_first_search(admin: Caller, provider: 
     assert all(hit["content"].startswith("Note") for hit in second["results"])
 
 
-async def test_the_page_of_a_fallback_says_so(admin: Caller, provider: FailingProvider) -> None:
+async def test_the_page_of_a_fallback_is_marked_as_one(admin: Caller, provider: FailingProvider) -> None:
     await fill(admin, 6)
     provider.down = True
     first = await admin.search("harbour", limit=4)
@@ -91,7 +91,7 @@ FIRST_RELEASES = {
     "estimated_matches": 0,
     "ranking": [],
 }
-"""A receipt that lacks what later ones hold."""
+"""A receipt without the fields that newer receipts have."""
 
 
 @pytest.mark.parametrize(("fallback", "degraded"), [(True, ["embedding_unavailable"]), (False, [])])
@@ -139,7 +139,7 @@ async def test_a_cursor_of_another_search_is_refused(admin: Caller, other: dict[
         {"query": "harbour", "tags": [], "metadata": {}, "mode": "keyword"},
     ],
 )
-async def test_a_cursor_goes_on_with_the_same_query_and_its_filters(
+async def test_a_cursor_continues_with_the_same_query_and_filters(
     admin: Caller, same: dict[str, Any]
 ) -> None:
     cursor = await fill_asked(admin)
@@ -155,25 +155,25 @@ async def test_a_cursor_without_filters_keeps_those_of_its_search(admin: Caller)
     assert [hit["id"] for hit in after] == [hit["id"] for hit in left[1:]]
 
 
-def test_what_was_asked_cannot_be_told_between_searches() -> None:
+def test_fingerprints_of_a_query_differ_between_searches() -> None:
     query = SearchQuery(query="harbour", tags=["a"], asset_id=[uuid4()])
     first, second = uuid4(), uuid4()
     assert mark_search(first, query) == mark_search(first, query)
     assert not set(astuple(mark_search(first, query))) & set(astuple(mark_search(second, query)))
 
 
-def test_a_receipt_that_does_not_say_what_was_asked_is_continued() -> None:
+def test_a_receipt_without_a_fingerprint_is_continued() -> None:
     query = SearchQuery(query="harbour", tags=["a"])
     assert resume(query, uuid4(), decode_receipt(FIRST_RELEASES)) is query
 
 
-async def test_a_receipt_does_not_show_by_what_its_search_is_recognised(admin: Caller) -> None:
+async def test_a_receipt_does_not_show_the_fingerprint_of_its_search(admin: Caller) -> None:
     search_id = (await admin.search("harbour"))["metadata"]["search_id"]
     assert "asked" not in (await admin.get(f"/admin/searches/{search_id}")).json()
 
 
 @pytest.mark.parametrize("fields", [{}, {"mode": "keyword", "boost": ["type"]}, {"fusion": "score"}])
-async def test_later_pages_are_explained_as_far_as_is_known(admin: Caller, fields: dict[str, Any]) -> None:
+async def test_later_pages_are_explained_with_what_is_known(admin: Caller, fields: dict[str, Any]) -> None:
     await fill(admin, 12)
     whole = (await admin.search("harbour", limit=8, explain=True, **fields))["debug_info"]
     first = await admin.search("harbour", limit=4, **fields)
@@ -195,16 +195,16 @@ async def test_later_pages_are_explained_as_far_as_is_known(admin: Caller, field
 
 
 def write_cursor(offset: int = 5) -> str:
-    """A cursor of a search that never was."""
+    """The cursor of a search that never existed."""
     return urlsafe_b64encode(uuid4().bytes + offset.to_bytes(4)).decode().rstrip("=")
 
 
-async def test_the_cursor_of_an_unknown_search_is_gone(admin: Caller) -> None:
+async def test_the_cursor_of_an_unknown_search_is_answered_410(admin: Caller) -> None:
     answer = await admin.post("/knowledge/search", {"query": "harbour", "cursor": write_cursor()})
     expect_problem(answer, 410)
 
 
-async def test_the_cursor_of_another_tenant_is_gone(admin: Caller, stranger: Caller) -> None:
+async def test_the_cursor_of_another_tenant_is_answered_410(admin: Caller, stranger: Caller) -> None:
     await fill(admin, 6)
     cursor = (await admin.search("harbour", limit=2))["metadata"]["next_cursor"]
     answer = await stranger.post("/knowledge/search", {"query": "harbour", "cursor": cursor})
@@ -213,5 +213,5 @@ async def test_the_cursor_of_another_tenant_is_gone(admin: Caller, stranger: Cal
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "é", "=" * 20, "A" * 201, "AAAA", "\x00" * 27, "A" * 40])
-async def test_a_cursor_that_is_none_is_refused(admin: Caller, cursor: str) -> None:
+async def test_a_malformed_cursor_is_refused(admin: Caller, cursor: str) -> None:
     expect_fields(await admin.post("/knowledge/search", {"query": "harbour", "cursor": cursor}), "cursor")

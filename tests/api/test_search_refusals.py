@@ -1,4 +1,4 @@
-"""Searches that are refused, before any of their queries reaches the database."""
+"""Searches that are refused before any of their queries reaches the database."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.fixtures.searching import make_search
 
 
 class CountingDatabase(Database):
-    """Counts the transactions that are opened."""
+    """Count the transactions that are opened."""
 
     opened = 0
 
@@ -45,7 +45,7 @@ class CountingDatabase(Database):
 
 @dataclass(frozen=True, slots=True)
 class CountedSearch:
-    """Clients of an app whose searches use a database of their own, which counts."""
+    """Clients of an app whose searches use a separate database that counts transactions."""
 
     database: CountingDatabase
     http: httpx.AsyncClient
@@ -58,7 +58,7 @@ async def counted(
     shared_provider: FailingProvider,
     verifier: TokenVerifier,
 ) -> AsyncIterator[CountedSearch]:
-    """The app with the limits of its searches changed: 3 hits unless asked, 20 at most."""
+    """The app with changed limits of its searches: 3 hits by default, 20 at most."""
     database = CountingDatabase(api_database.service_dsn, pool_size=2)
     (model,) = await find_models(database, [shared_provider.model])
     defaults = SearchDefaults(default_limit=3, max_limit=20)
@@ -107,7 +107,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def to_json(body: Any) -> bytes:
-    """JSON with what strict writers refuse: NaN, Infinity, lone surrogates."""
+    """JSON with values that strict writers refuse: NaN, Infinity, lone surrogates."""
     return json.dumps(body).encode()
 
 
@@ -129,7 +129,7 @@ async def test_a_field_outside_its_range_is_named_and_no_query_is_run(
     assert counted.database.opened == before
 
 
-async def test_the_same_search_within_its_ranges_does_run(counted: CountedSearch, reader: Caller) -> None:
+async def test_the_same_search_within_its_ranges_runs(counted: CountedSearch, reader: Caller) -> None:
     before = counted.database.opened
     await replace(reader, http=counted.http).search("word")
     assert counted.database.opened > before
@@ -140,7 +140,7 @@ async def test_a_missing_query_is_named(reader: Caller) -> None:
     assert body["errors"][0]["message"] == "is required"
 
 
-async def test_every_wrong_field_is_named_at_once(reader: Caller) -> None:
+async def test_all_wrong_fields_are_named_at_once(reader: Caller) -> None:
     answer = await reader.post(
         "/knowledge/search",
         {"query": "word", "limit": 0, "weights": {"semantic": 0.9, "keyword": 0.3}, "tags": [""]},
@@ -164,12 +164,12 @@ async def test_the_limits_of_the_contract_are_accepted(reader: Caller, limit: in
 
 
 @pytest.mark.parametrize("limit", [0, 51])
-async def test_beyond_the_limits_of_the_contract_is_an_error(reader: Caller, limit: int) -> None:
+async def test_values_beyond_the_limits_of_the_contract_are_an_error(reader: Caller, limit: int) -> None:
     expect_fields(await reader.post("/knowledge/search", {"query": "word", "limit": limit}), "limit")
 
 
 @pytest.mark.parametrize("keyword", [0.3, 0.3 + 5e-10, 0.3 - 5e-10])
-async def test_weights_may_miss_one_by_a_rounding_error(reader: Caller, keyword: float) -> None:
+async def test_weights_may_deviate_from_one_by_a_rounding_error(reader: Caller, keyword: float) -> None:
     await reader.search("word", weights={"semantic": 0.7, "keyword": keyword})
 
 

@@ -1,4 +1,4 @@
-"""Queries of every kind of text."""
+"""Queries with every kind of text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODES = ("hybrid", "semantic", "keyword")
     ],
     ids=["English stop words", "German stop words", "punctuation", "one word", "x", "emoji", "many words"],
 )
-async def test_a_long_query_of_little_sense_is_answered(admin: Caller, query: str) -> None:
+async def test_a_long_meaningless_query_is_answered(admin: Caller, query: str) -> None:
     assert 9_000 <= len(query) <= 10_000
     await admin.add("The harbour opens at six")
     for mode in MODES:
@@ -82,7 +82,7 @@ async def test_german_and_english_each_find_their_stems(admin: Caller) -> None:
     assert await admin.find("crane inspecting") == [english]
 
 
-async def test_a_title_alone_suffices_and_weighs_more(admin: Caller) -> None:
+async def test_a_title_match_is_enough_and_weighs_more(admin: Caller) -> None:
     await admin.add("It opens at six in the morning on most days", title="Harbour")
     await admin.add("The harbour opens at six in the morning on most days")
     assert await admin.find("harbour") == [

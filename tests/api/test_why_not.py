@@ -29,7 +29,7 @@ async def test_an_entry_on_the_page_has_its_rank_and_no_reason(admin: Caller) ->
     assert (answer["in_results"], answer["rank"], answer["reasons"]) == (True, 1, [])
 
 
-async def test_an_entry_past_the_page_is_lost_by_the_cut(admin: Caller) -> None:
+async def test_an_entry_past_the_page_is_lost_to_the_page_limit(admin: Caller) -> None:
     await admin.add("harbour harbour harbour")
     entry = await admin.add("The harbour opens at six in the morning, all year round")
     answer = await ask(admin, entry["id"], query="harbour", mode="keyword", limit=1)
@@ -49,7 +49,7 @@ async def test_an_entry_past_the_page_is_lost_by_the_cut(admin: Caller) -> None:
         ({"metadata": {"a": 1}}, "metadata"),
     ],
 )
-async def test_the_filter_that_lost_an_entry_is_named(
+async def test_the_filter_that_excluded_an_entry_is_named(
     admin: Caller, request_filter: dict[str, Any], named: str
 ) -> None:
     entry = await admin.add("The harbour opens at six", roles=["dev"], confidence=0.5)
@@ -57,7 +57,7 @@ async def test_the_filter_that_lost_an_entry_is_named(
     assert [(r["stage"], r["detail"]) for r in answer["reasons"]] == [("filter", f"{named} does not match")]
 
 
-async def test_superseded_and_expired_entries_say_so(admin: Caller) -> None:
+async def test_superseded_and_expired_entries_are_explained(admin: Caller) -> None:
     newer = await admin.add("The harbour opens at seven")
     old = await admin.add("The harbour opens at six", superseded_by_id=newer["id"])
     gone = await admin.add("The harbour opens at five", expires_at="2020-01-01T00:00:00Z")
@@ -65,7 +65,7 @@ async def test_superseded_and_expired_entries_say_so(admin: Caller) -> None:
     assert (await ask(admin, gone["id"], query="harbour"))["reasons"][0]["detail"] == "expired"
 
 
-async def test_each_leg_says_why_it_passed_an_entry_over(admin: Caller, provider: FailingProvider) -> None:
+async def test_each_leg_explains_why_it_missed_an_entry(admin: Caller, provider: FailingProvider) -> None:
     entry = await admin.add("The harbour opens at six")
     answer = await ask(admin, entry["id"], query="quarterly budget", similarity_threshold=0.99)
     assert stages(answer) == ["semantic", "keyword"]
@@ -76,7 +76,7 @@ async def test_each_leg_says_why_it_passed_an_entry_over(admin: Caller, provider
     assert "unavailable" in answer["reasons"][0]["detail"]
 
 
-async def test_an_entry_that_nearer_ones_push_out_is_told_how_near_it_is(
+async def test_an_entry_displaced_by_nearer_ones_has_its_similarity(
     admin: Caller, provider: FailingProvider
 ) -> None:
     provider.vectors["harbour"] = provider.direction(1.0)
@@ -94,7 +94,7 @@ async def test_an_entry_that_nearer_ones_push_out_is_told_how_near_it_is(
     assert "30 entries down to 0.99" in answer["reasons"][0]["detail"]
 
 
-async def test_an_entry_with_a_part_of_an_identifier_is_told_so(admin: Caller) -> None:
+async def test_an_entry_with_a_part_of_an_identifier_is_explained(admin: Caller) -> None:
     await admin.add("KNOW-004: flags are removed")
     part = await admin.add("KNOW-040: flags have owners")
     answer = await ask(admin, part["id"], query="KNOW-004", mode="keyword")
@@ -104,7 +104,7 @@ async def test_an_entry_with_a_part_of_an_identifier_is_told_so(admin: Caller) -
     ]
 
 
-async def test_a_misspelt_word_counts_as_what_it_was_taken_for(admin: Caller) -> None:
+async def test_a_misspelt_word_counts_as_its_correction(admin: Caller) -> None:
     for n in range(31):
         await admin.add("harbour " * (32 - n))
     last = await admin.add("The harbour opens at six in the morning, all year round")

@@ -1,4 +1,4 @@
-"""What a correctly signed token must say."""
+"""Required claims of a correctly signed token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def test_a_missing_claim_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("moment", [str(NOW + 600), True, [NOW + 600], {}, -1, 10**12, 10**400, 1e300])
 @pytest.mark.parametrize("name", ["exp", "nbf", "iat"])
-async def test_a_time_that_is_no_time_is_refused(name: str, moment: object) -> None:
+async def test_a_malformed_time_is_refused(name: str, moment: object) -> None:
     assert f"the token's {name} must be" in await refuse(forge(make_claims(**{name: moment})))
 
 
@@ -60,7 +60,7 @@ async def test_a_token_from_the_future_is_refused(name: str) -> None:
         True,
     ],
 )
-async def test_a_subject_that_is_no_name_is_refused(subject: object) -> None:
+async def test_a_malformed_subject_is_refused(subject: object) -> None:
     assert "sub must be" in await refuse(forge(make_claims(sub=subject)))
 
 
@@ -69,13 +69,13 @@ async def test_a_subject_that_is_no_name_is_refused(subject: object) -> None:
     ["", "demo", TENANT[:-1], f"{{{TENANT}}}", f"urn:uuid:{TENANT}", TENANT.replace("-", ""), f"{TENANT}\n",
      f" {TENANT}", [TENANT], {"id": TENANT}, 7, True, "٠" * 8 + TENANT[8:], f"{TENANT}\x00"],
 )  # fmt: skip
-async def test_a_tenant_that_is_no_uuid_is_refused(tenant: object) -> None:
+async def test_a_tenant_that_is_not_a_uuid_is_refused(tenant: object) -> None:
     for roles in (["reader"], ["platform_admin"]):
         assert "tenant_id must be" in await refuse(forge(make_claims(tenant_id=tenant, roles=roles)))
 
 
 @pytest.mark.parametrize("roles", ["reader", {"reader": 1}, 1, True, [["reader"]], ["reader", 1], [None]])
-async def test_roles_that_are_no_list_of_strings_are_refused(roles: object) -> None:
+async def test_roles_other_than_a_list_of_strings_are_refused(roles: object) -> None:
     assert "roles must be" in await refuse(forge(make_claims(roles=roles)))
 
 

@@ -1,4 +1,4 @@
-"""The cache of an issuer's keys, against a real small HTTP server and with a clock of its own."""
+"""The cache of an issuer's keys, against a small real HTTP server and with its own clock."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_token_is_verified_with_a_fetched_key(cache: JwksCache) -> None:
         await verifier.verify(forged)
 
 
-async def test_keys_are_fetched_once_and_kept(issuer: Issuer, cache: JwksCache, clock: Clock) -> None:
+async def test_keys_are_fetched_once_and_cached(issuer: Issuer, cache: JwksCache, clock: Clock) -> None:
     for _ in range(20):
         assert await knows(cache)
         clock.now += 1.4
@@ -73,11 +73,11 @@ async def test_keys_are_fetched_once_and_kept(issuer: Issuer, cache: JwksCache, 
     assert "authorization" not in issuer.heads[0].lower()
 
 
-async def test_callers_together_share_one_fetch(issuer: Issuer, cache: JwksCache) -> None:
+async def test_concurrent_callers_share_one_fetch(issuer: Issuer, cache: JwksCache) -> None:
     issuer.open.clear()
     callers = [asyncio.create_task(knows(cache)) for _ in range(50)]
     await issuer.wait_for_requests(1)
-    callers[0].cancel()  # giving up must not end the fetch for the others
+    callers[0].cancel()  # a caller that gives up must not end the fetch for the others
     issuer.open.set()
     answers = await asyncio.gather(*callers, return_exceptions=True)
     assert isinstance(answers[0], asyncio.CancelledError)
@@ -103,7 +103,7 @@ async def test_a_withdrawn_key_is_refused_within_a_minute(
 ) -> None:
     assert await knows(cache)
     issuer.publish(to_jwk(OTHER, kid="b"))
-    clock.now += 54  # nobody called meanwhile
+    clock.now += 54  # no calls in between
     assert not await knows(cache)
     assert await knows(cache, "b")
 
@@ -115,7 +115,7 @@ async def test_all_keys_can_be_withdrawn(issuer: Issuer, cache: JwksCache, clock
     assert not await knows(cache)
 
 
-async def test_keys_are_renewed_beside_a_request_before_they_are_too_old(
+async def test_keys_are_renewed_in_the_background_before_they_expire(
     issuer: Issuer, cache: JwksCache, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await knows(cache)
@@ -126,7 +126,7 @@ async def test_keys_are_renewed_beside_a_request_before_they_are_too_old(
         assert await knows(cache)
     await issuer.wait_for_requests(2)
     issuer.open.set()
-    assert await cache.refresh()  # waits for the fetch under way
+    assert await cache.refresh()  # waits for the running fetch
     clock.now += 29
     assert await knows(cache)
     assert issuer.requests == 2
@@ -145,7 +145,7 @@ async def test_keys_are_renewed_beside_a_request_before_they_are_too_old(
         ("not http", "", b""),
     ],
 )
-async def test_known_keys_serve_while_the_issuer_is_away(
+async def test_known_keys_are_used_while_the_issuer_is_down(
     issuer: Issuer, cache: JwksCache, clock: Clock, status: str, headers: str, body: bytes
 ) -> None:
     assert await knows(cache)
@@ -164,7 +164,9 @@ async def test_known_keys_serve_while_the_issuer_is_away(
     assert await knows(cache)
 
 
-async def test_known_keys_serve_while_nothing_listens(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_known_keys_are_used_while_nothing_listens(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     async with httpx.AsyncClient() as client:
         async with Issuer() as issuer:
             issuer.publish(to_jwk(KEY, kid="a"))
@@ -179,18 +181,18 @@ async def test_known_keys_serve_while_nothing_listens(clock: Clock, caplog: pyte
         assert not await cache.refresh()
 
 
-async def test_requests_do_not_wait_again_and_again_for_an_issuer_that_hangs(
+async def test_requests_wait_only_once_for_an_issuer_that_hangs(
     issuer: Issuer, cache: JwksCache, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await knows(cache)
     monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.2)
     issuer.open.clear()
     clock.now += 60
-    assert await knows(cache)  # waited for the fetch, which ran out of time
+    assert await knows(cache)  # waited for the fetch, which timed out
     monkeypatch.setattr(jwks, "FETCH_SECONDS", 60.0)
     clock.now += 11
     async with asyncio.timeout(30):
-        assert await knows(cache)  # the next fetch hangs too, and nobody waits for it
+        assert await knows(cache)  # the next fetch hangs too, and no request waits for it
     await issuer.wait_for_requests(3)
     assert issuer.requests == 3
 
@@ -217,7 +219,7 @@ async def test_without_any_keys_no_token_is_accepted(issuer: Issuer, cache: Jwks
         "",
     ],
 )
-async def test_an_address_that_anyone_could_answer_for_is_refused(url: str) -> None:
+async def test_an_address_that_others_could_answer_for_is_refused(url: str) -> None:
     async with httpx.AsyncClient() as client:
         with pytest.raises(ConfigurationError, match=r"^JWT_JWKS_URL: must be an https:// address"):
             JwksCache(url, client)

@@ -36,14 +36,14 @@ def test_a_principal_has_the_roles_that_its_own_include(own: set[Role], granted:
                 principal.require(role)
 
 
-def test_require_tenant_gives_the_tenant_only_with_the_role() -> None:
+def test_a_principal_has_the_roles_included_in_its_own() -> None:
     reader = Principal("ada", TENANT, frozenset({Role.READER}))
     assert reader.require_tenant(Role.READER) == TENANT
     with pytest.raises(Forbidden):
         reader.require_tenant(Role.CREATOR)
 
 
-def test_require_tenant_refuses_a_platform_administrator() -> None:
+def test_require_tenant_gives_the_tenant_only_with_the_role() -> None:
     both = Principal("root", TENANT, frozenset({Role.PLATFORM_ADMIN, Role.READER}))
     with pytest.raises(Forbidden):
         both.require_tenant(Role.READER)

@@ -1,4 +1,4 @@
-"""Tokens with a shared secret: what is accepted, and every attack that is not."""
+"""Tokens with a shared secret: what is accepted, and every attack that must be refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fixtures.identity.forgery import NOW, SECRET, TENANT, encode, forge, 
 HS256 = {"alg": "HS256", "typ": "JWT"}
 
 
-async def test_a_good_token_gives_its_principal() -> None:
+async def test_a_valid_token_gives_its_principal() -> None:
     principal = await make_verifier().verify(forge(make_claims(roles=["creator", "reader"])))
     assert principal == Principal("ada", UUID(TENANT), frozenset({Role.CREATOR, Role.READER}))
 
@@ -33,7 +33,7 @@ async def test_a_good_token_gives_its_principal() -> None:
         make_claims(sub="auth0|Ada Lovelace – ä"),
     ],
 )
-async def test_claims_within_the_rules_are_accepted(claims: dict[str, Any]) -> None:
+async def test_valid_claims_are_accepted(claims: dict[str, Any]) -> None:
     assert (await make_verifier().verify(forge(claims))).tenant_id == UUID(TENANT)
 
 
@@ -84,18 +84,18 @@ async def test_a_critical_extension_is_refused(extra: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["logout+jwt", "JWE", "", 1, None, ["JWT"]])
-async def test_a_token_of_another_kind_is_refused(kind: object) -> None:
+async def test_a_token_of_another_type_is_refused(kind: object) -> None:
     assert "type" in await refuse(forge(make_claims(), {"alg": "HS256", "typ": kind}))
 
 
 @pytest.mark.parametrize("size", [8193, 5 * 1024 * 1024])
-async def test_a_token_too_long_is_refused_before_it_is_read(size: int) -> None:
+async def test_a_token_over_the_maximum_length_is_refused_before_it_is_parsed(size: int) -> None:
     assert "longer than 8192" in await refuse("a" * size)
     padded = forge(make_claims(padding="x" * size))
     assert "longer than 8192" in await refuse(padded)
 
 
-async def test_a_token_of_the_greatest_length_is_accepted() -> None:
+async def test_a_token_of_the_maximum_length_is_accepted() -> None:
     token = forge(make_claims(padding="x" * 5800))
     assert 7900 < len(token) <= 8192
     assert (await make_verifier().verify(token)).subject == "ada"
@@ -120,7 +120,7 @@ def _make_odd_tokens() -> list[str]:
 
 
 @pytest.mark.parametrize("token", _make_odd_tokens(), ids=range(20))
-async def test_text_that_is_no_token_is_refused(token: str) -> None:
+async def test_text_that_is_not_a_token_is_refused(token: str) -> None:
     assert await refuse(token) == "the token is malformed"
 
 
@@ -151,19 +151,19 @@ GOOD = json.dumps(make_claims())[1:-1]
         b"{" + GOOD.encode() + b', "x": ' + b"9" * 4400 + b"}", encode(make_claims()).encode(),
     ],
 )  # fmt: skip
-async def test_a_malformed_payload_is_refused_although_signed(payload: bytes) -> None:
+async def test_a_malformed_payload_is_refused_even_if_signed(payload: bytes) -> None:
     assert await refuse(forge(payload)) == "the token is malformed"
 
 
 @pytest.mark.parametrize("secret", ["", "x", "x" * 31, "ä" * 15])
-def test_a_short_secret_is_no_secret(secret: str) -> None:
+def test_a_short_secret_is_refused(secret: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^JWT_SECRET: must be at least 32 bytes"):
         TokenVerifier(secret=secret)
     with pytest.raises(ConfigurationError, match=r"^JWT_SECRET: "):
         issue_token(secret, tenant_id=UUID(TENANT), roles=[Role.READER], subject="a", ttl=1)
 
 
-def test_a_public_key_is_no_secret() -> None:
+def test_a_public_key_is_refused_as_a_secret() -> None:
     public = rsa.generate_private_key(65537, 2048).public_key()
     for text in (
         public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
@@ -208,7 +208,7 @@ def test_a_token_that_would_be_refused_is_not_issued(changes: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER  abc "])
-def test_the_token_is_taken_from_the_authorization_header(header: str) -> None:
+def test_the_token_is_read_from_the_authorization_header(header: str) -> None:
     assert bearer_token(header) == "abc"
 
 

@@ -1,4 +1,4 @@
-"""The secret that an embedded service makes and keeps."""
+"""The secret that an embedded service generates and stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.composition.identity import SECRET_FILE, ensure_secret
 from app.errors import ConfigurationError
 
 
-def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
+def test_a_secret_is_generated_once_and_kept(tmp_path: Path) -> None:
     folder = tmp_path / "with space" / ".data"
     secret = ensure_secret(folder)
     assert ensure_secret(folder) == secret
@@ -25,7 +25,7 @@ def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
     TokenVerifier(secret=secret)
 
 
-def test_processes_that_start_together_get_one_secret(tmp_path: Path) -> None:
+def test_processes_that_start_together_get_the_same_secret(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from app.composition.identity import ensure_secret;"
         "print('ready', flush=True); sys.stdin.readline(); print(ensure_secret(Path(sys.argv[1])))"
@@ -51,7 +51,7 @@ def test_processes_that_start_together_get_one_secret(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [SECRET_FILE]
 
 
-def test_an_open_secret_is_closed_to_others(tmp_path: Path) -> None:
+def test_a_readable_secret_is_closed_to_other_users(tmp_path: Path) -> None:
     file = tmp_path / SECRET_FILE
     file.write_text("x" * 40 + "\n")
     file.chmod(0o644)
@@ -66,7 +66,7 @@ def test_a_damaged_secret_is_named(tmp_path: Path, content: bytes) -> None:
         ensure_secret(tmp_path)
 
 
-def test_a_secret_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
+def test_a_secret_that_cannot_be_stored_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match=r"^KB_DATA_DIR: .* cannot be created or read: ") as caught:
         ensure_secret(tmp_path / "file")

@@ -1,4 +1,4 @@
-"""A tenant's limits hold for its tools, and a model is told of them in their results."""
+"""A tenant's limits apply to its tools, and tool results report them to the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mcp.test_roles import HEADERS
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_requests_over_a_minutes_limit_are_problems_with_a_time_to_wait(
+async def test_requests_over_a_minutes_limit_are_problems_with_a_retry_time(
     app: FastAPI, admin: Caller, stranger: Caller, platform: Caller, mode: str
 ) -> None:
     async with (
@@ -55,7 +55,7 @@ async def test_a_large_message_over_the_limit_is_refused_before_it_is_read(
     assert not read
 
 
-async def test_a_quota_of_entries_holds_for_tools(app: FastAPI, admin: Caller, platform: Caller) -> None:
+async def test_a_quota_of_entries_applies_to_tools(app: FastAPI, admin: Caller, platform: Caller) -> None:
     await allow(platform, admin, entries=1)
     async with connect(app, admin.token) as client:
         await succeed(client, "kb_add", content="one")

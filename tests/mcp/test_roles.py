@@ -1,4 +1,4 @@
-"""Who sees which tools and may use them, and what another tenant's ids are worth."""
+"""Which roles see and use which tools, and how another tenant's ids are answered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INITIALIZE = {
 }
 HEADERS = {"Accept": "application/json, text/event-stream"}
 
-# Each tool: the least role, arguments, and the status of a problem where there is one for those who may.
+# Each tool: the lowest role, arguments, and the status of the problem, if any, for callers with the role.
 TABLE: dict[str, tuple[Role, dict[str, Any], int | None]] = {
     "kb_search": (Role.READER, {"query": "word"}, None),
     "kb_get_related": (Role.READER, {"entry_id": UNKNOWN}, None),
@@ -61,7 +61,7 @@ def test_no_tool_takes_a_tenant() -> None:
 
 
 @pytest.mark.parametrize(("role", "mode"), [*((role, "auto") for role in LISTED), (Role.CREATOR, "legacy")])
-async def test_a_caller_sees_and_uses_the_tools_of_its_role_and_no_others(
+async def test_a_caller_sees_and_uses_only_the_tools_of_its_role(
     app: FastAPI, api_tenant: Tenant, role: Role, mode: str
 ) -> None:
     async with connect(app, make_token(api_tenant.id, role), mode) as client:
@@ -85,7 +85,7 @@ async def test_a_refusal_changes_nothing_and_is_in_the_audit_trail(
     assert ("rita", "refused") in {(row["actor"], row["outcome"]) for row in trail}
 
 
-async def test_what_tools_change_is_in_the_audit_trail_as_over_http(app: FastAPI, admin: Caller) -> None:
+async def test_changes_by_tools_are_audited_as_over_http(app: FastAPI, admin: Caller) -> None:
     async with connect(app, admin.token) as client:
         added, text = await succeed(client, "kb_add", content="The harbour opens at six", tags=["harbour"])
         again, _ = await succeed(client, "kb_add", content="The harbour opens at six", title="Opening")
@@ -122,8 +122,8 @@ async def test_http_refuses_before_any_message_is_read(
 ) -> None:
     expect_problem(await http.post("/mcp", json=INITIALIZE, headers=HEADERS), 401)
     expect_problem(await platform.post("/mcp", INITIALIZE, headers=HEADERS), 403)
-    nobody = Caller(http, uuid4(), make_token(uuid4(), Role.READER))
-    expect_problem(await nobody.post("/mcp", INITIALIZE, headers=HEADERS), 401)
+    unknown = Caller(http, uuid4(), make_token(uuid4(), Role.READER))
+    expect_problem(await unknown.post("/mcp", INITIALIZE, headers=HEADERS), 401)
     both = Caller(http, api_tenant.id, make_token(api_tenant.id, Role.PLATFORM_ADMIN, Role.TENANT_ADMIN))
     expect_problem(await both.post("/mcp", INITIALIZE, headers=HEADERS), 403)
     reader = Caller(http, api_tenant.id, make_token(api_tenant.id, Role.READER))
@@ -146,7 +146,7 @@ async def test_a_body_that_is_too_large_is_refused(reader: Caller) -> None:
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b"7", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1,"method":"x"}']
 )
-async def test_nonsense_is_a_protocol_error(reader: Caller, body: bytes) -> None:
+async def test_a_malformed_message_is_a_protocol_error(reader: Caller, body: bytes) -> None:
     headers = {**HEADERS, "Content-Type": "application/json"}
     answer = await reader.post("/mcp", content=body, headers=headers)
     assert answer.status_code in (200, 400)
@@ -158,7 +158,7 @@ async def test_nonsense_is_a_protocol_error(reader: Caller, body: bytes) -> None
     [b"[" * 65 + b"]" * 65, b"[" + b"[]," * MAX_CONTAINERS + b"[]]", b"[" + b"1," * MAX_VALUES + b"1]"],
     ids=["deep", "containers", "values"],
 )
-async def test_a_message_that_costs_much_to_parse_is_a_protocol_error(
+async def test_a_message_that_is_expensive_to_parse_is_a_protocol_error(
     reader: Caller, arguments: bytes
 ) -> None:
     message = (

@@ -1,4 +1,4 @@
-"""What the searching tools answer: the same as HTTP, with sources, and text that a model can trust to be data."""
+"""The answers of the search tools: the same as HTTP, with sources, in text that a model can treat as data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_kb_search_answers_as_http_does(app: FastAPI, admin: Caller, reade
     assert len(found["results"]) == 3
 
 
-async def test_hybrid_search_takes_a_vector_weights_and_up_to_a_hundred(
+async def test_hybrid_search_accepts_a_vector_weights_and_up_to_a_hundred(
     app: FastAPI, admin: Caller, reader: Caller, provider: FailingProvider
 ) -> None:
     provider.vectors["near"] = provider.direction(1)
@@ -136,7 +136,7 @@ async def test_stored_text_cannot_leave_its_block(app: FastAPI, admin: Caller, r
 
 
 @pytest.mark.parametrize("budget", [200, 500, 4_000])
-async def test_a_token_budget_holds_and_keeps_the_best(
+async def test_a_token_budget_is_met_and_keeps_the_best(
     app: FastAPI, admin: Caller, reader: Caller, budget: int
 ) -> None:
     for number in range(8):
@@ -156,14 +156,14 @@ async def test_a_token_budget_holds_and_keeps_the_best(
         assert hit["content"].strip("…") in text
     if used["hits_left_out"]:
         assert f"{used['hits_left_out']} further hits are omitted" in text
-        # One more hit would not have fitted, and what is left is not worth cutting one for.
+        # One more hit would not have fitted, and the rest of the budget is too small for a cut hit.
         assert budget - used["tokens"] < 200
     if shown and found["results"][-1]["content_cut"]:
         assert "is cut" in text
     assert (budget < 500) or shown
 
 
-async def test_a_large_budget_leaves_nothing_out(app: FastAPI, admin: Caller, reader: Caller) -> None:
+async def test_a_large_budget_omits_nothing(app: FastAPI, admin: Caller, reader: Caller) -> None:
     await admin.add(HARBOUR)
     async with connect(app, reader.token) as client:
         found, text = await succeed(client, "kb_search", query="harbour", token_budget=100_000)
@@ -193,7 +193,7 @@ async def test_a_long_entry_is_cut_around_its_best_match(app: FastAPI, admin: Ca
     assert "(cut)" in readable
 
 
-async def test_an_answer_says_whether_there_is_a_strong_match(
+async def test_an_answer_tells_whether_there_is_a_strong_match(
     app: FastAPI, admin: Caller, reader: Caller, provider: FailingProvider
 ) -> None:
     provider.default = provider.direction(0, 1)
@@ -211,7 +211,7 @@ async def test_an_answer_says_whether_there_is_a_strong_match(
     assert vague["results"]
 
 
-async def test_a_search_without_the_provider_says_so(
+async def test_a_search_without_the_provider_is_marked_as_a_fallback(
     app: FastAPI, admin: Caller, reader: Caller, provider: FailingProvider
 ) -> None:
     await admin.add(HARBOUR)

@@ -25,7 +25,7 @@ from tests.fixtures.http.serving import serve
 
 @pytest.fixture
 def served(settings: Settings, api_services: Services, verifier: TokenVerifier) -> FastAPI:
-    """An app of its own, since a server starts and ends it."""
+    """A separate app, because a server starts and ends it."""
     return create_app(settings, api_services, verifier)
 
 

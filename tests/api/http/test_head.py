@@ -24,7 +24,7 @@ def headers_of(answer: httpx.Response) -> dict[str, str]:
         *("/knowledge/search", "/knowledge/entries/x", "/knowledge/entries/bulk"),
     ],
 )
-async def test_head_is_answered_as_get_is_without_the_body(admin: Caller, path: str) -> None:
+async def test_head_is_answered_like_get_without_the_body(admin: Caller, path: str) -> None:
     got = await admin.get(path)
     told = await admin.request("HEAD", path)
     assert told.status_code == got.status_code
@@ -35,7 +35,7 @@ async def test_head_is_answered_as_get_is_without_the_body(admin: Caller, path: 
     assert told.content == b""
 
 
-async def test_head_needs_the_token_that_get_needs(http: httpx.AsyncClient) -> None:
+async def test_head_needs_the_same_token_as_get(http: httpx.AsyncClient) -> None:
     assert (await http.head("/knowledge/entries")).status_code == 401
     assert (await http.head("/healthz")).status_code == 200
 
@@ -58,7 +58,7 @@ async def test_allow_names_head_where_get_is_served(
     assert answer.headers["allow"] == allowed
 
 
-async def test_head_is_no_operation_of_its_own(app: FastAPI) -> None:
+async def test_head_is_not_a_documented_operation(app: FastAPI) -> None:
     assert not [path for path, methods in app.openapi()["paths"].items() if "head" in methods]
 
 

@@ -1,4 +1,4 @@
-"""What requests leave in the logs: one line for each search, and nothing that callers sent."""
+"""What requests leave in the logs: one line per search, and nothing that callers sent."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ async def test_each_line_carries_the_id_of_its_request(admin: Caller, lines: Lin
     assert ids == {answer.headers["x-request-id"]}
 
 
-async def test_what_is_written_in_the_background_carries_the_id_of_no_request(
+async def test_background_log_lines_carry_no_request_id(
     admin: Caller, api_services: Services, api_database: TestDatabase, lines: Lines
 ) -> None:
-    await admin.get("/admin/settings")  # so that the caller's rights are noted once more below
+    await admin.get("/admin/settings")  # so that the caller's refusal is noted once more below
     await api_services.journal.flush()
     async with connected(api_database.superuser_dsn) as superuser:
         await superuser.execute(

@@ -1,4 +1,4 @@
-"""What answers tell browsers: who may call, what may be kept, and what a page may load."""
+"""What response headers tell browsers: who may call, what may be cached, and what a page may load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORIGIN = "https://app.example.com"
 PREFLIGHT = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
 
 
-async def test_answers_are_neither_kept_nor_embedded(admin: Caller) -> None:
+async def test_answers_are_neither_cached_nor_embedded(admin: Caller) -> None:
     entry = await admin.add("The harbour")
     for answer in (
         await admin.get(f"/knowledge/entries/{entry['id']}"),
@@ -47,7 +47,7 @@ def read_policy(page: httpx.Response) -> dict[str, list[str]]:
     return {name: sources for name, *sources in (directive.split() for directive in directives)}
 
 
-async def test_the_documentation_may_run_its_own_script_and_no_other(http: httpx.AsyncClient) -> None:
+async def test_the_documentation_may_run_only_its_own_script(http: httpx.AsyncClient) -> None:
     page = await http.get("/docs")
     policy = read_policy(page)
     assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == ["'none'"]
@@ -65,7 +65,7 @@ async def test_the_documentation_may_run_its_own_script_and_no_other(http: httpx
     assert page.headers["referrer-policy"] == "no-referrer"
 
 
-async def test_the_documentations_files_are_all_its_own_and_may_be_kept(http: httpx.AsyncClient) -> None:
+async def test_the_documentations_files_are_local_and_cacheable(http: httpx.AsyncClient) -> None:
     page = await http.get("/docs")
     files = re.findall(r'(?:src|href)="([^"]+)"', page.text)
     assert len(files) >= 2
@@ -76,7 +76,7 @@ async def test_the_documentations_files_are_all_its_own_and_may_be_kept(http: ht
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_no_page_of_another_origin_may_call_unless_configured(http: httpx.AsyncClient) -> None:
+async def test_other_origins_may_not_call_unless_configured(http: httpx.AsyncClient) -> None:
     for origin in (ORIGIN, "null", "http://localhost:3000", "http://service.test"):
         answer = await http.options("/knowledge/search", headers={"Origin": origin, **PREFLIGHT})
         expect_problem(answer, 405)

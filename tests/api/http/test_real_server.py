@@ -1,4 +1,4 @@
-"""What depends on a real socket, or on a process of its own."""
+"""Behaviour that needs a real socket or a separate process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\
 
 @pytest.fixture(scope="module")
 async def address(settings: Settings, api_services: Services, verifier: TokenVerifier) -> AsyncIterator[str]:
-    """Where an application of its own listens: it is shut down, which the shared one must not be."""
+    """The address of a separate application: the test shuts it down, which it must not do to the shared one."""
     async with serve(create_app(settings, api_services, verifier)) as url:
         yield url
 
@@ -49,7 +49,7 @@ async def talk(address: str, request: bytes) -> bytes:
 
 
 async def hang_up(address: str, request: bytes) -> None:
-    """Send bytes, which must not be answered yet, and close the connection."""
+    """Send bytes that must not be answered yet, and close the connection."""
     host, port = address.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
@@ -59,7 +59,7 @@ async def hang_up(address: str, request: bytes) -> None:
     writer.close()
 
 
-async def test_head_leaves_its_connection_fit_for_the_next_request(address: str) -> None:
+async def test_head_leaves_its_connection_usable_for_the_next_request(address: str) -> None:
     head = b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     get = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     answer = await talk(address, head + get)
@@ -98,7 +98,7 @@ async def test_a_chunked_search_is_answered(caller: Caller) -> None:
     assert answer.status_code == 200
 
 
-async def test_a_caller_that_hangs_up_harms_no_other(caller: Caller, address: str) -> None:
+async def test_a_caller_that_hangs_up_does_not_affect_others(caller: Caller, address: str) -> None:
     head = f"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.token}\r\n"
     head += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     await hang_up(address, head.encode() + b'{"query": ')
@@ -122,7 +122,7 @@ async def test_broken_http_is_a_client_error(caller: Caller, address: str, reque
     assert (await caller.http.get("/healthz")).status_code == 200
 
 
-async def test_an_answer_says_its_length_and_type(caller: Caller) -> None:
+async def test_an_answer_states_its_length_and_type(caller: Caller) -> None:
     answer = await caller.post("/knowledge/search", {"query": "harbour"})
     assert int(answer.headers["content-length"]) == len(answer.content)
     assert answer.headers["content-type"] == "application/json"
@@ -130,7 +130,7 @@ async def test_an_answer_says_its_length_and_type(caller: Caller) -> None:
 
 
 @pytest.mark.slow
-async def test_the_service_indexes_by_itself_and_finishes_requests_when_told_to_stop(
+async def test_the_service_indexes_in_the_background_and_finishes_requests_on_shutdown(
     service_dsn: str, services: Services
 ) -> None:
     tenant = await services.tenants.create("served", actor="test")

@@ -1,4 +1,4 @@
-"""The OpenAPI document: stable names, every status that can be answered, and an example of everything."""
+"""The OpenAPI document: stable names, every possible status, and an example of every body."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RELEASED = {
     "GET /healthz": "healthz",
     "GET /readyz": "readyz",
 }
-"""Generated clients call their methods by these names: add to them, never change one."""
+"""Generated clients name their methods after these ids: add to them, never change one."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Everything with a body: the operation, `request` or the status, and what is said of one media type."""
+    """Every body: the operation, `request` or the status, and the description of one media type."""
     for name, operation in operations(document):
         for content in operation.get("requestBody", {}).get("content", {}).values():
             yield name, "request", content
@@ -85,7 +85,7 @@ def test_an_operations_id_is_its_functions_name(app: FastAPI) -> None:
         assert route.operation_id == route.endpoint.__name__
 
 
-def test_every_operation_says_what_it_does(document: dict[str, Any]) -> None:
+def test_every_operation_is_described(document: dict[str, Any]) -> None:
     for name, operation in operations(document):
         assert operation["summary"], name
         assert len(operation["description"]) > 10, name
@@ -97,7 +97,7 @@ def test_every_status_of_any_request_is_described_everywhere(document: dict[str,
         assert {str(status) for status in ANYWHERE} <= set(operation["responses"]), name
 
 
-def test_every_status_that_an_error_has_is_described_somewhere(document: dict[str, Any]) -> None:
+def test_every_status_of_an_error_is_described_somewhere(document: dict[str, Any]) -> None:
     described = {int(status) for _, operation in operations(document) for status in operation["responses"]}
     assert set(STATUSES.values()) | {500} <= described
 
