@@ -49,7 +49,7 @@ class Tracer(Protocol):
         ...
 
 
-class _NoSpan:
+class _NullSpan:
     """Stands for every span while nothing is recorded."""
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class _NoSpan:
         """Nothing."""
 
 
-NO_SPAN = _NoSpan()
+NULL_SPAN = _NullSpan()
 _tracer: Tracer | None = None
 
 
@@ -82,7 +82,7 @@ def span(
 ) -> contextlib.AbstractContextManager[Span]:
     """A span around a block; what runs inside, in tasks that it starts too, becomes its children."""
     if _tracer is None:
-        return NO_SPAN
+        return NULL_SPAN
     return _tracer.start(name, kind, parent, attributes)
 
 

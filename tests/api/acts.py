@@ -78,8 +78,9 @@ async def _nothing(_: Scene) -> None:
 class Act:
     """One action and the row it must leave.
 
-        Attributes:         do: performs it and returns the ids that the row must name; raises Failed or
-    asyncpg.PostgresError.         prepare: creates what it needs.
+    Attributes:
+        do: performs it and returns the ids that the row must name; raises Failed or asyncpg.PostgresError.
+        prepare: creates what it needs.
     """
 
     name: str

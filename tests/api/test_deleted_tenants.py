@@ -41,8 +41,8 @@ ECHOING = {"POST /knowledge/search/why-not"}
 class Deleted:
     """A deleted tenant and its ids.
 
-        Attributes:         recall: makes the service remember the tenant again, as if it had just been
-    deleted.
+    Attributes:
+        recall: makes the service remember the tenant again, as if it had just been deleted.
     """
 
     caller: Caller

@@ -1,4 +1,4 @@
-"""One way to call both clients, so that every test holds for both."""
+"""One way to call both clients, so that every test covers both."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import httpx
 from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, Retries
 
 LOCAL: dict[str, Any] = {"trust_env": False, "timeout": 10, "verify": ssl.create_default_context()}
-"""How httpx is to talk to this machine; the certificates, which it does not need, are read once for all tests."""
+"""httpx settings for this machine; certificates, which are not needed, are loaded once for all tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCaller:
-    """Calls a client's methods by name, whichever client it is."""
+    """Calls a client's methods by name, on either client."""
 
     client: KnowledgeClient | AsyncKnowledgeClient
     http: httpx.Client | httpx.AsyncClient
@@ -32,7 +32,7 @@ class ClientCaller:
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def close(self) -> None:
-        """Close the connections that the client was lent."""
+        """Close the connections of the HTTP client that was lent to the client."""
         if isinstance(self.http, httpx.Client):
             self.http.close()
         else:
@@ -47,7 +47,7 @@ def make_client(
     retries: Retries | None = None,
     transport: Any = None,
 ) -> ClientCaller:
-    """A caller of the client that `kind` names, `sync` or `async`, in no environment's proxies."""
+    """A caller of the client that `kind` names, `sync` or `async`; proxies of the environment are ignored."""
     options: dict[str, Any] = {"transport": transport, **LOCAL}
     if kind == "sync":
         blocking = httpx.Client(**options)

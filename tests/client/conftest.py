@@ -1,4 +1,4 @@
-"""One running service for all these tests, with the local model; each test makes tenants of its own."""
+"""One running service for all these tests, with the local model; each test creates its own tenants."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ async def service(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Runn
 
 @pytest.fixture
 def token(service: RunningService) -> str:
-    """The admin's token of a tenant of the test's own."""
+    """The token of an admin of a tenant created for the test."""
     return service.new_token()
 
 
 @pytest.fixture(params=["sync", "async"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which client."""
+    """The kind of client."""
     kind: str = request.param
     return kind
 
 
 @pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.slow)])
 def live_kind(request: pytest.FixtureRequest) -> str:
-    """Which client, where every request goes to the service; LangChain's tests use the other one, too."""
+    """The kind of client, where every request goes to the service; LangChain's tests use the other kind too."""
     live_kind: str = request.param
     return live_kind
 

@@ -1,4 +1,4 @@
-"""A network that answers as a test writes down, and remembers what it was asked."""
+"""A scripted network: it answers as a test prescribes and records the requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 
 
 class ScriptedTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Gives the outcomes in turn: a response, or an error that is raised. Serves both kinds of client."""
+    """Gives the outcomes in order: a response, or an error that is raised. Serves both kinds of client."""
 
     def __init__(self, *outcomes: httpx.Response | httpx.RequestError) -> None:
         self._outcomes = list(outcomes)

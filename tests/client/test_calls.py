@@ -1,4 +1,4 @@
-"""Every call, by both clients, against the service on a real port."""
+"""Every call, with both clients, against the service on a real port."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_an_entry_is_created_read_changed_and_deleted(call: ClientCaller) 
         await call("get_entry", str(made.id))
 
 
-async def test_a_search_finds_by_meaning_and_words(call: ClientCaller) -> None:
+async def test_a_search_finds_semantic_and_keyword_matches(call: ClientCaller) -> None:
     made = await call("create_entry", "Ships may enter the harbour from six in the morning.")
     found = await call("search", "harbour opening hours", limit=1)
     assert [hit.id for hit in found.results] == [made.id]
@@ -48,7 +48,7 @@ async def test_a_search_finds_by_meaning_and_words(call: ClientCaller) -> None:
     assert found.metadata.search_modes_used == ["semantic", "keyword"]
 
 
-async def test_hits_come_page_by_page(call: ClientCaller) -> None:
+async def test_hits_are_fetched_page_by_page(call: ClientCaller) -> None:
     written = [{"content": f"The harbour has berth number {n}."} for n in range(7)]
     results = await call("create_entries", written)
     assert [r.status for r in results] == ["created"] * 7
@@ -56,7 +56,7 @@ async def test_hits_come_page_by_page(call: ClientCaller) -> None:
     assert sorted(hit.content for hit in hits) == sorted(e["content"] for e in written)
 
 
-async def test_lists_come_page_by_page(call: ClientCaller) -> None:
+async def test_lists_are_fetched_page_by_page(call: ClientCaller) -> None:
     results = await call("create_entries", [{"content": f"Note {n}", "tags": ["note"]} for n in range(5)])
     page = await call("list_entries", limit=2, tag="note")
     assert len(page.items) == 2
@@ -65,7 +65,7 @@ async def test_lists_come_page_by_page(call: ClientCaller) -> None:
     assert sorted(entry.id for entry in listed) == sorted(r.id for r in results)
 
 
-async def test_a_refused_entry_keeps_no_other_from_being_stored(call: ClientCaller) -> None:
+async def test_a_refused_entry_does_not_prevent_the_others_from_being_stored(call: ClientCaller) -> None:
     results = await call("create_entries", [{"content": "kept"}, {"content": ""}, {"content": "kept"}])
     assert [(r.index, r.status) for r in results] == [(0, "created"), (1, "failed"), (2, "unchanged")]
     assert "content" in results[1].error
@@ -78,7 +78,7 @@ async def test_an_entry_is_found_by_its_external_id(call: ClientCaller) -> None:
     assert await call("find_entry", "absent") is None
 
 
-async def test_bulk_entries_are_waited_for(call: ClientCaller) -> None:
+async def test_a_bulk_write_can_wait_for_its_entries(call: ClientCaller) -> None:
     results = await call("create_entries", [{"content": f"Cranes lift box {n}."} for n in range(5)])
     await call("wait_until_embedded", [r.id for r in results])
     found = await call("search", "lifting gear", mode="semantic", similarity_threshold=0.0)
@@ -100,7 +100,7 @@ async def test_why_not_names_the_stage(call: ClientCaller) -> None:
     assert verdict.reasons[0].stage == "filter"
 
 
-async def test_related_entries_say_how(call: ClientCaller) -> None:
+async def test_related_entries_name_their_relation(call: ClientCaller) -> None:
     parent = await call("create_entry", "The harbour")
     child = await call("create_entry", "Its berths", parent_id=parent.id)
     related = await call("related", child.id, limit=3)
@@ -168,7 +168,7 @@ async def test_feedback_is_given_on_a_hit(call: ClientCaller) -> None:
         await call("give_feedback", uuid4(), found.results[0].id, relevant=True)
 
 
-async def test_a_refusal_has_the_problems_fields(call: ClientCaller) -> None:
+async def test_a_refusal_has_the_fields_of_the_problem(call: ClientCaller) -> None:
     with pytest.raises(InvalidInput) as refused:
         await call("search", "harbour", limit=51)
     error = refused.value
@@ -178,7 +178,7 @@ async def test_a_refusal_has_the_problems_fields(call: ClientCaller) -> None:
     assert "limit: must be between 1 and 50" in str(error)
 
 
-async def test_a_contradiction_is_a_conflict(call: ClientCaller) -> None:
+async def test_a_conflicting_change_is_a_conflict(call: ClientCaller) -> None:
     first = await call("create_entry", "one", external_id="1")
     second = await call("create_entry", "two", external_id="2")
     with pytest.raises(Conflict):
@@ -186,7 +186,7 @@ async def test_a_contradiction_is_a_conflict(call: ClientCaller) -> None:
     assert (await call("get_entry", first.id)).external_id == "1"
 
 
-async def test_tokens_are_judged_by_the_service(live_kind: str, service: RunningService) -> None:
+async def test_tokens_are_validated_by_the_service(live_kind: str, service: RunningService) -> None:
     reader = make_client(live_kind, service.url, service.new_token(Role.READER))
     with pytest.raises(Forbidden):
         await reader("create_entry", "no")
@@ -197,7 +197,7 @@ async def test_tokens_are_judged_by_the_service(live_kind: str, service: Running
     await forged.close()
 
 
-async def test_what_is_no_id_is_refused_before_anything_is_sent(call: ClientCaller) -> None:
+async def test_a_malformed_id_is_refused_before_anything_is_sent(call: ClientCaller) -> None:
     with pytest.raises(ValueError, match="UUID"):
         await call("get_entry", "../assets")
 

@@ -1,4 +1,4 @@
-"""The client against the service's own description: whatever it answers or takes, the client knows."""
+"""The client against the service's own description: the client covers every answer and every request field."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_an_answer_has_the_fields_that_the_service_describes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_may_say_what_the_service_takes(name: str) -> None:
+def test_a_request_has_the_fields_that_the_service_accepts(name: str) -> None:
     assert set(get_type_hints(REQUESTS[name])) == set(SCHEMAS[name]["properties"])
 
 
-def test_both_clients_have_the_same_calls_with_documentation() -> None:
+def test_both_clients_have_the_same_documented_calls() -> None:
     def calls(client: type) -> dict[str, inspect.Signature]:
         return {
             name: inspect.signature(member, follow_wrapped=True)
@@ -72,7 +72,7 @@ def test_both_clients_have_the_same_calls_with_documentation() -> None:
 
 
 @pytest.mark.slow
-def test_the_package_builds_with_its_types_and_few_needs(tmp_path: Path) -> None:
+def test_the_package_builds_with_its_types_and_few_dependencies(tmp_path: Path) -> None:
     folder = Path(models.__file__).parents[1]
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run([*command, "--wheel-dir", tmp_path, folder], check=True)

@@ -1,4 +1,4 @@
-"""LangChain's own standard tests, and what they do not look at."""
+"""LangChain's own standard tests, and what they do not cover."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def store(client: KnowledgeClient, async_client: AsyncKnowledgeClient) -> Knowle
 
 @pytest.mark.slow
 class TestKnowledgeVectorStore(VectorStoreIntegrationTests):
-    """All of the standard tests; none is left out."""
+    """All of the standard tests; none is skipped."""
 
     @pytest.fixture
     def vectorstore(self, store: KnowledgeVectorStore) -> VectorStore:
-        """An empty store: the tenant is the test's own."""
+        """An empty store in a tenant of the test's own."""
         return store
 
 
 class TestKnowledgeRetriever(RetrieversIntegrationTests):
-    """All of the standard tests; none is left out."""
+    """All of the standard tests; none is skipped."""
 
     params: ClassVar[dict[str, Any]] = {}
 
@@ -76,7 +76,7 @@ class TestKnowledgeRetriever(RetrieversIntegrationTests):
         return "harbour"
 
 
-def test_retrieved_documents_say_where_they_come_from(client: KnowledgeClient) -> None:
+def test_retrieved_documents_name_their_source(client: KnowledgeClient) -> None:
     made = client.create_entry("The harbour opens at six.", title="Hours", metadata={"lang": "en"})
     (document,) = KnowledgeRetriever(client=client, k=1).invoke("when does the harbour open")
     assert document.page_content == made.content
@@ -87,7 +87,7 @@ def test_retrieved_documents_say_where_they_come_from(client: KnowledgeClient) -
     assert feedback.relevant
 
 
-def test_a_retriever_takes_options_of_a_search(client: KnowledgeClient) -> None:
+def test_a_retriever_accepts_search_options(client: KnowledgeClient) -> None:
     client.create_entries([{"content": f"harbour {tag}", "tags": [tag]} for tag in ("a", "b")])
     retriever = KnowledgeRetriever(client=client, options={"mode": "keyword", "tags": ["a"]})
     assert [d.page_content for d in retriever.invoke("harbour")] == ["harbour a"]
@@ -157,7 +157,7 @@ def test_lists_of_different_lengths_and_nameless_deletions_are_refused(store: Kn
         store.delete()
 
 
-def test_entries_that_came_in_other_ways_have_ids_too(
+def test_entries_from_other_sources_have_ids_too(
     store: KnowledgeVectorStore, client: KnowledgeClient
 ) -> None:
     made = client.create_entry("The harbour opens at six.")

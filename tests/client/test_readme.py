@@ -1,4 +1,4 @@
-"""The client's README: its code runs as it stands."""
+"""The client's README: its code runs as written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK_START, LANGCHAIN = re.findall(r"```python\n(.*?)```", README.read_text(), 
 def surroundings(
     service: RunningService, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a reader would have: the service, a token, a handbook."""
+    """What a reader has at hand: the service, a token, a handbook."""
     (tmp_path / "handbook.md").write_text("# Harbour\n\nThe harbour master opens the harbour by radio.\n")
     monkeypatch.chdir(tmp_path)
     for name, value in (("URL", service.url), ("TOKEN", token)):

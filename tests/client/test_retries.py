@@ -1,4 +1,4 @@
-"""When a call is sent again: the steps by themselves, without waiting, and both clients that carry them out."""
+"""When a call is sent again: the steps alone, without waiting, and both clients that run them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def give_feedback() -> Exchange[Any]:
 
 
 def walk(exchange: Exchange[Any], retries: Retries, *outcomes: Any) -> tuple[Any, list[float]]:
-    """Carry out a call on given outcomes without waiting: what came of it, and the pauses."""
+    """Run a call on given outcomes without waiting; return its result and the pauses."""
     left, pauses = list(outcomes), []
     steps = perform(exchange, retries, renewable=False)
     outcome = None
@@ -65,7 +65,7 @@ def walk(exchange: Exchange[Any], retries: Retries, *outcomes: Any) -> tuple[Any
 
 
 @pytest.mark.parametrize("outcome", [BROKEN, REFUSED, refusal(429), refusal(503), refusal(502)], ids=repr)
-def test_what_is_safe_to_repeat_is_repeated(outcome: Any) -> None:
+def test_a_call_that_is_safe_to_repeat_is_repeated(outcome: Any) -> None:
     result, pauses = walk(give_feedback(), Retries(), outcome, answer(200, FEEDBACK))
     assert result.relevant is True
     assert len(pauses) == 1
@@ -89,14 +89,14 @@ UNREPEATABLE: list[Callable[[], Exchange[Any]]] = [
 
 
 @pytest.mark.parametrize("define", UNREPEATABLE)
-def test_what_may_have_been_done_is_not_done_twice(define: Callable[[], Exchange[Any]]) -> None:
+def test_a_call_that_may_have_succeeded_is_not_repeated(define: Callable[[], Exchange[Any]]) -> None:
     assert isinstance(walk(define(), Retries(), BROKEN)[0], ServiceUnreachable)
     assert isinstance(walk(define(), Retries(), refusal(503))[0], ServiceUnavailable)
 
 
 @pytest.mark.parametrize("define", UNREPEATABLE)
 @pytest.mark.parametrize("outcome", [REFUSED, refusal(429)], ids=["connect", "429"])
-def test_what_was_not_begun_is_repeated_whatever_it_is(
+def test_a_call_that_was_refused_before_it_began_is_repeated(
     define: Callable[[], Exchange[Any]], outcome: Any
 ) -> None:
     assert len(walk(define(), Retries(attempts=2), outcome, refusal(404))[1]) == 1
@@ -113,7 +113,7 @@ def test_a_stream_that_cannot_be_rewound_is_sent_once() -> None:
     assert pauses == []
 
 
-def test_pauses_double_up_to_the_longest_and_vary() -> None:
+def test_pauses_double_up_to_the_maximum_and_vary() -> None:
     slow = Retries(attempts=6, first=1.0, longest=5.0, draw=lambda: 1.0)
     assert walk(give_feedback(), slow, *[BROKEN] * 6)[1] == [1.0, 2.0, 4.0, 5.0, 5.0]
     quick = Retries(attempts=6, first=1.0, longest=5.0, draw=lambda: 0.0)
@@ -142,14 +142,14 @@ def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
     assert [read_retry_after(value) for value in (None, "soon", "nan", "inf")] == [None] * 4
 
 
-def test_a_repeated_deletion_that_finds_nothing_left_is_done() -> None:
+def test_a_repeated_deletion_that_finds_nothing_succeeds() -> None:
     assert walk(entries.delete_entry(ID), Retries(), BROKEN, refusal(404))[0] is None
     assert isinstance(walk(entries.delete_entry(ID), Retries(), refusal(404))[0], NotFound)
     refused_before = walk(entries.delete_entry(ID), Retries(), refusal(429), refusal(404))[0]
     assert isinstance(refused_before, NotFound)
 
 
-def test_an_answer_of_somebody_else_is_named() -> None:
+def test_an_answer_from_another_server_is_named() -> None:
     page = httpx.Response(200, text="<html>Log in</html>")
     assert isinstance(walk(give_feedback(), Retries(), page)[0], UnexpectedAnswer)
     gateway = httpx.Response(403, text="<html>No entry</html>")
@@ -158,7 +158,7 @@ def test_an_answer_of_somebody_else_is_named() -> None:
     assert (error.status, error.detail) == (403, "<html>No entry</html>")
 
 
-def test_fields_that_this_client_does_not_know_are_kept() -> None:
+def test_unknown_fields_are_kept() -> None:
     result, _ = walk(give_feedback(), Retries(), answer(200, {**FEEDBACK, "weight": 2}))
     assert result.model_extra == {"weight": 2}
 
@@ -172,7 +172,7 @@ async def test_a_client_waits_and_sends_the_same_again(kind: str) -> None:
     assert len(set(script.bodies)) == 1
 
 
-async def test_an_upload_is_sent_whole_again(kind: str) -> None:
+async def test_an_upload_is_sent_again_in_full(kind: str) -> None:
     script = ScriptedTransport(refusal(503), refusal(404))
     call = make_client(kind, "http://service.test", "t", retries=QUICK, transport=script)
     with pytest.raises(NotFound):
@@ -181,7 +181,7 @@ async def test_an_upload_is_sent_whole_again(kind: str) -> None:
     assert all(b"all of it" in body and body.count(b'name="tags"') == 2 for body in script.bodies)
 
 
-async def test_a_token_is_asked_for_once_and_anew_after_401(kind: str) -> None:
+async def test_a_token_is_requested_once_and_again_after_401(kind: str) -> None:
     given = iter(["first", "second"])
     script = ScriptedTransport(
         answer(200, FEEDBACK), refusal(401), answer(200, FEEDBACK), refusal(401), refusal(401)
@@ -206,7 +206,7 @@ async def test_a_token_may_come_from_a_coroutine() -> None:
     assert script.tokens == ["fetched"]
 
 
-async def test_an_absent_service_is_unreachable(kind: str) -> None:
+async def test_a_service_that_is_down_is_unreachable(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     call = make_client(kind, f"http://127.0.0.1:{port}", "t", retries=QUICK)
@@ -215,7 +215,7 @@ async def test_an_absent_service_is_unreachable(kind: str) -> None:
     await call.close()
 
 
-async def test_a_large_bulk_is_sent_in_parts_that_the_service_takes(kind: str) -> None:
+async def test_a_large_bulk_is_sent_in_parts_within_the_services_limit(kind: str) -> None:
     def results(count: int) -> httpx.Response:
         return answer(200, {"results": [{"index": i, "id": None, "status": "failed"} for i in range(count)]})
 
@@ -229,7 +229,7 @@ async def test_a_large_bulk_is_sent_in_parts_that_the_service_takes(kind: str) -
     assert all(len(body) <= 17 * 1024 * 1024 for body in script.bodies)
 
 
-def test_a_lent_client_is_left_open_and_an_own_one_closed() -> None:
+def test_a_lent_client_stays_open_and_an_own_one_is_closed() -> None:
     with httpx.Client(transport=ScriptedTransport()) as http:
         with KnowledgeClient("http://service.test", "t", http=http):
             pass

@@ -37,7 +37,7 @@ def run(command: Sequence[str], folder: Path, **environment: str) -> subprocess.
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The program's folder, with the generator, the compiler and the runtime of the client installed."""
+    """The program's folder, with the generator, the compiler and the client's runtime installed."""
     if shutil.which("npm") is None or shutil.which("npx") is None:
         pytest.skip("npm and npx are not installed")
     shutil.copytree(SOURCES, tmp_path, dirs_exist_ok=True)

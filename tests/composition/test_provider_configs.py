@@ -1,4 +1,4 @@
-"""Which key goes to which address, with one provider and with two."""
+"""The key that is sent to each address, with one provider and with two."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def access(**env: str) -> list[Access]:
         ),
     ],
 )
-def test_key_goes_to_its_own_address_only(env: dict[str, str], expected: list[Access]) -> None:
+def test_key_is_sent_only_to_its_own_address(env: dict[str, str], expected: list[Access]) -> None:
     assert access(**env) == expected
 
 
-def test_second_model_that_is_unknown_is_refused_by_its_own_variable() -> None:
+def test_an_unknown_second_model_is_refused_by_its_own_variable() -> None:
     settings = load_settings(
         {"EMBEDDING_NEXT_PROVIDER": "mock", "EMBEDDING_NEXT_MODEL": "unheard-of"}, env_file=None
     )

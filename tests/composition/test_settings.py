@@ -117,7 +117,7 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert (settings.logging.level, settings.logging.format) == ("warning", "json")
 
 
-def test_a_data_folder_in_a_home_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_folder_in_a_home_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     assert load(KB_DATA_DIR="~/kb").database.data_dir == Path("/home/ada/kb")
 
@@ -136,7 +136,7 @@ def test_a_data_folder_in_a_home_is_there(monkeypatch: pytest.MonkeyPatch) -> No
         {"DATABASE_URL": "postgresql://u:p@[::1]:5432/kb", "JWT_SECRET": "x" * 32},
     ],
 )
-def test_settings_at_the_edge_are_accepted(env: dict[str, str]) -> None:
+def test_settings_at_their_bounds_are_accepted(env: dict[str, str]) -> None:
     assert load(**env) != Settings()
 
 
@@ -157,7 +157,7 @@ def test_an_empty_or_blank_value_means_unset() -> None:
     assert load(**dict.fromkeys(variable_names(), " \t")) == Settings()
 
 
-def test_unknown_variables_are_left_alone() -> None:
+def test_unknown_variables_are_ignored() -> None:
     assert load(PATH="/bin", KB_OTHER="1") == Settings()
 
 

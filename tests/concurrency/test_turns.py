@@ -1,4 +1,4 @@
-"""Turns between tenants."""
+"""Fair turns between tenants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.concurrency.turns import LATELY, PLATFORM, Turns
 
 
 class Clock:
-    """A time that stands still until it is moved."""
+    """A clock that moves only when the test moves it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -29,7 +29,7 @@ def wait_for(turns: Turns, tenant: str) -> asyncio.Task[None]:
     return asyncio.create_task(turns.acquire(tenant))
 
 
-async def test_a_tenant_that_is_alone_may_hold_every_place() -> None:
+async def test_a_tenant_alone_may_hold_every_place() -> None:
     turns = Turns(3, crowd=1)
     for _ in range(3):
         await turns.acquire("a")
@@ -40,7 +40,7 @@ async def test_a_tenant_that_is_alone_may_hold_every_place() -> None:
     await fourth
 
 
-async def test_tenants_share_the_crowd_while_several_are_active() -> None:
+async def test_tenants_share_the_places_while_several_are_active() -> None:
     turns = Turns(10, crowd=4)
     await turns.acquire("b")
     waiting = [wait_for(turns, "a") for _ in range(5)]
@@ -52,7 +52,7 @@ async def test_tenants_share_the_crowd_while_several_are_active() -> None:
     [w.cancel() for w in waiting]
 
 
-async def test_a_tenant_that_is_active_elsewhere_is_shared_with_for_a_while() -> None:
+async def test_a_tenant_that_was_active_elsewhere_counts_for_a_while() -> None:
     clock = Clock()
     turns = Turns(10, crowd=2, clock=clock)
     turns.note("b")
@@ -67,7 +67,7 @@ async def test_a_tenant_that_is_active_elsewhere_is_shared_with_for_a_while() ->
     assert turns.share == 10
 
 
-async def test_no_share_is_below_the_least() -> None:
+async def test_no_share_is_below_the_minimum() -> None:
     turns = Turns(10, crowd=2, least=3)
     await turns.acquire("b")
     waiting = [wait_for(turns, "a") for _ in range(5)]
@@ -76,7 +76,7 @@ async def test_no_share_is_below_the_least() -> None:
     [w.cancel() for w in waiting]
 
 
-async def test_a_crowd_leaves_room_for_the_next_of_another_tenant() -> None:
+async def test_waiting_callers_leave_room_for_another_tenant() -> None:
     turns = Turns(2)
     crowd = [wait_for(turns, "a") for _ in range(6)]
     await settle()
@@ -90,7 +90,7 @@ async def test_a_crowd_leaves_room_for_the_next_of_another_tenant() -> None:
     [w.cancel() for w in crowd]
 
 
-async def test_a_tenant_is_alone_again_when_the_others_have_been_silent() -> None:
+async def test_a_tenant_is_alone_again_when_the_others_have_been_idle() -> None:
     clock = Clock()
     turns = Turns(4, crowd=1, clock=clock)
     await turns.acquire("b")
@@ -105,7 +105,7 @@ async def test_a_tenant_is_alone_again_when_the_others_have_been_silent() -> Non
     assert all(w.done() for w in waiting)
 
 
-async def test_the_platform_takes_no_share_from_tenants() -> None:
+async def test_the_platform_reduces_no_tenants_share() -> None:
     turns = Turns(4, crowd=1)
     await turns.acquire(PLATFORM)
     await turns.acquire("a")
@@ -123,7 +123,7 @@ async def test_a_tenant_never_holds_more_than_its_own_limit() -> None:
     await second
 
 
-async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
+async def test_a_caller_that_stops_waiting_leaves_nothing_behind() -> None:
     turns = Turns(1)
     await turns.acquire("a")
     for tenant in ("a", "b"):
@@ -137,7 +137,7 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
     assert (turns.taken, turns.waiting("a"), turns.waiting("b")) == (1, 0, 0)
 
 
-async def test_a_tenant_whose_last_turn_took_long_holds_up_nobody() -> None:
+async def test_a_tenant_whose_last_turn_was_long_delays_no_other() -> None:
     clock = Clock()
     turns = Turns(1, clock=clock)
     await turns.acquire("a")
@@ -154,7 +154,7 @@ async def test_a_tenant_whose_last_turn_took_long_holds_up_nobody() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_places_are_neither_lost_nor_doubled_whatever_happens_and_however_long_it_takes(
+async def test_places_are_neither_lost_nor_duplicated_in_random_runs(
     seed: int,
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 (no secret)
@@ -186,7 +186,7 @@ async def test_places_are_neither_lost_nor_doubled_whatever_happens_and_however_
     assert (waiting, turns.taken, turns.waited_for) == ([], 0, 0)
 
 
-async def test_a_place_given_to_one_who_has_just_given_up_goes_to_the_next() -> None:
+async def test_a_place_given_to_a_cancelled_caller_goes_to_the_next() -> None:
     turns = Turns(1)
     await turns.acquire("a")
     first, second = wait_for(turns, "b"), wait_for(turns, "c")
@@ -213,7 +213,7 @@ async def test_a_tenant_with_more_waiting_rests_while_others_are_active() -> Non
 
 
 @pytest.mark.parametrize("tenants", [2, 20])
-async def test_every_request_has_its_turn_in_the_end(tenants: int) -> None:
+async def test_every_request_gets_its_turn(tenants: int) -> None:
     turns = Turns(3, crowd=2, rest=0.1)
     most = 0
 

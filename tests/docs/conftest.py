@@ -31,7 +31,7 @@ HANDBOOK = "# Rolling back\n\nTo roll back a deploy, promote the deployment befo
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """The service that the pages are read beside, and the settings of commands that work on its database."""
+    """The service that the pages call, and the settings of commands that work on its database."""
 
     service: RunningService
     settings: dict[str, str]
@@ -66,7 +66,7 @@ async def samples(guide: Guide) -> None:
 
 @pytest.fixture(scope="session")
 def made_pages() -> Mapping[str, str]:
-    """The made pages of the reference."""
+    """The generated pages of the reference."""
     return make_pages()
 
 
@@ -79,7 +79,7 @@ def document(made_pages: Mapping[str, str]) -> dict[str, Any]:
 
 @pytest.fixture
 def reader(guide: Guide, document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
-    """A reader with an empty folder, but for a handbook, and the examples and pages of the repository."""
+    """A reader with an empty folder that contains only a handbook, and the examples and pages of the repository."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     (tmp_path / "handbook.md").write_text(HANDBOOK)

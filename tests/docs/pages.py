@@ -1,4 +1,4 @@
-"""The pages that people read, and their blocks of code."""
+"""The pages of the documentation, and their blocks of code."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = ("README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in DOCS.rglob("*.md")))
-"""Their paths below the repository."""
+"""The paths of the pages in the repository."""
 
 OPERATIONS = "docs/operations/"
-"""Pages that tests/operation runs, which has a server of its own to break and mend."""
+"""Pages that tests/operation runs, because it has a server of its own to break and repair."""
 
 LEXER = LexerCollection([RawFencedCodeBlockLexer(re.compile(r"(?P<language>[^\n]*)$\n", re.MULTILINE))])
 MARKER = re.compile(r"<!-- (?P<name>not run|output|schema): ?(?P<text>[^>]*?) ?-->\s*\Z")

@@ -1,4 +1,4 @@
-"""Somebody who follows a page from top to bottom, pasting every block."""
+"""A reader who follows a page from top to bottom and pastes every block."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import yaml
 from tests.docs.pages import Block
 
 ADDRESS = "http://127.0.0.1:8000"
-"""What pages call the service; here it listens elsewhere."""
+"""The address in the pages; in the tests the service listens elsewhere."""
 
 SHELL = "set -euo pipefail\n. ./.variables\n{source}\nexport -p > ./.variables\n"
 
 
 @dataclass(slots=True)
 class Reader:
-    """Keeps what blocks leave for those after them: Python's names, exported variables, files, and the last output."""
+    """Keeps what blocks leave for later ones: Python's names, exported variables, files, and the last output."""
 
     folder: Path
     url: str
@@ -45,7 +45,7 @@ class Reader:
             self.follow(block)
 
     def follow(self, block: Block) -> None:
-        """Run or check one block. Raises AssertionError that names its place."""
+        """Run or check one block. Raises AssertionError that names its location."""
         if block.marker == "not run":
             return
         if block.marker == "output":
@@ -78,12 +78,12 @@ class Reader:
             timeout=120,
         )
         assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
-        # curl says nothing of an answer that is a refusal.
+        # curl does not report an answer that is a refusal.
         assert '"type":"about:blank"' not in done.stdout, done.stdout
         self.printed = done.stdout
 
     def _run_python(self, source: str, block: Block) -> None:
-        """As the interactive interpreter of asyncio would: `await` may stand at the top."""
+        """Behave as the interactive interpreter of asyncio: `await` is allowed at the top level."""
         code = compile(source, block.place, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.chdir(self.folder):
@@ -94,7 +94,7 @@ class Reader:
 
 
 def check_json(block: Block, components: Mapping[str, Any]) -> None:
-    """Whether the block is JSON, and where it names a schema, what that allows. Raises ValueError."""
+    """Check that the block is JSON and, if it names a schema, valid for it. Raises ValueError."""
     value = orjson.loads(block.source)
     if block.marker == "schema":
         schema = {"$ref": f"#/components/schemas/{block.remark}", "components": components}

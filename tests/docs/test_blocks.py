@@ -1,4 +1,4 @@
-"""Every block of code on every page does what it is shown to do, in order, as for somebody who pastes it."""
+"""Every block of code on every page does what the page shows, in order, as for a reader who pastes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from tests.docs.pages import OPERATIONS, PAGES, find_blocks, read_blocks
 from tests.docs.reader import Reader
 
 QUICK = ("docs/index.md", "docs/quick-start.md", "docs/ranking.md")
-"""Read in every run, with an empty tenant; the others beside the sample knowledge when the slow tests run."""
+"""Followed in every run, with an empty tenant; the other pages need the sample knowledge and run with the slow tests.
+"""
 
 OTHERS = [page for page in PAGES if page not in QUICK and not page.startswith(OPERATIONS)]
 

@@ -66,7 +66,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the source distribution, as an index would get both."""
+    """Built from the source distribution, as an index receives both."""
     folder = tmp_path_factory.mktemp("dist")
     with tarfile.open(build("sdist", folder)) as archive:
         archive.extractall(folder / "source", filter="data")

@@ -20,13 +20,13 @@ HEADING = re.compile(r"^#{1,6} +(.+?)(?: +\{#([\w-]+)\})?$", re.MULTILINE)
 FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
 REQUEST = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) ([^`\s?]+)[^`]*`")
 UNDESCRIBED = {"GET /metrics"}
-"""Requests that the OpenAPI document leaves out."""
+"""Requests that the OpenAPI document omits."""
 
 INCLUDED = re.compile(r'^--8<-- "([^":]+)(?::(\w+))?"$', re.MULTILINE)
 
 
 class Loader(yaml.SafeLoader):
-    """mkdocs.yml without what its tags mean."""
+    """mkdocs.yml without the meaning of its tags."""
 
 
 Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
@@ -34,13 +34,13 @@ Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
 
 @pytest.fixture(scope="module")
 def texts(made_pages: Mapping[str, str]) -> dict[str, str]:
-    """Every page of the site, the made ones too, by its path below `docs/`, with what it includes."""
+    """Every page of the site, generated pages included, by its path below `docs/`, with its inclusions resolved."""
     written = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in DOCS.rglob("*.md")}
     return {path: INCLUDED.sub(include, text) for path, text in {**written, **made_pages}.items()}
 
 
 def include(found: re.Match[str]) -> str:
-    """The text that an inclusion brings: a whole file, or the part between two marks."""
+    """The text of an inclusion: a whole file, or the part between two marks."""
     source = next(folder / found[1] for folder in (DOCS, ROOT) if (folder / found[1]).is_file()).read_text(
         "utf-8"
     )
@@ -54,7 +54,7 @@ def without_code(text: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings, as the toc of Markdown makes them."""
+    """The anchors of a page's headings, as Markdown's toc extension generates them."""
     found = set()
     for heading, own in HEADING.findall(without_code(text)):
         slug = re.sub(r"[^\w\s-]", "", heading).strip().lower()
@@ -62,21 +62,21 @@ def anchors(text: str) -> set[str]:
     return found
 
 
-def test_every_block_says_its_language_and_every_reason_is_given() -> None:
+def test_every_block_names_its_language_and_every_reason_is_given() -> None:
     blocks = [block for page in PAGES for block in find_blocks(page)]
     assert blocks
     assert not [block.place for block in blocks if block.language not in LANGUAGES]
     left_out = [block for block in blocks if block.marker == "not run"]
     assert not [block.place for block in left_out if len(block.remark) < 10]
     assert len(left_out) <= MOST_NOT_RUN
-    # These are shown and never run, so they have to say why.
+    # These are shown and never run, so they need a reason.
     others = [
         block for block in blocks if block.language not in RUN and not block.page.startswith(OPERATIONS)
     ]
     assert not [block.place for block in others if block.marker != "not run"]
 
 
-def test_links_lead_to_pages_and_headings_that_exist(texts: dict[str, str]) -> None:
+def test_links_lead_to_existing_pages_and_headings(texts: dict[str, str]) -> None:
     broken = []
     for page, text in texts.items():
         for target in LINK.findall(without_code(text)) if page.endswith(".md") else ():
@@ -90,7 +90,7 @@ def test_links_lead_to_pages_and_headings_that_exist(texts: dict[str, str]) -> N
     assert broken == []
 
 
-def test_readme_links_lead_to_files_that_exist() -> None:
+def test_readme_links_lead_to_existing_files() -> None:
     for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         for target in LINK.findall(without_code((ROOT / page).read_text("utf-8"))):
             if not re.match(r"[a-z]+:|#", target):

@@ -1,4 +1,4 @@
-"""The made pages of the reference hold everything that there is."""
+"""The generated pages of the reference are complete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_http_page_has_every_path_and_schema(made_pages: Mapping[str, str], docu
         assert f"### {name}\n" in made_pages["reference/http.md"]
 
 
-def test_settings_page_has_every_variable_with_what_it_must_be(made_pages: Mapping[str, str]) -> None:
+def test_settings_page_has_every_variable_with_its_constraints(made_pages: Mapping[str, str]) -> None:
     shown = re.findall(
         r"^\| `([A-Z_]+)` \| .+ \| (.+) \|$", made_pages["reference/settings.md"], re.MULTILINE
     )
@@ -34,7 +34,7 @@ def test_settings_page_has_every_variable_with_what_it_must_be(made_pages: Mappi
     assert all(allowed for _, allowed in shown)
 
 
-def test_settings_page_is_refused_when_a_variable_is_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_page_is_refused_when_a_variable_is_not_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings_page, "variable_names", lambda: (*variable_names(), "KB_NEW"))
     with pytest.raises(RuntimeError, match="KB_NEW"):
         settings_page.render_settings()
@@ -64,7 +64,7 @@ def test_errors_page_has_statuses_and_classes(made_pages: Mapping[str, str]) -> 
     )
 
 
-def test_examples_of_made_pages_are_what_their_schemas_allow(
+def test_examples_of_generated_pages_are_valid_for_their_schemas(
     made_pages: Mapping[str, str], document: dict[str, Any]
 ) -> None:
     blocks = [block for page, text in made_pages.items() for block in read_blocks(page, text)]
@@ -87,14 +87,14 @@ def test_examples_of_made_pages_are_what_their_schemas_allow(
         ({"type": "object", "additionalProperties": {"type": "integer"}}, "object of integer"),
     ],
 )  # fmt: skip
-def test_schema_is_said_in_words(schema: dict[str, object], words: str) -> None:
+def test_a_schema_is_described_in_words(schema: dict[str, object], words: str) -> None:
     assert describe_type(schema) == words
 
 
-def test_default_is_shown_as_json_writes_it() -> None:
+def test_a_default_is_shown_as_json() -> None:
     assert describe_default({"default": False}) == "`false`"
     assert describe_default({"default": None}) == ""
 
 
-def test_cell_cannot_end_its_table() -> None:
+def test_a_cell_cannot_end_its_table() -> None:
     assert render_table(["a"], [["x | y\nz"]]) == "| a |\n| --- |\n| x \\| y z |\n"

@@ -1,4 +1,4 @@
-"""The site: built without a warning, and complete in itself."""
+"""The site: built without a warning, and self-contained."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_site_has_every_page_and_the_openapi_document(site: Path) -> None:
     assert not list(site.rglob("*.py"))
 
 
-def test_site_loads_nothing_from_elsewhere(site: Path) -> None:
+def test_site_loads_nothing_from_other_hosts(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert pages
     for page in pages:

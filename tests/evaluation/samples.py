@@ -1,4 +1,4 @@
-"""A judged collection small enough to know by heart."""
+"""A judged collection small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TEXTS = [
     "Her grandmother kept bees behind the house and sold honey at the market.",
     "The museum shows paintings from three centuries on two floors.",
     "A slow train takes four hours for a journey of ninety kilometres.",
-    "Salt keeps the road free of ice, but harms the trees beside it.",
+    "Salt keeps the road free of ice, but harms the trees next to it.",
     "The violin was repaired with a glue made after an old recipe.",
 ]
 
 
 def make_tiny_collection() -> Collection:
-    """Ten documents d0 to d9 and three judged queries, one of them about nothing that is there."""
+    """Ten documents d0 to d9 and three judged queries, one of them without a match."""
     queries = [
         Query("q1", "pipes", {"d0": 2, "d2": 0}),
         Query("q2", "baking in an oven", {"d1": 1}),

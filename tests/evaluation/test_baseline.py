@@ -1,4 +1,4 @@
-"""BM25 by bm25s, the yardstick."""
+"""BM25 by bm25s, the baseline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_baseline_stems_and_drops_stop_words() -> None:
     assert none == []
 
 
-def test_baseline_ranks_as_the_formula_says() -> None:
+def test_baseline_ranks_by_the_formula() -> None:
     (ranking,) = rank_by_bm25(make_collection(ENGLISH, ["pipe"])).rankings
     # One word: idf is the same for both, so tf / (tf + k1 (1 - b + b len/avg)) decides: 3 of 6 against 1 of 7.
     mean = (7 + 5 + 6) / 3
@@ -38,7 +38,7 @@ def test_baseline_ranks_as_the_formula_says() -> None:
     assert ranking == ["d2", "d0"]
 
 
-def test_baseline_takes_the_language_of_most_documents() -> None:
+def test_baseline_uses_the_language_of_most_documents() -> None:
     german = [
         "Die Ingenieure maßen, wie sich die Druckwellen durch die langen Leitungen ausbreiten.",
         "Der Koch erklärt, warum das Brot vor dem Backen noch eine Weile ruhen soll.",

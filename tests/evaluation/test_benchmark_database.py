@@ -1,4 +1,4 @@
-"""The database that the speed benchmark searches in: what is in it, and how it is built."""
+"""The database of the speed benchmark: its contents and how it is built."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_population_is_skewed_and_has_the_measured_tenants() -> None:
     assert sum(sizes) >= 250_000
     assert set(MEASURED) <= set(sizes)
     assert sizes == sorted(sizes, reverse=True)
-    # The law of the others: the hundredth is a tenth of the tenth.
+    # The distribution of the other tenants: the hundredth has a tenth of the tenth.
     others = sizes.copy()
     for size in MEASURED:
         others.remove(size)
@@ -46,7 +46,7 @@ def test_the_population_is_skewed_and_has_the_measured_tenants() -> None:
         find_tenant(77)
 
 
-def test_identifiers_are_those_of_the_service_and_tell_the_entry() -> None:
+def test_identifiers_match_the_service_and_encode_the_entry() -> None:
     first, second = find_tenant(10), find_tenant(100)
     ids = [tenant.entry_id(number) for tenant in (first, second) for number in range(tenant.size)]
     assert len({*ids, first.tenant_id, second.tenant_id}) == 112
@@ -66,7 +66,7 @@ def test_a_batch_of_entries_is_the_same_in_every_build() -> None:
     assert not np.array_equal(again[0].vector, other[0].vector)
 
 
-def test_entries_are_real_texts_first_and_variations_after() -> None:
+def test_entries_are_real_texts_first_and_then_variations() -> None:
     stock, tenant = make_stock(), find_tenant(100)
     entries = list(stock.make_entries(tenant))
     originals = stock.originals_of(tenant)
@@ -97,7 +97,7 @@ async def build(services: Services, admin_dsn: str, *tenants: Population) -> Non
 
 
 @pytest.mark.slow
-async def test_a_built_tenant_is_as_if_the_service_had_filled_it(services: Services, admin_dsn: str) -> None:
+async def test_a_built_tenant_equals_one_that_the_service_filled(services: Services, admin_dsn: str) -> None:
     await build(services, admin_dsn, LARGE, SMALL)
     small = await services.tenants.context(SMALL.tenant_id)
     large = await services.tenants.context(LARGE.tenant_id)
@@ -113,11 +113,11 @@ async def test_a_built_tenant_is_as_if_the_service_had_filled_it(services: Servi
 
 
 @pytest.mark.slow
-async def test_an_interrupted_build_goes_on_where_it_stopped(
+async def test_an_interrupted_build_continues_where_it_stopped(
     services: Services, database: Database, admin_dsn: str, superuser_dsn: str
 ) -> None:
     await build(services, admin_dsn, Population(2, BATCH))
-    # As far as the first batch, and not yet in the index.
+    # Up to the first batch, and not yet indexed.
     async with connected(superuser_dsn) as superuser:
         before = await superuser.fetchval("select max(created_at) from entries")
         await superuser.execute("update vector_statistics set index_state = 'building'")

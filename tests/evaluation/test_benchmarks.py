@@ -1,4 +1,4 @@
-"""The parts that the speed benchmark is made of."""
+"""The parts of the speed benchmark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_variation_has_sentences_of_both_texts() -> None:
     assert varied == again
 
 
-def test_questions_are_words_of_a_text() -> None:
+def test_questions_are_words_from_a_text() -> None:
     texts = list(itertools.islice(make_queries(ORIGINALS, seed=1), 50))
     assert all(any(text in original.text for original in ORIGINALS) for text in texts)
     assert all(3 <= len(text.split()) <= 6 for text in texts)
@@ -63,7 +63,7 @@ async def test_load_keeps_all_callers_busy_and_counts_after_the_warm_up() -> Non
     assert 4 <= timings.answers <= 80
 
 
-async def test_a_slow_first_call_is_no_part_of_the_rate() -> None:
+async def test_a_slow_first_call_is_not_part_of_the_rate() -> None:
     first = True
 
     async def ask() -> None:
@@ -72,7 +72,7 @@ async def test_a_slow_first_call_is_no_part_of_the_rate() -> None:
         await asyncio.sleep(1.0 if slow else 0.01)
 
     timings = await apply_load(ask, callers=4, seconds=0.2)
-    # Callers that are busy all the time: their number is the rate times the time that an answer takes.
+    # Callers are always busy, so their number is the rate times the response time.
     busy = timings.throughput * timings.p50 / 1000
     assert busy > 2
     assert timings.p99 < 1000
@@ -114,7 +114,7 @@ def make_report() -> Report:
     )
 
 
-def test_results_compare_with_floor_and_peers_of_the_same_load() -> None:
+def test_results_are_compared_with_floor_and_peers_of_the_same_load() -> None:
     alone, service, floor, peer = make_rows(make_report())
     assert service[:2] == ("1,000", "8")
     assert service[-5:] == ("0.995", "300 MB", "1.50", "0.62", "0.50; 2.00")
@@ -123,7 +123,7 @@ def test_results_compare_with_floor_and_peers_of_the_same_load() -> None:
     assert alone[-3:] == ("", "", "")
 
 
-def test_recall_has_a_table_of_its_own_and_only_the_service_must_be_complete() -> None:
+def test_recall_has_its_own_table_and_only_the_service_must_be_complete() -> None:
     report = make_report()
     assert make_recall_rows(report) == [
         ("1,000", "service", "0.9950", "1.0000", "2"),
@@ -141,7 +141,7 @@ def test_results_are_written_as_markdown_and_json(tmp_path: Path) -> None:
     assert json.loads(data.read_text())["recall"][1]["missing"] == 2
 
 
-def test_the_truth_is_the_greatest_cosines_above_zero() -> None:
+def test_the_truth_is_the_largest_cosines_above_zero() -> None:
     angles = np.linspace(0, 2, 300)
     truth = Truth.of(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))
     query = np.array([1, 0], dtype=np.float32)
@@ -153,7 +153,7 @@ def test_the_truth_is_the_greatest_cosines_above_zero() -> None:
     assert truth.nearest(np.array([0, -1], dtype=np.float32), rare=False) == []
 
 
-async def test_recall_counts_what_was_found_and_what_did_not_come_back() -> None:
+async def test_recall_counts_found_and_missing_entries() -> None:
     truth = Truth.of(np.eye(20, dtype=np.float32)[:, :12] + 0.1)
     question = Question("?", np.full(12, 1, dtype=np.float32))
     nearest = truth.nearest(question.vector, False) if question.vector is not None else []
@@ -178,7 +178,7 @@ async def test_recall_counts_what_was_found_and_what_did_not_come_back() -> None
     assert await measure_recall(Contender("it", search), [question], truth, False) is None
 
 
-async def test_a_copy_is_complete_when_its_making_ended_well(tmp_path: Path) -> None:
+async def test_a_copy_is_complete_when_it_ended_successfully(tmp_path: Path) -> None:
     copy = Copy("peer", 1, tmp_path)
     states = [copy.complete]
 

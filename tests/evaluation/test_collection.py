@@ -1,4 +1,4 @@
-"""Reading judged collections."""
+"""Judged collections are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DOCUMENTS: list[dict[str, object]] = [
 QUERIES: list[dict[str, object]] = [
     {"_id": "q1", "text": "one?"},
     {"_id": "q2", "text": "two?"},
-    {"_id": "q3", "text": "nobody judged this"},
+    {"_id": "q3", "text": "without judgements"},
 ]
 HEADER = "query-id\tcorpus-id\tscore\n"
 
@@ -47,7 +47,7 @@ def test_a_query_counts_only_with_a_positive_judgement(tmp_path: Path) -> None:
     assert collection.judged == 1
 
 
-def test_empty_texts_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_empty_texts_are_skipped_and_counted(tmp_path: Path) -> None:
     collection = read_collection(write_collection(tmp_path, DOCUMENTS, QUERIES, HEADER + "q1\td1\t1\n"))
     assert [(d.id, d.title, d.text) for d in collection.documents] == [
         ("d1", "One", "first"),
@@ -65,7 +65,7 @@ def test_judgements_without_header_and_in_four_columns_are_read(tmp_path: Path) 
     assert read_collection(tmp_path, tmp_path / "trec.txt").qrels == "trec.txt"
 
 
-def test_judgements_are_found_in_the_place_of_beir(tmp_path: Path) -> None:
+def test_judgements_are_found_in_the_folder_that_beir_uses(tmp_path: Path) -> None:
     write_collection(tmp_path, DOCUMENTS, QUERIES, HEADER + "q2\td2\t1\n", "qrels/test.tsv")
     assert [q.id for q in read_collection(tmp_path).queries] == ["q2"]
 
@@ -81,7 +81,7 @@ def test_missing_fields_and_numeric_ids_are_read(tmp_path: Path) -> None:
     assert [d.id for d in collection.documents] == ["7", "8"]
 
 
-def test_a_sample_is_the_same_each_time_and_in_order(tmp_path: Path) -> None:
+def test_a_sample_is_reproducible_and_in_order(tmp_path: Path) -> None:
     queries: list[dict[str, object]] = [{"_id": f"q{n:02}", "text": "?"} for n in range(50)]
     qrels = HEADER + "".join(f"q{n:02}\td1\t1\n" for n in range(50))
     collection = read_collection(write_collection(tmp_path, DOCUMENTS, queries, qrels))

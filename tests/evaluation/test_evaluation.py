@@ -28,7 +28,7 @@ async def test_evaluation_measures_every_variant_and_leaves_nothing(services: Se
     evaluation = await evaluate(services, make_tiny_collection(), hide_progress)
     runs = {run.variant.label: run for run in evaluation.runs}
     assert list(runs) == ["keyword", "semantic", "hybrid rrf", "hybrid score"]
-    # "pipes" is in d0 and d2, judged 2 and 0, d2 has it more often; "oven" is in d1 alone; the third has no word.
+    # "pipes" is in d0 and d2, judged 2 and 0, and more frequent in d2; "oven" is only in d1; the third has no match.
     keyword = runs["keyword"].scores
     assert keyword.ndcg == pytest.approx([0.6309, 1.0, 0.0], abs=1e-4)
     assert keyword.recall == [1.0, 1.0, 0.0]
@@ -43,7 +43,7 @@ async def test_evaluation_measures_every_variant_and_leaves_nothing(services: Se
     assert await services.tenants.list_tenants() == []
 
 
-async def test_evaluation_finds_by_meaning_what_has_the_same_vector(services: Services) -> None:
+async def test_evaluation_finds_equal_vectors_by_the_semantic_leg(services: Services) -> None:
     tiny = make_tiny_collection()
     same = Query("q9", tiny.documents[4].text, {"d4": 1})
     evaluation = await evaluate(
@@ -53,7 +53,7 @@ async def test_evaluation_finds_by_meaning_what_has_the_same_vector(services: Se
     assert evaluation.runs[0].against_better_leg is None
 
 
-async def test_tenant_is_filled_and_its_upkeep_done(services: Services) -> None:
+async def test_tenant_is_filled_and_maintained(services: Services) -> None:
     tiny = make_tiny_collection()
     async with open_tenant(services, "Über alles & more") as tenant_id:
         (tenant,) = await services.tenants.list_tenants()
@@ -66,7 +66,7 @@ async def test_tenant_is_filled_and_its_upkeep_done(services: Services) -> None:
         assert (await services.tenants.context(tenant_id)).passages == len(tiny.documents)
 
 
-async def test_two_evaluations_of_one_collection_do_not_meet(services: Services) -> None:
+async def test_two_evaluations_of_one_collection_do_not_interfere(services: Services) -> None:
     tiny = make_tiny_collection()
     keyword = [Variant("keyword")]
     first, second = await asyncio.gather(
@@ -86,7 +86,7 @@ async def test_tenant_is_removed_when_embedding_fails(
 
 
 def announce_steps(announce: Callable[[str], None]) -> ShowProgress:
-    """Progress that calls back with the label of each step that begins."""
+    """Progress that calls back with the label of each step that starts."""
 
     def show(label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         announce(label)
@@ -111,7 +111,7 @@ async def test_tenant_is_removed_when_cancelled(
     assert await services.tenants.list_tenants() == []
 
 
-async def test_a_ranking_by_words_alone_is_not_measured_as_hybrid(
+async def test_a_keyword_only_ranking_is_not_measured_as_hybrid(
     services: Services, failing_provider: FailingProvider
 ) -> None:
     def fail_in_searches(label: str) -> None:
@@ -137,7 +137,7 @@ async def test_a_refused_document_is_named(services: Services) -> None:
 async def test_cranfield_sample_ranks_well_with_the_local_model(local_services: Services) -> None:
     evaluation = await evaluate(local_services, _cut(read_collection(CRANFIELD)), hide_progress)
     ndcg = {run.variant.label: run.scores.means["ndcg@10"] for run in evaluation.runs}
-    # 40 documents are far fewer than the collection has, so the figures are higher than its own.
+    # 40 documents are far fewer than in the collection, so the figures are higher than those of the whole.
     assert ndcg["keyword"] > 0.55
     assert ndcg["semantic"] > 0.55
     assert ndcg["hybrid rrf"] > 0.6
@@ -145,7 +145,7 @@ async def test_cranfield_sample_ranks_well_with_the_local_model(local_services: 
 
 
 def _cut(collection: Collection, queries: int = 4, documents: int = 40) -> Collection:
-    """Some queries with all that is relevant to them, among other documents."""
+    """Some queries with all their relevant documents, among other documents."""
     sample = collection.sample(queries)
     relevant = {d for q in sample.queries for d, grade in q.judgements.items() if grade > 0}
     others = [d for d in collection.documents if d.id not in relevant]

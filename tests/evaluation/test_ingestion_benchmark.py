@@ -1,4 +1,4 @@
-"""The parts that the ingestion benchmark is made of."""
+"""The parts of the ingestion benchmark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def line(services: Services, tenant: Tenant) -> Line:
     return Line(services, tenant.id, 2, ChunkSize())
 
 
-def test_files_are_the_same_for_one_seed_and_differ_from_each_other() -> None:
+def test_files_are_reproducible_by_seed_and_differ_from_each_other() -> None:
     first, again = (FileMaker(1, ORIGINALS), FileMaker(1, ORIGINALS))
     files = [first.make_markdown(5_000) for _ in range(3)]
     assert files == [again.make_markdown(5_000) for _ in range(3)]
@@ -47,7 +47,7 @@ def test_files_are_the_same_for_one_seed_and_differ_from_each_other() -> None:
     assert all(5_000 <= len(data) < 7_000 for data in files)
 
 
-def test_mixture_is_mostly_word_files_that_can_be_read() -> None:
+def test_mixture_is_mostly_readable_word_files() -> None:
     maker = FileMaker(1, ORIGINALS)
     data = maker.make_word_file(2_000, 10_000)
     assert len(data) > 10_000
@@ -95,7 +95,7 @@ async def test_files_that_fail_end_the_measurement(line: Line) -> None:
 
 
 @pytest.mark.slow
-async def test_stream_takes_in_every_file(line: Line) -> None:
+async def test_stream_ingests_every_file(line: Line) -> None:
     maker = FileMaker(1, ORIGINALS)
     files = name_files([maker.make_markdown(1_000) for _ in range(6)])
     await line.stream(iter(files))
@@ -103,7 +103,7 @@ async def test_stream_takes_in_every_file(line: Line) -> None:
     assert [asset.status for asset in page.items] == ["indexed"] * 6
 
 
-def test_report_says_how_much_of_the_ceiling_was_reached(tmp_path: Path) -> None:
+def test_report_shows_the_share_of_the_ceiling(tmp_path: Path) -> None:
     growth = Growth([(0.0, 0, 100 << 20), (1.0, 49, 150 << 20), (2.0, 100, 120 << 20)], 30 << 20)
     assert [held >> 20 for held in growth.by_tenth()] == [100, 150, 150, 150, 150] + [120] * 5
     report = IngestionReport(

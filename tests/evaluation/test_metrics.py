@@ -1,4 +1,4 @@
-"""The metrics against values worked out by hand."""
+"""The metrics compared with values computed by hand."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def test_ndcg_ideal_is_cut_at_k() -> None:
     assert ndcg([str(n) for n in range(10)], grades) == pytest.approx(1.0)
 
 
-def test_ndcg_ignores_what_comes_after_k() -> None:
+def test_ndcg_ignores_ranks_after_k() -> None:
     assert ndcg(["x"] * 10 + ["a"], {"a": 1}) == 0.0
 
 
-def test_ndcg_takes_negative_grades_for_irrelevant() -> None:
+def test_ndcg_counts_negative_grades_as_irrelevant() -> None:
     assert ndcg(["bad", "a"], {"bad": -1, "a": 2}) == pytest.approx(1 / math.log2(3))
     assert ndcg(["bad"], {"bad": -1}) == 0.0
 
@@ -60,7 +60,7 @@ def test_reciprocal_rank_is_of_the_first_relevant_document_within_ten() -> None:
     assert reciprocal_rank(["c", "a"], {"c": 0, "a": 1}) == 0.5
 
 
-def test_means_are_over_all_queries_found_or_not() -> None:
+def test_means_include_queries_without_results() -> None:
     scores = score_rankings([["a"], []], [{"a": 1}, {"b": 1}])
     assert scores.means == {"ndcg@10": 0.5, "recall@100": 0.5, "mrr@10": 0.5}
 

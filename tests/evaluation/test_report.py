@@ -1,4 +1,4 @@
-"""What an evaluation's report says."""
+"""The contents of an evaluation's report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def report() -> Report:
     )
 
 
-def test_interval_is_described_with_signs() -> None:
+def test_interval_is_written_with_plus_and_minus() -> None:
     assert describe(Interval(-0.0125, -0.03, 0.01)) == "−0.013 [−0.030, +0.010]"
     assert describe(None) == ""
 

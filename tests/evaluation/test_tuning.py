@@ -1,4 +1,4 @@
-"""What feedback says of other weights and fusions, for a tenant whose answers are known."""
+"""The advice that feedback gives on weights and fusion, for a tenant with known answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNIT = np.eye(16, dtype=np.float32)
 
 
 async def fill(services: Services, tenant: Tenant, provider: FailingProvider, queries: int) -> None:
-    """Queries whose right answer has the word, while the nearest vector is that of a wrong one."""
+    """Queries whose right answer contains the word, while a wrong one has the nearest vector."""
     await services.tenants.change_settings(tenant.id, {"keep_query_text": True})
     provider.default = UNIT[15]
     for n in range(queries):
@@ -65,7 +65,7 @@ async def test_the_better_choice_is_found_and_nothing_is_recorded(
     assert rows_of(tuning)[0][0] == "rrf 0.7/0.3 (current)"
 
 
-async def test_without_feedback_the_command_says_what_is_missing(services: Services, tenant: Tenant) -> None:
+async def test_without_feedback_the_command_names_what_is_missing(services: Services, tenant: Tenant) -> None:
     with pytest.raises(NothingToTuneBy, match="switch keep_query_text on"):
         await tune(services, "first", hide_progress, reader="ada")
 
@@ -99,7 +99,7 @@ def test_the_command_prints_a_table_or_json(capsys: pytest.CaptureFixture[str]) 
     assert "harbour" not in json.dumps(printed)
 
 
-def test_the_command_wants_either_folders_or_a_tenant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_needs_either_folders_or_a_tenant(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval"]) == 2
     assert main(["eval", "somewhere", "--tenant", "first"]) == 2
     assert "give either folders or a tenant" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Keeping vectors between evaluations."""
+"""Vectors are kept between evaluations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.evaluation.vector_cache import VectorCache
 
 
 class CountingProvider(MockProvider):
-    """The mock provider, which notes what it was asked for and tells queries from documents."""
+    """The mock provider, which records its calls and distinguishes queries from documents."""
 
     def __init__(self, model: EmbeddingModel | None = None) -> None:
         super().__init__(model or resolve_model("mock", dimensions=16))
@@ -32,7 +32,7 @@ class CountingProvider(MockProvider):
         return await super().embed_documents(texts)
 
 
-async def test_vectors_are_made_once_and_kept_exactly(tmp_path: Path) -> None:
+async def test_vectors_are_computed_once_and_kept_exactly(tmp_path: Path) -> None:
     inner = CountingProvider()
     cache = VectorCache(inner, tmp_path / "vectors")
     made = await cache.embed_documents(["a", "b", "a"])
@@ -48,7 +48,7 @@ async def test_vectors_are_made_once_and_kept_exactly(tmp_path: Path) -> None:
     assert (cache.made, again.made) == (2, 1)
 
 
-async def test_a_query_is_not_taken_for_a_document(tmp_path: Path) -> None:
+async def test_a_query_is_not_confused_with_a_document(tmp_path: Path) -> None:
     cache = VectorCache(CountingProvider(), tmp_path)
     (document,) = await cache.embed_documents(["same"])
     query = await cache.embed_query("same")
@@ -66,7 +66,7 @@ async def test_models_do_not_share_vectors(tmp_path: Path) -> None:
     assert [provider.asked for provider in providers] == [["same"], ["same"]]
 
 
-async def test_the_cache_answers_for_the_provider_within(tmp_path: Path) -> None:
+async def test_the_cache_has_the_model_and_the_tokens_of_its_provider(tmp_path: Path) -> None:
     inner = CountingProvider()
     cache = VectorCache(inner, tmp_path)
     assert cache.model == inner.model

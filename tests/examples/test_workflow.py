@@ -33,13 +33,13 @@ ROOT = Path(__file__).parents[2]
 
 
 async def learn_from_the_harbour_master(question: str, known: Sequence[Hit]) -> str:
-    """What nobody could have known before."""
+    """A fact that no model can know beforehand."""
     assert known == []
     return f"The harbour master says, when asked '{question}': it depends on the tide."
 
 
 def check_lessons(lessons: dict[str, Lesson]) -> None:
-    """Each tenant found nothing, learnt something, and finds that and nothing else."""
+    """Each tenant found nothing, learned something, and then finds only that."""
     assert list(lessons) == list(QUESTIONS)
     for slug, lesson in lessons.items():
         assert lesson.before == []
@@ -56,7 +56,7 @@ async def test_the_workflow_runs_in_its_own_loop_on_its_own_engine(fresh_databas
         provider = FailingProvider(MODEL)
         try:
             lessons = await work_on_own_engine(dsn, engine, provider, learn_from_the_harbour_master)
-            # Lent, so both are still of use.
+            # Both were lent, so both are still usable.
             assert not provider.closed
             async with engine.connect() as connection:
                 assert (await connection.exec_driver_sql("select 1")).scalar_one() == 1
@@ -67,7 +67,7 @@ async def test_the_workflow_runs_in_its_own_loop_on_its_own_engine(fresh_databas
     check_lessons(await asyncio.to_thread(asyncio.run, work()))
 
 
-async def test_a_step_that_is_repeated_changes_its_own_entry(services: Services) -> None:
+async def test_a_repeated_step_changes_its_own_entry(services: Services) -> None:
     (first, _) = (await work_for_tenants(services, QUESTIONS, note_question)).values()
     (again, _) = (await work_for_tenants(services, QUESTIONS, learn_from_the_harbour_master)).values()
     assert again.learnt.id == first.learnt.id
@@ -75,7 +75,7 @@ async def test_a_step_that_is_repeated_changes_its_own_entry(services: Services)
     assert [hit.id for hit in again.after] == [first.learnt.id]
 
 
-async def test_a_lesson_names_what_it_was_made_from(services: Services) -> None:
+async def test_a_lesson_names_its_sources(services: Services) -> None:
     tenant = await services.tenants.create("harbour-north", actor="test")
     known, _ = await services.entries.create(tenant.id, {"content": "Ships enter the harbour by day."})
     lesson = (await work_for_tenants(services, QUESTIONS, note_question))["harbour-north"]
@@ -84,7 +84,7 @@ async def test_a_lesson_names_what_it_was_made_from(services: Services) -> None:
     assert (related.entry.id, related.relationship) == (lesson.learnt.id, "derived")
 
 
-async def test_services_from_settings_take_a_given_provider(fresh_database: TestDatabase) -> None:
+async def test_services_from_settings_accept_a_given_provider(fresh_database: TestDatabase) -> None:
     provider = FailingProvider(MODEL)
     settings = Settings(
         database=DatabaseSettings(url=SecretStr(fresh_database.service_dsn)),
@@ -95,7 +95,7 @@ async def test_services_from_settings_take_a_given_provider(fresh_database: Test
     assert not provider.closed
 
 
-async def test_the_model_of_a_given_provider_is_registered_where_an_administrator_is_known(
+async def test_the_model_of_a_given_provider_is_registered_when_an_administrator_is_configured(
     fresh_database: TestDatabase,
 ) -> None:
     settings = Settings(

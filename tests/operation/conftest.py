@@ -1,4 +1,4 @@
-"""A running application for each test, and traffic that is made once for all that look at it."""
+"""A running application for each test, and mixed traffic that is generated once for all tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def operated(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Ope
 
 @pytest.fixture(scope="session")
 async def traffic(cluster: EmbeddedAddress, template: str) -> Traffic:
-    """Mixed traffic, made once."""
+    """Mixed traffic, generated once."""
     async with open_operated(cluster, template) as operated:
         before = await scrape(operated)
         secrets = await make_traffic(operated)

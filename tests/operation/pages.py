@@ -1,4 +1,4 @@
-"""The pages for operators, and a place where their commands can be run: two Postgres servers and a folder."""
+"""The pages for operators, and an environment to run their commands in: two Postgres servers and a folder."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from app.embedded.machine.binaries import find_binaries
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "operations"
 FENCE = re.compile(r"(<!-- not run: [^>]+ -->\n)?^```(sh|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-UNPRIVILEGED = "nobody"
+UNPRIVILEGED = 65534
+"""The id of the user without rights that Debian and most other systems have."""
 
 SUDO = """#!/bin/sh
-# sudo -u postgres COMMAND…, as the pages write it: whoever owns the servers of this test.
+# sudo -u postgres COMMAND…, as in the pages; runs as the owner of the servers of this test.
 shift 2
 if [ "$(id -u)" = 0 ]; then exec setpriv --reuid={user} --regid=nogroup --clear-groups "$@"; fi
 exec "$@"
@@ -32,7 +33,7 @@ exec "$@"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a page: its language, its text, and whether it is only to be read."""
+    """One block of a page: its language, its text, and whether it is only shown."""
 
     language: str
     text: str
@@ -62,7 +63,7 @@ def make_script(blocks: Sequence[Block]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder with two servers, and the environment in which the pages' commands find them."""
+    """A folder with two servers, and the environment in which the pages' commands reach them."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -83,7 +84,7 @@ class Place:
 
 @contextlib.contextmanager
 def open_place() -> Iterator[Place]:
-    """Start the servers, prepare the first as deploy/roles.sh does, and take all away afterwards."""
+    """Start the servers, prepare the first as deploy/roles.sh does, and remove everything afterwards."""
     with tempfile.TemporaryDirectory(prefix="kb-pages-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -104,7 +105,7 @@ def open_place() -> Iterator[Place]:
 
 
 def build_environment(folder: Path, password: str, port: int, new_port: int) -> dict[str, str]:
-    """What an operator has set: where the servers are, passwords, and the settings of the service."""
+    """An operator's environment: addresses of the servers, passwords, and the settings of the service."""
     address = "postgresql://{}:{}@127.0.0.1:{}/knowledge"
     programs = (folder / "bin", Path(sys.executable).parent, find_binaries())
     with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
@@ -136,7 +137,7 @@ def build_environment(folder: Path, password: str, port: int, new_port: int) -> 
 
 @contextlib.contextmanager
 def start_server(data: Path, password: str) -> Iterator[int]:
-    """A Postgres of its own on a free port of this machine; gives the port."""
+    """A separate Postgres on a free port of this machine; yields the port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     with tempfile.NamedTemporaryFile("w", prefix="kb-password-") as file:
@@ -153,7 +154,7 @@ def start_server(data: Path, password: str) -> Iterator[int]:
 
 
 def run_program(name: str, *arguments: str) -> None:
-    """Run a program of Postgres as a user who may."""
+    """Run a program of Postgres as a user that it accepts."""
     user = UNPRIVILEGED if os.geteuid() == 0 else None
     subprocess.run(
         [str(find_binaries() / name), *arguments],
@@ -167,6 +168,6 @@ def run_program(name: str, *arguments: str) -> None:
 
 
 def give_away(path: Path) -> None:
-    """Let the servers' user have it."""
+    """Make the servers' user the owner of the path."""
     if os.geteuid() == 0:
         shutil.chown(path, UNPRIVILEGED)

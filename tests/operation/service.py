@@ -1,4 +1,4 @@
-"""The application over a provider that fails on demand, with retries, circuit and cache around it as in service."""
+"""The application over a provider that fails on demand, with retries, circuit breaker and cache as in production."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POLICY = ResiliencePolicy(
 
 @dataclass(frozen=True, slots=True)
 class Operated:
-    """A running application and what is behind it."""
+    """A running application and its parts."""
 
     app: FastAPI
     services: Services
@@ -41,7 +41,7 @@ class Operated:
     http: httpx.AsyncClient
 
     async def make_tenant(self) -> Tenant:
-        """A tenant of the test's own."""
+        """A tenant created for the test."""
         return await self.services.tenants.create(f"t-{new_id().hex}", "Tests", actor="test")
 
     def call_as(self, tenant: Tenant, role: Role = Role.TENANT_ADMIN) -> Caller:
@@ -49,14 +49,14 @@ class Operated:
         return Caller(self.http, tenant.id, make_token(tenant.id, role))
 
     async def work(self) -> None:
-        """Do all queued work that is due."""
+        """Run all queued work that is due."""
         while await self.services.worker.run_once():
             pass
 
 
 @contextlib.asynccontextmanager
 async def open_operated(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Operated]:
-    """An application over a database of its own; no worker runs by itself."""
+    """An application over a database of its own; no worker runs on its own."""
     async with new_database(cluster, template=template) as made:
         provider = FailingProvider(MODEL)
         database = Database(made.service_dsn, pool_size=5)

@@ -1,4 +1,4 @@
-"""What the container image and the compose file promise, read from the files themselves."""
+"""The guarantees of the container image and the compose file, read from the files themselves."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
 
 @pytest.fixture(scope="module")
 def dockerfile() -> list[str]:
-    """The instructions, one to a line and without comments."""
+    """The instructions, one per line and without comments."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
     return [line for line in re.sub(r"\\\n\s*", "", text).splitlines() if line]
 
 
 @pytest.fixture(scope="module")
 def runtime(dockerfile: list[str]) -> list[str]:
-    """The instructions of the last stage: what is in the image that runs."""
+    """The instructions of the last stage: the contents of the image that runs."""
     last = max(index for index, line in enumerate(dockerfile) if line.startswith("FROM "))
     return dockerfile[last:]
 
@@ -52,11 +52,11 @@ def service(compose: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def variables_in(path: Path) -> set[str]:
-    """Names that an example file of settings shows, commented out or not."""
+    """Names in an example file of settings, commented out or not."""
     return set(re.findall(r"^#? ?([A-Z][A-Z0-9_]+)=", path.read_text("utf-8"), re.MULTILINE))
 
 
-def test_dockerfile_installs_only_what_the_lock_allows(dockerfile: list[str]) -> None:
+def test_dockerfile_installs_only_what_the_lock_lists(dockerfile: list[str]) -> None:
     installs = re.findall(r"pip install ([^&]*)", "\n".join(dockerfile))
     assert installs
     for arguments in installs:
@@ -65,7 +65,7 @@ def test_dockerfile_installs_only_what_the_lock_allows(dockerfile: list[str]) ->
         )
 
 
-def test_dockerfile_finds_what_builds_the_wheel_in_the_lock(dockerfile: list[str]) -> None:
+def test_dockerfile_takes_build_requirements_from_the_lock(dockerfile: list[str]) -> None:
     pattern = re.search(r"sed -nE '/\^\(([a-z|-]+)\)==/,/(\[\^\\\\]\$)/p'", "\n".join(dockerfile))
     assert pattern is not None
     names, last = pattern.groups()
@@ -78,7 +78,7 @@ def test_dockerfile_finds_what_builds_the_wheel_in_the_lock(dockerfile: list[str
         assert all("--hash=sha256:" in line for line in lines[start + 1 : end + 1])
 
 
-def test_wheel_carries_migrations_statements_and_samples(tmp_path: Path) -> None:
+def test_wheel_contains_migrations_statements_and_samples(tmp_path: Path) -> None:
     build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
     made = subprocess.run(
         [sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True
@@ -109,7 +109,7 @@ def test_dockerfile_pins_its_base_images(dockerfile: list[str]) -> None:
             assert re.fullmatch(r"python:3\.1[1-9]-slim-\w+", image), image
 
 
-def test_dockerfile_copies_only_what_dockerignore_lets_in(dockerfile: list[str]) -> None:
+def test_dockerfile_copies_only_what_dockerignore_allows(dockerfile: list[str]) -> None:
     rules = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     allowed = {rule[1:] for rule in rules if rule.startswith("!")}
     copied = {
@@ -134,7 +134,7 @@ def test_runtime_image_runs_as_an_ordinary_user_without_build_tools(runtime: lis
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
-def test_health_check_asks_the_service_on_its_port(runtime: list[str], status: int, healthy: bool) -> None:
+def test_health_check_calls_the_service_on_its_port(runtime: list[str], status: int, healthy: bool) -> None:
     asked: list[str] = []
 
     class Service(BaseHTTPRequestHandler):
@@ -162,7 +162,7 @@ def test_health_check_asks_the_service_on_its_port(runtime: list[str], status: i
     assert (done.returncode == 0) is healthy
 
 
-def test_runtime_image_serves_to_the_outside_by_default(runtime: list[str]) -> None:
+def test_runtime_image_listens_on_all_addresses_by_default(runtime: list[str]) -> None:
     assert 'ENTRYPOINT ["knowledge"]' in runtime
     assert 'CMD ["serve"]' in runtime
     assert re.search(r"\bKB_PORT=\d+", "\n".join(runtime))
@@ -177,7 +177,7 @@ def test_compose_pins_every_image_by_tag(compose: dict[str, Any]) -> None:
     assert service(compose, "database")["image"].startswith("pgvector/pgvector:pg18")
 
 
-def test_compose_keeps_the_data_where_the_image_of_postgres_18_has_it(compose: dict[str, Any]) -> None:
+def test_compose_keeps_the_data_where_the_image_of_postgres_18_stores_it(compose: dict[str, Any]) -> None:
     mounts = [mount.split(":") for mount in service(compose, "database")["volumes"]]
     assert [target for source, target, *_ in mounts if source in compose["volumes"]] == [
         "/var/lib/postgresql"
@@ -213,14 +213,14 @@ def test_compose_migrates_before_anything_serves(compose: dict[str, Any]) -> Non
     assert service(compose, "api")["environment"]["KB_WORKER"] == "off"
 
 
-def test_compose_checks_the_health_of_all_that_can_be_asked(compose: dict[str, Any]) -> None:
+def test_compose_checks_the_health_of_servers_only(compose: dict[str, Any]) -> None:
     assert "pg_isready" in service(compose, "database")["healthcheck"]["test"]
     assert "healthcheck" not in service(compose, "api"), "the image's own check is used"
     for name in ("migrate", "worker"):
         assert service(compose, name)["healthcheck"] == {"disable": True}
 
 
-def test_compose_takes_rights_away(compose: dict[str, Any]) -> None:
+def test_compose_drops_privileges(compose: dict[str, Any]) -> None:
     for name in compose["services"]:
         assert service(compose, name)["cap_drop"] == ["ALL"], name
         assert service(compose, name)["security_opt"] == ["no-new-privileges:true"], name
@@ -231,7 +231,7 @@ def test_compose_takes_rights_away(compose: dict[str, Any]) -> None:
     assert all(port.startswith("127.0.0.1:") for port in service(compose, "api")["ports"])
 
 
-def test_compose_gives_the_owner_of_the_tables_to_migrations_only(compose: dict[str, Any]) -> None:
+def test_compose_gives_the_table_owner_to_migrations_only(compose: dict[str, Any]) -> None:
     for name in ("api", "worker"):
         environment = service(compose, name)["environment"]
         assert "DATABASE_ADMIN_URL" not in environment
@@ -241,7 +241,7 @@ def test_compose_gives_the_owner_of_the_tables_to_migrations_only(compose: dict[
     assert admin_url.startswith("postgresql://kb_migrator:")
 
 
-def test_compose_holds_no_secret_and_stops_without_one(compose: dict[str, Any]) -> None:
+def test_compose_contains_no_secret_and_stops_without_one(compose: dict[str, Any]) -> None:
     required: set[str] = set()
     for name in compose["services"]:
         for variable, value in service(compose, name)["environment"].items():
@@ -254,7 +254,7 @@ def test_compose_holds_no_secret_and_stops_without_one(compose: dict[str, Any]) 
         assert not re.match(r"#?\w*(PASSWORD|SECRET|KEY)=.", line), line
 
 
-def test_deployment_files_use_only_settings_that_exist_and_are_explained(
+def test_deployment_files_use_only_existing_documented_settings(
     compose: dict[str, Any], dockerfile: list[str]
 ) -> None:
     environments = [service(compose, name)["environment"] for name in OWN_SERVICES]
@@ -267,12 +267,12 @@ def test_deployment_files_use_only_settings_that_exist_and_are_explained(
     assert all(name in page for name in standard)
 
 
-def test_compose_hands_on_every_setting_that_an_operator_may_change(compose: dict[str, Any]) -> None:
+def test_compose_forwards_every_setting_that_an_operator_may_change(compose: dict[str, Any]) -> None:
     environments = [service(compose, name)["environment"] for name in OWN_SERVICES]
-    handed_on = {variable for environment in environments for variable in environment}
+    forwarded = {variable for environment in environments for variable in environment}
     set_by_the_image = {"KB_HOST", "KB_PORT", "KB_DATA_DIR"}
     instead_of_the_secret = {"JWT_JWKS_URL"}
-    assert set(variable_names()) - handed_on == set_by_the_image | instead_of_the_secret
+    assert set(variable_names()) - forwarded == set_by_the_image | instead_of_the_secret
 
 
 def test_roles_script_is_plain_sql_with_two_variables() -> None:

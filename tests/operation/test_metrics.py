@@ -1,4 +1,4 @@
-"""What a scrape shows after mixed traffic, and that its labels are bounded."""
+"""The contents of a scrape after mixed traffic, and that its labels are bounded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LABELS: Mapping[str, str] = {
 }
 
 
-def test_labels_are_of_closed_lists_whatever_callers_send(traffic: Traffic) -> None:
+def test_labels_come_from_closed_lists_whatever_callers_send(traffic: Traffic) -> None:
     for secret in (CANARY, CANARY.lower(), CANARY.upper(), *traffic.secrets):
         assert secret not in traffic.after
     series = read_scrape(traffic.after)
@@ -51,11 +51,11 @@ def test_labels_are_of_closed_lists_whatever_callers_send(traffic: Traffic) -> N
             if label == "route":
                 assert given in traffic.routes, f"{name}: {given}"
             else:
-                assert label in LABELS, f"{name} has a label {label} that nobody thought about"
+                assert label in LABELS, f"{name} has an unexpected label {label}"
                 assert re.fullmatch(LABELS[label], given), f"{name}: {label}={given}"
 
 
-def test_traffic_shows_by_mode_leg_provider_and_kind(traffic: Traffic) -> None:
+def test_traffic_is_counted_by_mode_leg_provider_and_kind(traffic: Traffic) -> None:
     before, after = traffic.before, read_scrape(traffic.after)
 
     def risen(name: str, **labels: str) -> float:
@@ -64,7 +64,7 @@ def test_traffic_shows_by_mode_leg_provider_and_kind(traffic: Traffic) -> None:
     assert risen("knowledge_searches_total", mode="semantic", fallback="False") == 2
     assert risen("knowledge_searches_total", mode="hybrid", fallback="True") == 5
     assert risen("knowledge_search_seconds_count", mode="keyword") == 2
-    # The words ran in all but two semantic searches and the page; the fusion in all but the page.
+    # The keyword leg ran in all but two semantic searches and the page; the fusion in all but the page.
     assert risen("knowledge_search_leg_seconds_count", leg="fusion") == 15
     assert risen("knowledge_search_leg_seconds_count", leg="keyword") >= 13
     assert risen("knowledge_provider_calls_total", provider="mock", operation="query", outcome="failed") == 3
@@ -93,7 +93,7 @@ def test_traffic_shows_by_mode_leg_provider_and_kind(traffic: Traffic) -> None:
     assert sum(after[s] for s in after if s[0] == "knowledge_build_info") == 1
 
 
-async def test_pool_shows_connections_in_use_and_callers_that_wait(operated: Operated) -> None:
+async def test_pool_shows_connections_in_use_and_waiting_callers(operated: Operated) -> None:
     tenant = await operated.make_tenant()
     observation = Observation(operated.services)
     async with operated.services.database.tenant_session(tenant.id):
@@ -103,7 +103,7 @@ async def test_pool_shows_connections_in_use_and_callers_that_wait(operated: Ope
     assert operated.services.database.pool_use.in_use == 0
 
 
-async def test_queue_is_counted_by_kind_and_again_after_some_seconds_only(operated: Operated) -> None:
+async def test_queue_is_counted_by_kind_and_only_every_few_seconds(operated: Operated) -> None:
     tenant = await operated.make_tenant()
     caller = operated.call_as(tenant)
     for number in range(3):
@@ -128,7 +128,7 @@ async def test_queue_is_counted_by_kind_and_again_after_some_seconds_only(operat
 
 
 async def scrape_without_database(services: Services, port: int) -> dict[Series, float]:
-    """What a scrape shows when the database is to be found at a port of this machine, and is not."""
+    """A scrape with a database address on this machine where no database answers."""
     database = Database(f"postgresql://kb_service:x@127.0.0.1:{port}/nothing")
     observation = Observation(replace(services, database=database), patience=0.2)
     try:
@@ -137,7 +137,7 @@ async def scrape_without_database(services: Services, port: int) -> dict[Series,
         await database.close()
 
 
-async def test_scrape_does_without_a_database_that_refuses_or_says_nothing(operated: Operated) -> None:
+async def test_scrape_succeeds_when_the_database_refuses_or_hangs(operated: Operated) -> None:
     refused = await scrape_without_database(operated.services, 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         unanswered = await scrape_without_database(operated.services, silent.getsockname()[1])
@@ -163,7 +163,7 @@ async def test_a_database_that_is_too_busy_to_count_is_up(operated: Operated) ->
     assert not [name for name, _ in series if name == "knowledge_queue_jobs"]
 
 
-async def test_port_of_its_own_shows_the_same_and_refuses_to_share(operated: Operated) -> None:
+async def test_a_separate_port_shows_the_same_and_must_be_free(operated: Operated) -> None:
     observation = Observation(operated.services)
     with serve_metrics(observation, 0) as port:
         async with httpx.AsyncClient(trust_env=False) as client:

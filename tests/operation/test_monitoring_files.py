@@ -1,4 +1,4 @@
-"""The dashboard and the alerts name metrics and labels that there are, and pages that there are."""
+"""The dashboard and the alerts name only metrics, labels and pages that exist."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = re.compile(r"\b(?:knowledge|process|python)_[a-z0-9_]+\b")
 
 
 def list_expressions() -> Iterator[tuple[str, str]]:
-    """Every query of the dashboard and the alerts, and where it stands."""
+    """Every query of the dashboard and the alerts, and its location."""
     for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
         for target in panel.get("targets", ()):
             yield panel["title"], target["expr"]
@@ -75,7 +75,7 @@ def test_every_metric_of_the_service_is_explained(traffic: Traffic) -> None:
             assert f"`{family.name}" in page, family.name
 
 
-def test_alerts_lead_to_a_section_that_exists() -> None:
+def test_alerts_link_to_a_section_that_exists() -> None:
     groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))["groups"]
     for rule in (rule for group in groups for rule in group["rules"]):
         page, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -101,7 +101,7 @@ def test_dashboard_panels_do_not_overlap() -> None:
 @pytest.mark.parametrize(
     "arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")]
 )
-def test_prometheus_takes_the_files(arguments: tuple[str, ...]) -> None:
+def test_prometheus_accepts_the_files(arguments: tuple[str, ...]) -> None:
     answer = subprocess.run(
         ["promtool", *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False
     )

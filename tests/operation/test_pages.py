@@ -1,4 +1,4 @@
-"""The pages for operators, tried out as written: their commands run one after the other against real servers."""
+"""The pages for operators, run as written: their commands run in order against real servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ knowledge tenant create acme
 printf '%s\\n' '# Harbour' '' 'The harbour closes at dusk.' > harbour.md
 knowledge ingest --tenant acme harbour.md
 """
-"""What is there before a page begins: a server with the service's database, and a tenant with a document."""
+"""The state before a page begins: a server with the service's database, and a tenant with a document."""
 
 
 @pytest.mark.slow
@@ -33,7 +33,7 @@ def test_page_works_as_written(page: str) -> None:
         assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr[-3000:]
 
 
-def test_pages_are_those_that_operators_need() -> None:
+def test_pages_cover_what_operators_need() -> None:
     assert set(PAGES) >= {
         "backup.md", "incidents.md", "keys.md", "monitoring.md", "sizing.md", "upgrade.md"
     }  # fmt: skip
@@ -41,7 +41,7 @@ def test_pages_are_those_that_operators_need() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_of_a_page_lead_somewhere(page: str) -> None:
+def test_links_of_a_page_resolve(page: str) -> None:
     text = (FOLDER / page).read_text("utf-8")
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
         if "://" not in target:

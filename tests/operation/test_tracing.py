@@ -1,4 +1,4 @@
-"""Spans of requests and jobs, seen by the SDK's own exporter: their tree, and that they quote nothing."""
+"""Spans of requests and jobs, seen by the SDK's own exporter: their tree, and that they contain no content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from app.telemetry import tracing
 from app.telemetry.export import is_wanted, open_tracing
 from app.telemetry.logs import configure_logging
 from app.telemetry.opentelemetry import OpenTelemetryTracer
-from app.telemetry.tracing import NO_SPAN, current_ids, span, use_tracer
+from app.telemetry.tracing import NULL_SPAN, current_ids, span, use_tracer
 from tests.operation.service import Operated
 from tests.operation.traffic import CANARY
 
@@ -30,7 +30,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 @pytest.fixture
 def recorded() -> Iterator[InMemorySpanExporter]:
-    """Records the spans of this process while the test runs."""
+    """Record the spans of this process while the test runs."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -40,13 +40,13 @@ def recorded() -> Iterator[InMemorySpanExporter]:
 
 
 def find_root(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
-    """The one span of this name."""
+    """The only span with this name."""
     (found,) = [s for s in spans if s.name == name]
     return found
 
 
 def name_children(spans: Sequence[ReadableSpan], parent: ReadableSpan) -> list[str]:
-    """Names of the spans right below another, in alphabetical order."""
+    """Names of the direct children of a span, in alphabetical order."""
     return sorted(
         s.name for s in spans if s.parent is not None and s.parent.span_id == parent.context.span_id
     )
@@ -92,9 +92,7 @@ async def test_job_has_parsing_embedding_and_swap_below_it(
     assert (job.attributes["knowledge.outcome"], job.attributes["knowledge.attempt"]) == ("done", 1)
 
 
-async def test_failure_is_marked_by_its_type_alone(
-    operated: Operated, recorded: InMemorySpanExporter
-) -> None:
+async def test_failure_is_marked_only_by_its_type(operated: Operated, recorded: InMemorySpanExporter) -> None:
     caller = operated.call_as(await operated.make_tenant())
     operated.provider.error = EmbeddingUnavailable("mock", f"quotes {CANARY}", permanent=True)
     found = await caller.search("harbour")
@@ -107,7 +105,7 @@ async def test_failure_is_marked_by_its_type_alone(
     assert call.events == ()
 
 
-async def test_spans_quote_nothing_that_callers_send(
+async def test_spans_contain_nothing_that_callers_send(
     operated: Operated, recorded: InMemorySpanExporter
 ) -> None:
     caller = operated.call_as(await operated.make_tenant())
@@ -158,7 +156,7 @@ async def test_logs_of_a_request_name_its_trace(operated: Operated, recorded: In
 
 def test_span_without_a_tracer_is_one_object_that_does_nothing() -> None:
     with span("search", mode="hybrid") as seen:
-        assert seen is NO_SPAN
+        assert seen is NULL_SPAN
         seen.set(hits=1)
         seen.fail("Anything")
         assert current_ids() is None
@@ -175,18 +173,18 @@ def test_span_without_a_tracer_is_one_object_that_does_nothing() -> None:
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
     ],
 )
-async def test_traces_are_sent_only_where_a_collector_is_named(
+async def test_traces_are_sent_only_when_a_collector_is_configured(
     environment: dict[str, str], wanted: bool
 ) -> None:
     assert is_wanted(environment) is wanted
     if not wanted:
         async with open_tracing(environment):
-            assert span("search") is NO_SPAN
+            assert span("search") is NULL_SPAN
 
 
 @contextlib.contextmanager
 def open_collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """A server that takes what exporters send; its address, and the paths and bodies that came."""
+    """A server that accepts what exporters send; yields its address, and the received paths and bodies."""
     taken: list[tuple[str, bytes]] = []
 
     class Collector(BaseHTTPRequestHandler):
@@ -205,25 +203,25 @@ def open_collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
         server.shutdown()
 
 
-async def test_spans_reach_a_collector_at_the_latest_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_spans_reach_a_collector_at_shutdown_at_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_collector() as (address, taken):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         monkeypatch.setenv("OTEL_SERVICE_NAME", "search-of-the-tests")
         async with open_tracing():
             with span("a part of the work"):
                 assert current_ids() is not None
-    assert tracing.span("after") is NO_SPAN
+    assert tracing.span("after") is NULL_SPAN
     ((path, body),) = taken
     assert path == "/v1/traces"
     assert b"a part of the work" in body
     assert b"search-of-the-tests" in body
 
 
-async def test_collector_without_the_extra_is_told_of_and_stops_nothing(
+async def test_collector_without_the_extra_is_reported_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delitem(sys.modules, "app.telemetry.opentelemetry")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     async with open_tracing({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}):
-        assert span("search") is NO_SPAN
+        assert span("search") is NULL_SPAN
     assert "the extra otel is not installed" in caplog.text

@@ -16,7 +16,7 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 
 
 def read_scrape(text: str) -> dict[Series, float]:
-    """Every series of a scrape that is the service's own."""
+    """Every series of a scrape that belongs to the service."""
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -26,7 +26,7 @@ def read_scrape(text: str) -> dict[Series, float]:
 
 
 def value(series: Mapping[Series, float], name: str, **labels: str) -> float:
-    """One series; 0 where there is none."""
+    """The value of one series; 0 if it does not exist."""
     return series.get((name, frozenset(labels.items())), 0.0)
 
 
@@ -37,7 +37,7 @@ async def scrape(operated: Operated) -> dict[Series, float]:
 
 
 async def make_traffic(operated: Operated) -> list[str]:
-    """A little of everything, with words that must not be seen; returns ids and names that must not be either."""
+    """Send a little of everything, with words that must not appear; return ids and names that must not appear."""
     tenant = await operated.make_tenant()
     caller = operated.call_as(tenant)
     entry = await caller.add(f"The {CANARY} sings at dusk", title=CANARY, tags=[CANARY])
@@ -70,7 +70,7 @@ async def make_traffic(operated: Operated) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a scrape showed before and after mixed traffic, what was secret in it, and the routes that there are."""
+    """Scrapes before and after mixed traffic, the secrets in the traffic, and all existing routes."""
 
     before: Mapping[Series, float]
     after: str

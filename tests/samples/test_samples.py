@@ -1,4 +1,4 @@
-"""The sample knowledge keeps to the contract, and shows what the service can do."""
+"""The sample knowledge follows the contract and shows what the service can do."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_entries_refer_only_to_entries_before_them(entries: list[SampleEntry]) -
         seen.add(entry.external_id)
 
 
-def test_entries_stay_in_the_ranges_of_the_contract(entries: list[SampleEntry]) -> None:
+def test_entries_stay_within_the_limits_of_the_contract(entries: list[SampleEntry]) -> None:
     for entry in entries:
         assert 1 <= len(entry.content.strip()) <= 100_000
         assert entry.content == entry.content.strip()
@@ -122,7 +122,7 @@ def test_queries_are_in_english_and_german() -> None:
     assert {language_of(query.text) for query in QUERIES} == {"en", "de"}
 
 
-def test_documents_keep_to_the_contract(documents: dict[str, SampleDocument]) -> None:
+def test_documents_follow_the_contract(documents: dict[str, SampleDocument]) -> None:
     assert set(documents) == {"pdf", "md", "html", "docx"}
     assert len({document.external_id for document in documents.values()}) == len(documents)
     for document in documents.values():
@@ -147,7 +147,7 @@ def test_markdown_is_german_and_has_sections(documents: dict[str, SampleDocument
     assert len(text.split()) >= 700
 
 
-def test_html_is_english_and_declares_itself(documents: dict[str, SampleDocument]) -> None:
+def test_html_is_english_and_declares_its_language(documents: dict[str, SampleDocument]) -> None:
     text = documents["html"].read().decode("utf-8")
     assert text.startswith("<!doctype html>")
     assert '<html lang="en">' in text

@@ -111,7 +111,7 @@ def test_every_kind_of_field_becomes_json(lines: io.StringIO) -> None:
     assert record["level"] == "info"
 
 
-def test_the_request_id_stands_in_each_record_of_its_context(lines: io.StringIO) -> None:
+def test_the_request_id_is_in_each_record_of_its_context(lines: io.StringIO) -> None:
     token = request_id.set("r-1")
     logger.info("inside")
     request_id.reset(token)
@@ -169,7 +169,7 @@ def test_every_member_of_an_exception_group_is_logged_without_its_text(lines: io
     assert kinds == ["builtins.ValueError", "sqlalchemy.exc.IntegrityError"]
 
 
-async def test_a_task_that_nobody_awaited_is_logged_without_its_text(lines: io.StringIO) -> None:
+async def test_a_task_that_was_never_awaited_is_logged_without_its_text(lines: io.StringIO) -> None:
     async def fail() -> None:
         raise ValueError(CONTENT)
 
@@ -188,7 +188,7 @@ def test_a_record_that_cannot_be_written_does_not_print_its_arguments(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = io.StringIO()
-    configure_logging("info", json=True, stream=lines)  # here, to be without pytest's own handler
+    configure_logging("info", json=True, stream=lines)  # here, to avoid pytest's own handler
     logger.info("%d entries", CONTENT)
     assert "Bluebird" not in lines.getvalue() + "".join(capsys.readouterr())
     assert only(lines)["message"] == "a record of app.knowledge.search was lost"
@@ -207,7 +207,7 @@ def test_named_arguments_are_rendered_without_the_text_of_exceptions(lines: io.S
     assert only(lines)["message"] == "flush failed: 'ValueError'"
 
 
-def test_uvicorn_is_heard_once_and_in_the_same_form(lines: io.StringIO) -> None:
+def test_uvicorn_logs_once_and_in_the_same_form(lines: io.StringIO) -> None:
     stray = logging.StreamHandler(io.StringIO())
     logging.getLogger("uvicorn").addHandler(stray)
     configure_logging("info", json=True, stream=lines)
@@ -226,7 +226,7 @@ def test_debug_lines_of_libraries_are_dropped_even_at_level_debug(lines: io.Stri
     assert only(lines)["message"] == "slow"
 
 
-def test_the_level_holds_for_the_service(plain: io.StringIO) -> None:
+def test_the_level_applies_to_the_service(plain: io.StringIO) -> None:
     logger.debug("unheard")
     logger.info("yes")
     assert "unheard" not in plain.getvalue()

@@ -29,17 +29,17 @@ def upload_asset(
     roles: Sequence[Role] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> Exchange[Asset]:
-    """Upload a file: a path or an open binary file, either read while it is sent, or bytes.
+    """Upload a file: a path, an open binary file, or bytes. Paths and open files are read while they are sent.
 
-    The same bytes again give the same asset; the same `external_id` with other bytes makes a new version. Indexing
-    goes on in the background: see `wait_until_indexed`. Raises ValueError for a file without a name, and OSError.
+    The same bytes again give the same asset; the same `external_id` with other bytes creates a new version. Indexing
+    continues in the background: see `wait_until_indexed`. Raises ValueError for a file without a name, and OSError.
     """
     if name is None:
         path = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
         if not isinstance(path, str | os.PathLike):
             raise ValueError("name: what is not read from a named file needs one")
         name = Path(path).name
-    # A comma parts tags and roles, so each travels in a field of its own; they cannot hold one.
+    # A comma separates tags and roles, so each is sent in a field of its own; a tag or role cannot contain one.
     form: dict[str, Any] = {"tags": list(tags), "roles": list(roles)}
     if external_id is not None:
         form["external_id"] = external_id
@@ -53,9 +53,9 @@ def upload_asset(
 
 
 def wait_until_indexed(asset: Asset | Id, *, timeout: float = 300.0) -> Exchange[Asset]:
-    """Wait until an uploaded file is searchable, `timeout` seconds at most; gives the asset as it is then.
+    """Wait up to `timeout` seconds until an uploaded file is searchable; return the asset in its final state.
 
-    Raises IndexingFailed with the reason, and IndexingUnfinished when the time is up.
+    Raises IndexingFailed with the reason, and IndexingUnfinished on timeout.
     """
     asset_id = asset.id if isinstance(asset, Asset) else asset
     deadline = time.monotonic() + timeout
@@ -73,12 +73,12 @@ def wait_until_indexed(asset: Asset | Id, *, timeout: float = 300.0) -> Exchange
 
 
 def get_asset(asset_id: Id) -> Exchange[Asset]:
-    """One asset and how far its indexing has come. Raises NotFound."""
+    """One asset and the progress of its indexing. Raises NotFound."""
     return get(path_of("assets", asset_id), Asset)
 
 
 def get_asset_text(asset_id: Id) -> Exchange[str]:
-    """The extracted text, which a chunk's `char_start` and `char_end` count in. Raises Conflict before there is one."""
+    """The extracted text, to which a chunk's `char_start` and `char_end` refer. Raises Conflict before it exists."""
     response = yield Request("GET", path_of("assets", asset_id, "text"))
     text: str = response.text
     return text
@@ -87,7 +87,7 @@ def get_asset_text(asset_id: Id) -> Exchange[str]:
 def list_assets(
     *, limit: int | None = None, cursor: str | None = None, status: Status | None = None
 ) -> Exchange[AssetPage]:
-    """A page of 1 to 200 assets (50 if not said), newest first."""
+    """A page of 1 to 200 assets (50 by default), newest first."""
     return get("/knowledge/assets", AssetPage, {"limit": limit, "cursor": cursor, "status": status})
 
 
@@ -102,10 +102,10 @@ def iterate_assets(*, limit: int | None = None, status: Status | None = None) ->
 
 
 def retry_asset(asset_id: Id) -> Exchange[Asset]:
-    """Read a failed asset once more. Not repeated where it is in doubt whether it was done."""
+    """Read a failed asset again. Not repeated when it is unknown whether the call succeeded."""
     return ask(Request("POST", path_of("assets", asset_id, "retry"), repeatable=False), Asset)
 
 
 def delete_asset(asset_id: Id) -> Exchange[None]:
-    """Remove an asset with its chunks. Raises NotFound."""
+    """Delete an asset with its chunks. Raises NotFound."""
     yield Request("DELETE", path_of("assets", asset_id))

@@ -45,9 +45,9 @@ def _walk(define: Callable[P, Pages[T]]) -> Callable[Concatenate[AsyncKnowledgeC
 
 
 class AsyncKnowledgeClient:
-    """Calls the service, any number of calls at a time, in one event loop. Every method raises KnowledgeError.
+    """Calls the service from one event loop, with any number of concurrent calls. Every method raises KnowledgeError.
 
-    The methods are those of `KnowledgeClient`; both carry out the same definitions.
+    The methods are those of `KnowledgeClient`; both run the same definitions.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class AsyncKnowledgeClient:
         retries: Retries | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        """`timeout` is that of each wait for the network, in seconds (5 for a connection).
+        """`timeout` is the limit of each network wait, in seconds (5 for connecting).
 
-        `http` lends a client of your own, with its time limits, proxies and certificates; it is left open.
+        `http` is your own httpx client, with its timeouts, proxies and certificates; it is not closed.
         """
         self._url = url.rstrip("/")
         self._token = token
@@ -106,7 +106,7 @@ class AsyncKnowledgeClient:
     delete_asset = _call(assets.delete_asset)
 
     async def run(self, exchange: Exchange[T]) -> T:
-        """Carry out a call defined elsewhere. Raises KnowledgeError."""
+        """Run a call defined elsewhere. Raises KnowledgeError."""
         steps = perform(exchange, self._retries, renewable=callable(self._token))
         outcome: Outcome = None
         while True:
@@ -140,7 +140,7 @@ class AsyncKnowledgeClient:
         return self._current
 
     async def close(self) -> None:
-        """Close the connections, unless the client was lent."""
+        """Close the connections, unless `http` was given."""
         if not self._lent:
             await self._http.aclose()
 

@@ -44,7 +44,7 @@ def _walk(define: Callable[P, Pages[T]]) -> Callable[Concatenate[KnowledgeClient
 class KnowledgeClient:
     """Calls the service; may be used from several threads. Every method raises KnowledgeError.
 
-    The methods are those of `AsyncKnowledgeClient`; both carry out the same definitions.
+    The methods are those of `AsyncKnowledgeClient`; both run the same definitions.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class KnowledgeClient:
         retries: Retries | None = None,
         http: httpx.Client | None = None,
     ) -> None:
-        """`timeout` is that of each wait for the network, in seconds (5 for a connection).
+        """`timeout` is the limit of each network wait, in seconds (5 for connecting).
 
-        `http` lends a client of your own, with its time limits, proxies and certificates; it is left open.
+        `http` is your own httpx client, with its timeouts, proxies and certificates; it is not closed.
         """
         self._url = url.rstrip("/")
         self._token = token
@@ -103,7 +103,7 @@ class KnowledgeClient:
     delete_asset = _call(assets.delete_asset)
 
     def run(self, exchange: Exchange[T]) -> T:
-        """Carry out a call defined elsewhere. Raises KnowledgeError."""
+        """Run a call defined elsewhere. Raises KnowledgeError."""
         steps = perform(exchange, self._retries, renewable=callable(self._token))
         outcome: Outcome = None
         while True:
@@ -134,7 +134,7 @@ class KnowledgeClient:
         return self._current
 
     def close(self) -> None:
-        """Close the connections, unless the client was lent."""
+        """Close the connections, unless `http` was given."""
         if not self._lent:
             self._http.close()
 

@@ -17,22 +17,23 @@ from knowledge_client.reading import ask, get, path_of, post
 
 BULK_ENTRIES = 1_000
 BULK_BYTES = 16 * 1024 * 1024
-"""The service takes 1,000 entries and 32 MiB in one request."""
+"""The service accepts 1,000 entries and 32 MiB in one request."""
 
 
 def create_entry(content: str, **fields: Unpack[EntryFields]) -> Exchange[Entry]:
-    """Store an entry; the same `external_id`, else the same content, again gives the existing one, brought up to date.
+    """Store an entry. The same `external_id`, or else the same content, updates and returns the existing entry.
 
-    It is found by its words at once, and by its meaning as soon as `embedding_status` is `ready`, which it mostly is.
+    Its keywords are searchable at once. Semantic search finds it when `embedding_status` is `ready`, as it usually is
+    already.
     """
     return post("/knowledge/entries", {"content": content, **fields}, Entry)
 
 
 def create_entries(entries: Iterable[NewEntry]) -> Exchange[list[BulkResult]]:
-    """Store any number of entries, in requests of a size that the service takes; one result for each, in order.
+    """Store any number of entries, in requests that fit the service's limits; return one result for each, in order.
 
-    One that is refused does not keep the others from being stored. When a request fails, those before it are stored,
-    and the whole may be done again: what is there already comes back as `unchanged`.
+    A refused entry does not prevent the others from being stored. When a request fails, the entries of earlier requests
+    are stored. The whole call may be repeated: entries that exist already are returned as `unchanged`.
     """
     results: list[BulkResult] = []
     for part in _split(entries):
@@ -47,7 +48,7 @@ def get_entry(entry_id: Id) -> Exchange[Entry]:
 
 
 def find_entry(external_id: str) -> Exchange[Entry | None]:
-    """The entry with this external id, if there is one."""
+    """The entry with this external id, or None."""
     page = yield from list_entries(external_id=external_id, limit=1)
     return page.items[0] if page.items else None
 
@@ -61,7 +62,7 @@ def list_entries(
     asset_id: Id | None = None,
     external_id: str | None = None,
 ) -> Exchange[EntryPage]:
-    """A page of 1 to 200 entries (50 if not said), newest first."""
+    """A page of 1 to 200 entries (50 by default), newest first."""
     params = {
         "limit": limit,
         "cursor": cursor,
@@ -96,7 +97,7 @@ def change_entry(
 ) -> Exchange[Entry]:
     """Change the given fields. Raises PreconditionFailed when the entry is no longer at `if_version`.
 
-    With `if_version` it is not repeated where it is in doubt whether it was done.
+    With `if_version`, the call is not repeated when it is unknown whether it succeeded.
     """
     request = Request(
         "PATCH",
@@ -109,14 +110,14 @@ def change_entry(
 
 
 def delete_entry(entry_id: Id, *, if_version: int | None = None) -> Exchange[None]:
-    """Remove an entry. Raises NotFound and PreconditionFailed."""
+    """Delete an entry. Raises NotFound and PreconditionFailed."""
     yield Request("DELETE", path_of("entries", entry_id), headers=_if_match(if_version))
 
 
 def wait_until_embedded(entry_ids: Collection[Id], *, timeout: float = 60.0) -> Exchange[None]:
-    """Wait until the entries are found by their meaning, `timeout` seconds at most. Raises IndexingUnfinished.
+    """Wait up to `timeout` seconds until semantic search finds the entries. Raises IndexingUnfinished.
 
-    One that is deleted meanwhile is not waited for.
+    Entries that are deleted during the wait are ignored.
     """
     deadline = time.monotonic() + timeout
     for entry_id in entry_ids:

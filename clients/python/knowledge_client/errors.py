@@ -1,4 +1,4 @@
-"""What can go wrong: the service's problems by status, and what happens on the way to it."""
+"""Errors: the service's problems by status, and failures on the way to the service."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from knowledge_client.models import Asset, FieldProblem, Problem
 
 
 class KnowledgeError(Exception):
-    """Anything that this client raises by itself."""
+    """Every error that this client raises itself."""
 
 
 class ServiceUnreachable(KnowledgeError):
-    """No answer came: no connection, a broken one, or a time limit. The cause is httpx's own error."""
+    """No answer arrived: no connection, a broken connection, or a timeout. The cause is httpx's own error."""
 
 
 class UnexpectedAnswer(KnowledgeError):
-    """An answer that the service does not give, such as a proxy's page."""
+    """An answer that did not come from the service, such as a proxy's page."""
 
 
 class IndexingFailed(KnowledgeError):
-    """An uploaded file could not be indexed; `asset.error` says why."""
+    """An uploaded file could not be indexed; `asset.error` has the reason."""
 
     def __init__(self, asset: Asset) -> None:
         super().__init__(f"{asset.name}: {asset.error}")
@@ -34,15 +34,15 @@ class IndexingFailed(KnowledgeError):
 
 
 class IndexingUnfinished(KnowledgeError):
-    """What was written is not searchable by meaning within the time given; the service goes on with it."""
+    """The data was not searchable semantically within the timeout; the service continues to index it."""
 
 
 class ProblemError(KnowledgeError):
-    """The service refused or failed.
+    """The service refused the request or failed.
 
     Attributes:
-        problem: the whole problem, with fields that this client does not know in `model_extra`.
-        retry_after: seconds after which the service asks to be tried again, or None.
+        problem: the whole problem; fields that this client does not know are in `model_extra`.
+        retry_after: seconds after which the service asks for a retry, or None.
     """
 
     def __init__(self, problem: Problem, retry_after: float | None = None) -> None:
@@ -62,21 +62,21 @@ class ProblemError(KnowledgeError):
 
     @property
     def request_id(self) -> str | None:
-        """What the service's log knows the request by."""
+        """The id of the request in the service's log."""
         return self.problem.request_id
 
     @property
     def errors(self) -> list[FieldProblem]:
-        """For InvalidInput: each field that broke a rule."""
+        """For InvalidInput: each field that is invalid."""
         return self.problem.errors or []
 
 
 class InvalidInput(ProblemError):
-    """422: a field is outside its range."""
+    """422: a field is invalid."""
 
 
 class Unauthenticated(ProblemError):
-    """401: no valid token, or the token's tenant is gone."""
+    """401: the token is missing or invalid, or its tenant was deleted."""
 
 
 class Forbidden(ProblemError):
@@ -84,11 +84,11 @@ class Forbidden(ProblemError):
 
 
 class NotFound(ProblemError):
-    """404: nothing of the caller's tenant has this id."""
+    """404: the caller's tenant has nothing with this id."""
 
 
 class Conflict(ProblemError):
-    """409: the change contradicts what is stored."""
+    """409: the change conflicts with stored data."""
 
 
 class CursorExpired(ProblemError):
@@ -104,7 +104,7 @@ class TooLarge(ProblemError):
 
 
 class UnsupportedMediaType(ProblemError):
-    """415: a kind of file that is not read."""
+    """415: an unsupported kind of file."""
 
 
 class RateLimited(ProblemError):
@@ -112,7 +112,7 @@ class RateLimited(ProblemError):
 
 
 class ServiceUnavailable(ProblemError):
-    """503: the service or its database is away."""
+    """503: the service or its database is unavailable."""
 
 
 _BY_STATUS: Mapping[int, type[ProblemError]] = {
@@ -131,12 +131,12 @@ _BY_STATUS: Mapping[int, type[ProblemError]] = {
 
 
 def problem_error(problem: Problem, retry_after: float | None = None) -> ProblemError:
-    """The error of the problem's status, also for the problem of one search of a batch."""
+    """The error for the problem's status, also for the problem of one search of a batch."""
     return _BY_STATUS.get(problem.status, ProblemError)(problem, retry_after)
 
 
 def read_problem(response: httpx.Response) -> ProblemError:
-    """The error that an answer stands for, also where something between here and the service gave it."""
+    """The error for an answer, also when a server between the client and the service gave it."""
     try:
         problem = Problem.model_validate_json(response.content)
     except ValidationError:
@@ -147,7 +147,7 @@ def read_problem(response: httpx.Response) -> ProblemError:
 
 
 def read_retry_after(value: str | None) -> float | None:
-    """Seconds that a Retry-After header names, as a number or as a date; None where it says nothing."""
+    """Seconds that a Retry-After header names, as a number or as a date; None if it is missing or invalid."""
     if value is None:
         return None
     try:

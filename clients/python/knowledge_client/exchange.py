@@ -1,6 +1,6 @@
-"""Calls without I/O: generators that say what to send and when to wait, and are told what came of it.
+"""Calls without I/O: generators that yield what to send and how long to wait, and receive the outcome.
 
-`KnowledgeClient` and `AsyncKnowledgeClient` carry out the same steps, each in its own way.
+`KnowledgeClient` and `AsyncKnowledgeClient` run the same steps, each in its own way.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Attachment:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """The file's bytes, as often as asked. Raises OSError."""
+        """The file's bytes, any number of times. Raises OSError."""
         if isinstance(self.source, bytes):
             yield io.BytesIO(self.source)
         elif isinstance(self.source, str | os.PathLike):
@@ -49,7 +49,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; `repeatable` says that sending it twice does no more than sending it once."""
+    """One request; `repeatable` means that sending it twice has the same effect as sending it once."""
 
     method: str
     path: str
@@ -62,7 +62,7 @@ class Request:
 
     @contextlib.contextmanager
     def arguments(self) -> Iterator[dict[str, Any]]:
-        """What httpx is to send; an attachment is open meanwhile."""
+        """The arguments for httpx; an attachment is open while they are used."""
         arguments: dict[str, Any] = {
             "params": {name: value for name, value in self.params.items() if value is not None},
             "headers": dict(self.headers),
@@ -80,7 +80,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Send the request, with a new token when `renew`."""
+    """Send the request, with a new token if `renew` is set."""
 
     request: Request
     renew: bool = False
@@ -88,21 +88,21 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait, in seconds."""
+    """Wait for a number of seconds."""
 
     seconds: float
 
 
 Exchange: TypeAlias = Generator[Request | Pause, Any, T]
-"""A call: yields requests, is sent their answers (httpx.Response) or thrown their errors, and returns what it means."""
+"""A call: yields requests, receives their answers (httpx.Response) or errors, and returns the result."""
 
 Outcome: TypeAlias = httpx.Response | httpx.RequestError | None
 Steps: TypeAlias = Generator[Attempt | Pause, Outcome, T]
-"""A call with its retries: yields attempts, is sent what came of each."""
+"""A call with its retries: yields attempts and receives their outcomes."""
 
 
 def perform(exchange: Exchange[T], retries: Retries, *, renewable: bool) -> Steps[T]:
-    """The steps of a call; `renewable` says that the token is worth asking for anew. Raises KnowledgeError."""
+    """The steps of a call; `renewable` means that a new token can be requested. Raises KnowledgeError."""
     try:
         step = next(exchange)
         while True:
@@ -127,7 +127,7 @@ def _send(request: Request, retries: Retries, renewable: bool) -> Steps[httpx.Re
         outcome = yield Attempt(request, renew)
         renew = False
         if isinstance(outcome, httpx.Response):
-            # Whoever asked before and heard nothing may have been the one who deleted it.
+            # An earlier attempt without an answer may have deleted it.
             if outcome.is_success or (unsure and request.method == "DELETE" and outcome.status_code == 404):
                 return outcome
             error: KnowledgeError = read_problem(outcome)

@@ -1,4 +1,4 @@
-"""What may be asked and written; the service's own documentation (`/docs`) says what each field means and allows."""
+"""Fields of requests; the service's own documentation (`/docs`) describes their meaning and limits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Id = UUID | str
 
 
 class Weights(TypedDict):
-    """What each leg is worth; together 1."""
+    """The weight of each leg; the sum is 1."""
 
     semantic: float
     keyword: float
 
 
 class SearchOptions(TypedDict, total=False):
-    """What a search may say beside its query."""
+    """Options of a search, in addition to its query."""
 
     mode: Mode
     limit: int | None
@@ -56,7 +56,7 @@ class SearchRequest(SearchOptions):
 
 
 class EntryFields(TypedDict, total=False):
-    """What may be said of an entry beside its content; what is left out keeps its value, or takes its default."""
+    """Optional fields of an entry; fields that are omitted keep their value, or get their default."""
 
     entry_type: WritableType
     title: str | None

@@ -1,4 +1,4 @@
-"""What the service answers. Fields that this version does not know are kept in `model_extra`."""
+"""Answers of the service. Fields that this version does not know are kept in `model_extra`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Answer(BaseModel):
-    """Part of an answer; it may have grown since this client was written."""
+    """Part of an answer; newer services may add fields."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
 class _Knowledge(Answer):
-    """What entries and hits have in common."""
+    """Fields shared by entries and hits."""
 
     id: UUID
     entry_type: str
@@ -40,7 +40,7 @@ class _Knowledge(Answer):
 
 
 class Entry(_Knowledge):
-    """A stored entry; `embedding_status` is `ready` or `pending`, `version` what `if_version` refers to."""
+    """A stored entry; `embedding_status` is `ready` or `pending`, `version` is the value for `if_version`."""
 
     language: str
     expires_at: datetime | None
@@ -49,14 +49,14 @@ class Entry(_Knowledge):
 
 
 class RelatedEntry(Entry):
-    """An entry beside the one asked about; `overlap_count` is the number of shared tags, for `tag_overlap`."""
+    """An entry related to the given one; `overlap_count` is the number of shared tags, for `tag_overlap`."""
 
     relationship: str
     overlap_count: int | None
 
 
 class Hit(_Knowledge):
-    """A ranked entry; `similarity` is a cosine, `keyword_score` BM25, each None where that leg did not find it."""
+    """A ranked entry; `similarity` is a cosine, `keyword_score` BM25, each None if that leg did not find it."""
 
     score: float
     similarity: float | None
@@ -67,7 +67,7 @@ class Hit(_Knowledge):
 
 
 class SearchMetadata(Answer):
-    """How a search went; times in milliseconds."""
+    """Facts about a search; times in milliseconds."""
 
     search_id: UUID
     total: int
@@ -95,14 +95,14 @@ class SearchResult(Answer):
 
 
 class FieldProblem(Answer):
-    """One field that broke a rule."""
+    """One invalid field."""
 
     field: str
     message: str
 
 
 class Problem(Answer):
-    """A refusal or failure, as RFC 9457 describes it; `limit` names the one that is used up, for 429."""
+    """A refusal or failure, as RFC 9457 describes it; for 429, `limit` names the limit that is used up."""
 
     type: str = "about:blank"
     title: str
@@ -114,7 +114,7 @@ class Problem(Answer):
 
 
 class SearchOutcome(Answer):
-    """What became of one search of a batch: its result, or the problem that it alone would have been answered."""
+    """The outcome of one search of a batch: its result, or the problem that it would have got alone."""
 
     index: int
     status: int
@@ -123,14 +123,14 @@ class SearchOutcome(Answer):
 
 
 class Reason(Answer):
-    """One thing that kept an entry out of a search's results."""
+    """One reason why an entry is missing from a search's results."""
 
     stage: str
     detail: str
 
 
 class WhyNot(Answer):
-    """Whether an entry is among the results, its rank among the candidates, and what lost it."""
+    """Whether an entry is among the results, its rank among the candidates, and the reasons if it is missing."""
 
     entry_id: UUID
     in_results: bool
@@ -139,7 +139,7 @@ class WhyNot(Answer):
 
 
 class BulkResult(Answer):
-    """What became of one entry of a bulk write: `created`, `updated`, `unchanged`, or `failed` with an `error`."""
+    """The outcome of one entry of a bulk write: `created`, `updated`, `unchanged`, or `failed` with an `error`."""
 
     index: int
     id: UUID | None
@@ -148,7 +148,7 @@ class BulkResult(Answer):
 
 
 class Asset(Answer):
-    """An ingested file; `status` is `pending`, `processing`, `indexed` or `failed`, `progress` goes from 0 to 1."""
+    """An ingested file; `status` is `pending`, `processing`, `indexed` or `failed`, `progress` is between 0 and 1."""
 
     id: UUID
     external_id: str | None
@@ -170,7 +170,7 @@ class Asset(Answer):
 
 
 class SavedSearch(Answer):
-    """A search that the caller keeps under a name."""
+    """A search that the caller saved under a name."""
 
     id: UUID
     name: str
@@ -180,7 +180,7 @@ class SavedSearch(Answer):
 
 
 class Subscription(Answer):
-    """Where new finds of a saved search are sent, and how it goes; `secret` is shown once, when it is made."""
+    """The webhook of a saved search and the state of its deliveries; `secret` is shown only on creation."""
 
     saved_search_id: UUID
     url: str
@@ -196,7 +196,7 @@ class Subscription(Answer):
 
 
 class Feedback(Answer):
-    """What the caller says of a hit."""
+    """The caller's feedback on a hit."""
 
     search_id: UUID
     entry_id: UUID

@@ -1,4 +1,4 @@
-"""From an answer to a model, and the paths and headers that calls share."""
+"""Answers are read into models; also the paths and headers that calls share."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def ask(request: Request, model: type[M]) -> Exchange[M]:
 
 
 def get(path: str, model: type[M], params: Mapping[str, Any] | None = None) -> Exchange[M]:
-    """Read something."""
+    """Send a request that only reads."""
     return ask(Request("GET", path, params=params or {}), model)
 
 
 def post(path: str, body: Mapping[str, Any], model: type[M]) -> Exchange[M]:
-    """Send JSON for which it does not matter whether it arrives once or twice."""
+    """Send JSON with a request that has the same effect once or twice."""
     return ask(Request("POST", path, json=body), model)
 
 
 def path_of(collection: str, item: Id, *more: str) -> str:
-    """A path below /knowledge. Raises ValueError for what is not an id."""
+    """A path below /knowledge. Raises ValueError for a malformed id."""
     return "/".join(("/knowledge", collection, str(UUID(str(item))), *more))

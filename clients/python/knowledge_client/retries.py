@@ -1,4 +1,4 @@
-"""When a request is sent again, and after how long."""
+"""When a request is sent again, and after which delay."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ AWAY = frozenset({502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often and how patiently. Times are in seconds.
+    """Limits of retries. Times are in seconds.
 
-    Sent again, at most `attempts` times in all: what was refused with 429 or never reached the service; and, of what
-    does no more when it is done twice, what a broken connection or 502, 503 or 504 leaves in doubt. The wait is
-    Retry-After where the service names it, else it doubles from `first` to `longest`; either way a random part is
-    added or taken, so that many clients do not come back together. A Retry-After above `longest` is not waited for.
+    At most `attempts` requests are sent in total. Sent again are requests that were refused with 429 or never reached
+    the service and, if repeating them is harmless, requests that ended in a broken connection or 502, 503 or 504. The
+    delay is Retry-After if the service sends it; otherwise it doubles from `first` to `longest`. A random part is added
+    or subtracted, so that many clients do not return together. A Retry-After above `longest` is not waited for.
     """
 
     attempts: int = 4
@@ -32,7 +32,7 @@ class Retries:
     def delay(
         self, tries: int, outcome: httpx.Response | httpx.RequestError, *, repeatable: bool
     ) -> float | None:
-        """Seconds to wait after the `tries`-th attempt came to this, or None to give up."""
+        """Seconds to wait after the `tries`-th attempt had this outcome, or None to give up."""
         if tries >= self.attempts or not self._may_repeat(outcome, repeatable):
             return None
         wait = min(self.longest, self.first * 2.0 ** (tries - 1))

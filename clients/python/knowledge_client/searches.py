@@ -1,4 +1,4 @@
-"""Searching, and what belongs to it."""
+"""Searches, feedback, saved searches and subscriptions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from knowledge_client.reading import ask, get, path_of, post
 
 
 def search(query: str, **options: Unpack[SearchOptions]) -> Exchange[SearchResult]:
-    """The tenant's best entries for a query, by meaning and by words; nothing found is an empty result."""
+    """The tenant's best entries for a query, semantic and keyword; no match gives an empty result."""
     return post("/knowledge/search", {"query": query, **options}, SearchResult)
 
 
 def iterate_hits(query: str, **options: Unpack[SearchOptions]) -> Pages[Hit]:
     """All hits of a search, best first, fetched page by page; `limit` is the length of a page.
 
-    Later pages continue the ranking as the first one saw it. Raises CursorExpired once it is gone, a day later.
+    Later pages continue the ranking of the first one. Raises CursorExpired when the ranking has expired, after a day.
     """
 
     def read(cursor: str | None) -> Exchange[tuple[Sequence[Hit], str | None]]:
@@ -44,31 +44,31 @@ def iterate_hits(query: str, **options: Unpack[SearchOptions]) -> Pages[Hit]:
 
 
 def search_batch(searches: Sequence[SearchRequest | str]) -> Exchange[list[SearchOutcome]]:
-    """1 to 32 searches in one request, each with its own outcome; a text is a search without options."""
+    """1 to 32 searches in one request, each with its own outcome; a plain text is a search without options."""
     body = {"searches": [{"query": s} if isinstance(s, str) else s for s in searches]}
     return (yield from post("/knowledge/search/batch", body, _BatchAnswer)).results
 
 
 def why_not(entry_id: Id, query: str, **options: Unpack[SearchOptions]) -> Exchange[WhyNot]:
-    """Which filter, leg, threshold or cut lost an entry."""
+    """The filter, leg, threshold or page limit that excluded an entry."""
     request = {"query": query, **options}
     return post("/knowledge/search/why-not", {"entry_id": entry_id, "request": request}, WhyNot)
 
 
 def related(entry_id: Id, *, limit: int | None = None) -> Exchange[list[RelatedEntry]]:
-    """The entry's parent, siblings, sources, derived entries and those that share tags; 1 to 20, 5 if not said."""
+    """The entry's parent, siblings, sources, derived entries and entries with shared tags; 1 to 20, 5 by default."""
     path = path_of("entries", entry_id, "related")
     return (yield from get(path, _RelatedAnswer, {"limit": limit})).results
 
 
 def give_feedback(search_id: Id, entry_id: Id, *, relevant: bool) -> Exchange[Feedback]:
-    """Say whether a hit of one of the caller's searches of the last 24 hours was of use; the last word counts."""
+    """Rate a hit of one of the caller's searches of the last 24 hours as useful or not; the last rating counts."""
     body = {"search_id": search_id, "entry_id": entry_id, "relevant": relevant}
     return post("/knowledge/feedback", body, Feedback)
 
 
 def save_search(name: str, query: str, **options: Unpack[SearchOptions]) -> Exchange[SavedSearch]:
-    """Keep a search under a name of the caller's; the same name again replaces it."""
+    """Save a search under a name; an existing search of the caller with this name is replaced."""
     return post(
         "/knowledge/saved-searches", {"name": name, "request": {"query": query, **options}}, SavedSearch
     )
@@ -95,19 +95,19 @@ def get_saved_search(saved_search_id: Id) -> Exchange[SavedSearch]:
 
 
 def run_saved_search(saved_search_id: Id) -> Exchange[SearchResult]:
-    """Search as the saved search says."""
+    """Run the saved search."""
     return post(path_of("saved-searches", saved_search_id, "run"), {}, SearchResult)
 
 
 def delete_saved_search(saved_search_id: Id) -> Exchange[None]:
-    """Forget a saved search, and its subscription."""
+    """Delete a saved search and its subscription."""
     yield Request("DELETE", path_of("saved-searches", saved_search_id))
 
 
 def subscribe(saved_search_id: Id, url: str, *, secret: str | None = None) -> Exchange[Subscription]:
-    """Send new and changed entries that the saved search finds to a webhook; the answer alone shows the secret.
+    """Send new and changed entries that the saved search finds to a webhook; only this answer shows the secret.
 
-    Not repeated where it is in doubt whether it was done: a second time makes another secret.
+    Not repeated when it is unknown whether the call succeeded: a second call creates another secret.
     """
     body: dict[str, Any] = {"url": url} if secret is None else {"url": url, "secret": secret}
     path = path_of("saved-searches", saved_search_id, "subscription")
@@ -115,10 +115,10 @@ def subscribe(saved_search_id: Id, url: str, *, secret: str | None = None) -> Ex
 
 
 def get_subscription(saved_search_id: Id) -> Exchange[Subscription]:
-    """The subscription on a saved search, and how its deliveries go."""
+    """The subscription on a saved search, and the state of its deliveries."""
     return get(path_of("saved-searches", saved_search_id, "subscription"), Subscription)
 
 
 def unsubscribe(saved_search_id: Id) -> Exchange[None]:
-    """End the subscription."""
+    """End the subscription and discard its pending deliveries."""
     yield Request("DELETE", path_of("saved-searches", saved_search_id, "subscription"))

@@ -1,4 +1,4 @@
-"""Where the bearer token comes from."""
+"""The source of the bearer token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 TokenSource: TypeAlias = str | Callable[[], str]
-"""A token, or what gives one: asked at the first request, and again when the service answers 401."""
+"""A token, or a function that returns one: called at the first request, and again when the service answers 401."""
 
 AsyncTokenSource: TypeAlias = str | Callable[[], str | Awaitable[str]]
-"""The same, where it may also be a coroutine function."""
+"""The same, or a coroutine function."""

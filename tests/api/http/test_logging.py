@@ -86,7 +86,7 @@ async def test_each_line_carries_the_id_of_its_request(admin: Caller, lines: Lin
 async def test_background_log_lines_carry_no_request_id(
     admin: Caller, api_services: Services, api_database: TestDatabase, lines: Lines
 ) -> None:
-    await admin.get("/admin/settings")  # so that the caller's refusal is noted once more below
+    await admin.get("/admin/settings")  # so that the caller's roles are noted again below
     await api_services.journal.flush()
     async with connected(api_database.superuser_dsn) as superuser:
         await superuser.execute(

@@ -1,7 +1,7 @@
-"""Between LangChain's documents and the service's entries: the mapping, and the calls that both clients carry out.
+"""The mapping between LangChain's documents and the service's entries, and the calls that both clients run.
 
-A document is an entry: its text the content, its metadata the metadata, its id the external id. Entries without one,
-and chunks of assets, have the entry's own id.
+A document is an entry: its text is the content, its metadata the metadata, its id the external id. Entries without an
+external id, and chunks of assets, have the entry's own id.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from knowledge_client.fields import NewEntry, SearchOptions
 from knowledge_client.models import BulkResult, Entry, Hit
 
 PAGE = 50
-"""The longest page of hits that the service gives."""
+"""The maximum page of hits that the service returns."""
 
 
 class DocumentsRefused(KnowledgeError):
     """Some documents were not stored; the others were.
 
     Attributes:
-        refused: what became of those, by their place among the documents.
+        refused: the results of the refused documents, by their position among the documents.
     """
 
     def __init__(self, refused: Sequence[BulkResult]) -> None:
@@ -45,7 +45,7 @@ class Found:
 
 
 def document_of(entry: Entry | Hit, facts: Mapping[str, Any] | None = None) -> Document:
-    """The entry as a document, with `facts` in its metadata beside its own."""
+    """The entry as a document, with `facts` added to its metadata."""
     return Document(
         page_content=entry.content,
         metadata={**entry.metadata, **(facts or {})},
@@ -54,7 +54,7 @@ def document_of(entry: Entry | Hit, facts: Mapping[str, Any] | None = None) -> D
 
 
 def facts_of(hit: Hit, search_id: UUID) -> dict[str, Any]:
-    """What a search knows of a hit, for citing it and for giving feedback."""
+    """The search's facts about a hit, for citations and for feedback."""
     return {
         "title": hit.title,
         "source": hit.asset_name or hit.title or str(hit.id),
@@ -88,9 +88,9 @@ def store(
     tags: Sequence[str],
     wait: float,
 ) -> Exchange[list[str]]:
-    """Write documents and wait up to `wait` seconds until their meaning can be searched; gives their ids.
+    """Write documents and wait up to `wait` seconds until semantic search finds them; return their ids.
 
-    One without an id gets a new one. Raises ValueError for lists of different lengths, DocumentsRefused, and
+    A document without an id gets a new one. Raises ValueError for lists of different lengths, DocumentsRefused, and
     IndexingUnfinished.
     """
     for name, given in (("metadatas", metadatas), ("ids", ids)):
@@ -115,7 +115,7 @@ def store(
 
 
 def fetch(ids: Sequence[str]) -> Exchange[list[Document]]:
-    """The documents with these ids, in their order; one that does not exist is left out."""
+    """The documents with these ids, in their order; ids that do not exist are skipped."""
     documents: list[Document] = []
     for document_id in ids:
         entry = yield from _look_up(document_id)
@@ -125,7 +125,7 @@ def fetch(ids: Sequence[str]) -> Exchange[list[Document]]:
 
 
 def remove(ids: Sequence[str]) -> Exchange[bool]:
-    """Delete the documents with these ids; one that does not exist is passed over."""
+    """Delete the documents with these ids; ids that do not exist are skipped."""
     for document_id in ids:
         entry = yield from _look_up(document_id)
         if entry is not None:

@@ -1,4 +1,4 @@
-"""A LangChain retriever: the service's own search, by meaning and by words."""
+"""A LangChain retriever: the service's own search, with the semantic and the keyword leg."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from knowledge_client.langchain.running import run, run_async
 
 
 class KnowledgeRetriever(BaseRetriever):
-    """Finds entries and chunks of documents; their metadata also say title, source, score and search.
+    """Finds entries and chunks of documents; their metadata include title, source, score and search.
 
     Attributes:
-        client: for `invoke`, and for `ainvoke` in a thread where there is no `async_client`.
+        client: for `invoke`, and for `ainvoke` in a thread if there is no `async_client`.
         async_client: for `ainvoke`.
-        k: how many documents; also an argument of `invoke`.
-        options: what each search says beside its query, as `SearchOptions`, e.g. {"tags": ["billing"]}.
+        k: the number of documents; also an argument of `invoke`.
+        options: options of every search, as `SearchOptions`, e.g. {"tags": ["billing"]}.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -55,7 +55,7 @@ class KnowledgeRetriever(BaseRetriever):
         return _show(await run_async(self.async_client, self.client, exchange))
 
     def _merge(self, options: dict[str, Any]) -> SearchOptions:
-        # The service judges options, and says which one is wrong.
+        # The service validates options and names the one that is invalid.
         merged: Any = {**self.options, **options}
         options_of_search: SearchOptions = merged
         return options_of_search

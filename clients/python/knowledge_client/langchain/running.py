@@ -1,4 +1,4 @@
-"""Which client carries a call out."""
+"""Selects the client that runs a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def run(client: KnowledgeClient | None, exchange: Exchange[T]) -> T:
-    """Carry out a call. Raises ValueError without a client, and KnowledgeError."""
+    """Run a call. Raises ValueError without a client, and KnowledgeError."""
     if client is None:
         raise ValueError("client: this was made with an async_client alone; use its async methods")
     return client.run(exchange)
@@ -23,7 +23,7 @@ def run(client: KnowledgeClient | None, exchange: Exchange[T]) -> T:
 async def run_async(
     async_client: AsyncKnowledgeClient | None, client: KnowledgeClient | None, exchange: Exchange[T]
 ) -> T:
-    """Carry out a call in this loop, or in a thread where there is no async client."""
+    """Run a call in this loop, or in a thread if there is no async client."""
     if async_client is not None:
         return await async_client.run(exchange)
     return await run_in_executor(None, run, client, exchange)

@@ -1,4 +1,4 @@
-"""A LangChain vector store: documents kept as entries, embedded by the service."""
+"""A LangChain vector store: documents stored as entries, embedded by the service."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Scored = list[tuple[Document, float]]
 
 
 class KnowledgeVectorStore(VectorStore):
-    """Searches by meaning unless told otherwise; the score is the cosine, 0 to 1.
+    """Searches semantically by default; the score is the cosine, 0 to 1.
 
-    Search methods take any of `SearchOptions`, e.g. `mode="hybrid"`, and `filter`: what the metadata must contain.
-    A document whose cosine is below 0 is not found.
+    Search methods accept all `SearchOptions`, e.g. `mode="hybrid"`, and `filter`: what the metadata must contain. A
+    document whose cosine is below 0 is not found.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class KnowledgeVectorStore(VectorStore):
     ) -> None:
         """Without an `async_client` the async methods use `client` in a thread.
 
-        `tags` keep this store's documents apart from the tenant's other knowledge: they are written to each, and
-        demanded of each hit. `options` are those of each search. Adding waits up to `wait` seconds for the service
-        to embed; 0 does not wait.
+        `tags` keep this store's documents apart from the tenant's other knowledge: they are added to each document and
+        required of each hit. `options` apply to every search. Adding waits up to `wait` seconds for the service to
+        embed; 0 does not wait.
         """
         self._client = client
         self._async_client = async_client
@@ -52,7 +52,7 @@ class KnowledgeVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """None: the service embeds."""
+        """Always None: the service embeds."""
         return None
 
     def add_texts(
@@ -63,7 +63,9 @@ class KnowledgeVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Store texts; the same id again replaces. Raises ValueError, DocumentsRefused and IndexingUnfinished."""
+        """Store texts; a text with an existing id replaces it. Raises ValueError, DocumentsRefused and
+        IndexingUnfinished.
+        """
         return run(self._client, store(list(texts), metadatas, ids, self._tags, self._wait))
 
     async def aadd_texts(
@@ -78,7 +80,7 @@ class KnowledgeVectorStore(VectorStore):
         return await self._run(store(list(texts), metadatas, ids, self._tags, self._wait))
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The documents with these ids, in their order, without those that do not exist."""
+        """The documents with these ids, in their order; ids that do not exist are skipped."""
         return run(self._client, fetch(ids))
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -86,7 +88,7 @@ class KnowledgeVectorStore(VectorStore):
         return await self._run(fetch(ids))
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool | None:
-        """Remove documents. Raises ValueError without ids: it does not empty a tenant."""
+        """Delete documents. Raises ValueError without ids: the call never empties a tenant."""
         return run(self._client, remove(_named(ids)))
 
     async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool | None:
@@ -102,7 +104,7 @@ class KnowledgeVectorStore(VectorStore):
         return _plain(await self.asimilarity_search_with_score(query, k, **kwargs))
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
-        """The same, each with its cosine (0 where only its words were found)."""
+        """The `k` most similar documents, each with its cosine (0 if only the keyword leg found it)."""
         return _scored(run(self._client, self._find(query, k, kwargs)))
 
     async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
@@ -124,7 +126,7 @@ class KnowledgeVectorStore(VectorStore):
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Similar documents that differ from one another; the service chooses how many to choose from."""
+        """Similar documents that differ from one another; the service sets the number of candidates."""
         diverse = {"diversity": 1.0 - lambda_mult, **kwargs}
         return _plain(_scored(run(self._client, self._find(query, k, diverse))))
 
@@ -145,7 +147,7 @@ class KnowledgeVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """A store, made with `kwargs`, that these texts were added to; `embedding` is not used."""
+        """A new store, created with `kwargs`, that contains these texts; `embedding` is not used."""
         made = cls(**kwargs)
         made.add_texts(texts, metadatas, ids=ids)
         return made
@@ -169,14 +171,14 @@ class KnowledgeVectorStore(VectorStore):
         return lambda cosine: min(1.0, max(0.0, cosine))
 
     def _find(self, query: str, k: int, given: Mapping[str, Any]) -> Exchange[Found]:
-        # `filter` is what LangChain's own stores call it. The service judges the rest, and says what is wrong.
+        # LangChain's own stores use the name `filter`. The service validates the rest and names what is invalid.
         options: Any = {**self._options, **given}
         if "filter" in options:
             options["metadata"] = options.pop("filter")
         return find(query, k, options)
 
     def _find_near(self, vector: Sequence[float], k: int, given: Mapping[str, Any]) -> Exchange[Found]:
-        # The text of the query only shapes snippets here.
+        # The text of the query affects only the snippets here.
         return self._find("*", k, {**given, "query_embedding": list(vector)})
 
     async def _run(self, exchange: Exchange[T]) -> T:
