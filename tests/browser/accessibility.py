@@ -1,4 +1,4 @@
-"""What axe-core finds wrong with a page for people who use a keyboard, a screen reader or little contrast."""
+"""axe-core's findings on a page, for people who use a keyboard, a screen reader or high contrast."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ GRAVE = {"serious", "critical"}
 
 
 async def find_barriers(visit: Visit) -> list[str]:
-    """The serious and critical findings on the page as it stands, one line each with the elements."""
-    # Through the debugger, which the page's own policy does not bind.
+    """The serious and critical findings on the page in its current state, one line each with the elements."""
+    # Through the debugger, to which the page's own policy does not apply.
     await visit.page.evaluate(_read_axe())
     found: dict[str, Any] = await visit.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [

@@ -1,4 +1,4 @@
-"""A real Chromium in front of the real service; without either, these tests are skipped and say what is missing."""
+"""A real Chromium and the real service; without either, these tests are skipped and name what is missing."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # No name but the site's own address leads anywhere.
+    # Only the site's own address resolves.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 WIDE, PHONE = 1280, 390
-"""CSS pixels: a small desktop window, and a phone held upright."""
+"""CSS pixels: a small desktop window, and a phone in portrait."""
 
 COOKIE = "kb_console"
 
@@ -48,7 +48,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture(scope="session")
 def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The service with the sample knowledge, for all tests; whoever writes takes a tenant of their own."""
+    """The service with the sample knowledge, for all tests; a test that writes uses a tenant of its own."""
     with run_site(tmp_path_factory.mktemp("site")) as site:
         yield site
 
@@ -95,7 +95,7 @@ class Visits:
 
 @pytest.fixture
 async def visits(browser: Browser, site: Site) -> AsyncIterator[Visits]:
-    """Tabs for one test; when it ends, nothing may have happened in them that must not."""
+    """Tabs for one test; at its end, no forbidden event may have occurred in them."""
     async with AsyncExitStack() as stack:
         visits = Visits(browser, site, [], stack)
         yield visits

@@ -1,4 +1,4 @@
-"""Every page of the console, with something on it."""
+"""Every page of the console, each with content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What the pages need to have something to show."""
+    """The data that the pages need."""
 
     entry_id: str
     asset_id: str
@@ -48,7 +48,7 @@ def stock_tenant(site: Site, token: str) -> Stock:
 
 
 def tenant_pages(stock: Stock) -> dict[str, str]:
-    """The pages that a tenant's admin can open, each by the name of its picture."""
+    """The pages that a tenant's admin can open, by the name of the picture."""
     query = urlencode({"query": "how do we roll back a deploy"})
     return {
         "search-empty": "/console",
@@ -78,7 +78,7 @@ def tenant_pages(stock: Stock) -> dict[str, str]:
 
 
 def all_pages(site: Site, stock: Stock, token: str) -> list[tuple[str, str, str | None]]:
-    """Every page's name and path, and the token that opens it; None where nobody is signed in."""
+    """Every page's name and path, and the token that opens it; None for a page without sign-in."""
     return [
         ("sign-in", "/console/sign-in", None),
         *((name, path, token) for name, path in tenant_pages(stock).items()),

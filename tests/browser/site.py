@@ -1,4 +1,4 @@
-"""The service that the browser looks at: the real `knowledge serve --demo`, with a Postgres and a folder of its own."""
+"""The service for the browser: the real `knowledge serve --demo`, with a Postgres and a folder of its own."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Site:
     tenant_id: UUID
 
     def token(self, *roles: Role, tenant_id: UUID | None = None, subject: str = "ada") -> str:
-        """A token for `demo`, or another tenant; for a platform administrator without one."""
+        """A token for `demo` or another tenant; without a tenant, for a platform administrator."""
         tenant = None if Role.PLATFORM_ADMIN in roles else tenant_id or self.tenant_id
         return make_token(tenant, *roles, subject=subject)
 
     def call(self, method: str, path: str, token: str, **options: Any) -> Any:
-        """What the HTTP API answers; the test fails unless it succeeds."""
+        """The answer of the HTTP API; the test fails unless the request succeeds."""
         answer = httpx.request(
             method,
             self.address + path,
@@ -50,19 +50,19 @@ class Site:
         return answer.json() if answer.content else None
 
     def create_tenant(self, slug: str, name: str) -> UUID:
-        """Another tenant, without knowledge."""
+        """Create another tenant, without knowledge."""
         token = self.token(Role.PLATFORM_ADMIN)
         return UUID(self.call("POST", "/admin/tenants", token, json={"slug": slug, "name": name})["id"])
 
 
 @contextmanager
 def run_site(folder: Path) -> Iterator[Site]:
-    """Serve from a folder of its own until the block ends, without any setting of this process's environment."""
+    """Serve from a separate folder until the block ends, without any setting of this process's environment."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     settings = {"KB_DATA_DIR": str(folder / "data"), "JWT_SECRET": SECRET, "KB_DRAIN_SECONDS": "0"}
-    # Vectors that cost nothing: what the pages show matters here, not how well it is ranked.
+    # Mock vectors cost nothing: the contents of the pages matter here, not the ranking.
     settings["EMBEDDING_PROVIDER"] = "mock"
     log = folder / "service.log"
     with log.open("w") as output:

@@ -30,7 +30,7 @@ def creator(site: Site, harbour: UUID) -> str:
     return site.token(Role.CREATOR, tenant_id=harbour, subject="carla")
 
 
-async def test_entry_is_written_changed_and_deleted(visits: Visits, creator: str) -> None:
+async def test_entry_is_created_changed_and_deleted(visits: Visits, creator: str) -> None:
     visit = await visits.begin(creator)
     page = visit.page
     await visit.open("/console/entries")
@@ -57,23 +57,23 @@ async def test_entry_is_written_changed_and_deleted(visits: Visits, creator: str
     assert await page.get_by_role("link", name="The lock").count() == 0
 
 
-async def test_edit_of_an_entry_that_changed_meanwhile_is_refused(visits: Visits, creator: str) -> None:
+async def test_edit_of_an_entry_that_has_changed_is_refused(visits: Visits, creator: str) -> None:
     entry = visits.site.call("POST", "/knowledge/entries", creator, json={"content": "The tide is low."})
     visit = await visits.begin(creator)
     page = visit.page
     await visit.open(f"/console/entries/{entry['id']}/edit")
     await page.get_by_label("Content").fill("Mine.")
     path = f"/knowledge/entries/{entry['id']}"
-    visits.site.call("PATCH", path, creator, json={"content": "Somebody else's."})
+    visits.site.call("PATCH", path, creator, json={"content": "The other author's."})
     await page.get_by_role("button", name="Save").click()
     await visit.expect(page.get_by_role("alert")).to_contain_text("Nothing was saved")
     await visit.expect(page.get_by_label("Content")).to_have_value("Mine.")
-    assert visits.site.call("GET", path, creator)["content"] == "Somebody else's."
+    assert visits.site.call("GET", path, creator)["content"] == "The other author's."
     await page.get_by_role("button", name="Overwrite").click()
     await visit.expect(page.locator("pre.text").first).to_have_text("Mine.")
 
 
-async def test_document_is_uploaded_and_followed_until_it_is_indexed(visits: Visits, creator: str) -> None:
+async def test_document_is_uploaded_and_tracked_until_it_is_indexed(visits: Visits, creator: str) -> None:
     visit = await visits.begin(creator)
     page = visit.page
     await visit.open("/console/assets")
@@ -87,7 +87,7 @@ async def test_document_is_uploaded_and_followed_until_it_is_indexed(visits: Vis
     await visit.expect(page.locator("#upload-answer")).to_contain_text("manual.md has been uploaded")
     row = page.get_by_role("row").filter(has_text="manual.md")
     await visit.expect(row.get_by_text("indexed", exact=True)).to_be_visible()
-    # The page was never loaded anew: the row followed the work by itself.
+    # The page was never reloaded: the row followed the work by itself.
     assert max(await page.evaluate("window.loaded")) >= len(MANUAL)
     await visit.expect(page.locator(".upload-progress")).to_be_hidden()
 
@@ -99,7 +99,7 @@ async def test_document_is_uploaded_and_followed_until_it_is_indexed(visits: Vis
     await visit.expect(page.locator("dl.facts").first).to_contain_text("chunk 2")
 
 
-async def test_document_that_cannot_be_read_says_why(visits: Visits, creator: str) -> None:
+async def test_document_that_cannot_be_read_shows_the_reason(visits: Visits, creator: str) -> None:
     visit = await visits.begin(creator)
     page = visit.page
     await visit.open("/console/assets")
@@ -109,7 +109,7 @@ async def test_document_that_cannot_be_read_says_why(visits: Visits, creator: st
     await page.get_by_role("button", name="Upload").click()
     row = page.get_by_role("row").filter(has_text="broken.pdf")
     await visit.expect(row.get_by_text("failed", exact=True)).to_be_visible()
-    # What follows the work must survive its first answer, else the second reading is not followed.
+    # The polling must survive its first answer, or the second reading is not followed.
     await visit.expect(page.locator("#follower")).to_have_count(1)
     async with page.expect_response("**/retry"):
         await row.get_by_role("button", name="Try again").click()
@@ -124,7 +124,7 @@ async def test_document_that_cannot_be_read_says_why(visits: Visits, creator: st
     await visit.expect(page.locator("#upload-answer")).to_be_empty()
 
 
-async def test_search_is_saved_run_and_forgotten(visits: Visits, creator: str) -> None:
+async def test_search_is_saved_run_and_deleted(visits: Visits, creator: str) -> None:
     visits.site.call("POST", "/knowledge/entries", creator, json={"content": "The crane lifts ten tons."})
     visit = await visits.begin(creator)
     page = visit.page
@@ -143,7 +143,7 @@ async def test_search_is_saved_run_and_forgotten(visits: Visits, creator: str) -
     await visit.expect(page.get_by_text("You have no saved searches yet")).to_be_visible()
 
 
-async def test_health_shows_what_happened(visits: Visits, harbour: UUID) -> None:
+async def test_health_shows_recent_activity(visits: Visits, harbour: UUID) -> None:
     token = visits.site.token(Role.TENANT_ADMIN, tenant_id=harbour)
     visits.site.call("POST", "/knowledge/entries", token, json={"content": "The pilot is on board."})
     visits.site.call("POST", "/knowledge/search", token, json={"query": "pilot"})

@@ -1,4 +1,4 @@
-"""Every page of the console: for everybody, on every screen, in light and dark."""
+"""Every page of the console: accessible, on every screen, in light and dark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stock(site: Site) -> Stock:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [WIDE, PHONE])
-async def test_pages_have_no_barriers_and_fit_the_screen(
+async def test_pages_are_accessible_and_fit_the_screen(
     visits: Visits, stock: Stock, admin_token: str, scheme: Literal["light", "dark"], width: int
 ) -> None:
     found: list[str] = []
@@ -44,7 +44,7 @@ async def test_pages_have_no_barriers_and_fit_the_screen(
     assert found == []
 
 
-async def test_pages_say_what_they_are(visits: Visits, stock: Stock, admin_token: str) -> None:
+async def test_pages_have_a_title_and_heading(visits: Visits, stock: Stock, admin_token: str) -> None:
     titles: dict[str, str] = {}
     tabs: dict[str | None, Visit] = {}
     for name, path, token in all_pages(visits.site, stock, admin_token):

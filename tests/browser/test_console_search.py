@@ -20,7 +20,7 @@ async def sign_in(visit: Visit, token: str) -> None:
 
 
 async def search(visit: Visit, query: str) -> None:
-    """Search by the form, and wait for the number of hits."""
+    """Search with the form, and wait for the number of hits."""
     await visit.page.get_by_role("searchbox").fill(query)
     await visit.page.get_by_role("button", name="Search").first.click()
     await visit.expect(visit.page.locator("#answer h2").first).to_be_visible()
@@ -30,7 +30,7 @@ def address_of(visit: Visit) -> dict[str, list[str]]:
     return parse_qs(urlsplit(visit.page.url).query)
 
 
-async def test_console_leads_a_stranger_to_sign_in_and_back(visits: Visits, admin_token: str) -> None:
+async def test_console_redirects_a_new_visitor_to_sign_in_and_back(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin()
     await visit.open(f"/console?query={QUERY.replace(' ', '+')}")
     assert urlsplit(visit.page.url).path == "/console/sign-in"
@@ -40,7 +40,7 @@ async def test_console_leads_a_stranger_to_sign_in_and_back(visits: Visits, admi
 
 
 @pytest.mark.slow
-async def test_console_refuses_a_bad_token_and_forgets_a_good_one(visits: Visits, admin_token: str) -> None:
+async def test_console_refuses_a_bad_token_and_deletes_a_good_one(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin()
     await visit.open("/console")
     await sign_in(visit, "no token at all")
@@ -78,7 +78,7 @@ async def test_search_is_explained_and_its_address_can_be_shared(visits: Visits,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scripts", [True, False])
-async def test_search_too_long_for_an_address_goes_on_as_a_form(
+async def test_search_too_long_for_an_address_continues_as_a_form(
     visits: Visits, admin_token: str, scripts: bool
 ) -> None:
     visit = await visits.begin(admin_token)
@@ -110,13 +110,13 @@ async def test_facet_narrows_the_search_and_widens_it_again(visits: Visits, admi
     await visit.expect(visit.page.locator(".facets a.tag.active")).to_have_count(0)
     await visit.expect(visit.page.locator(".hit")).to_have_count(before)
 
-    # Back goes through the searches, not off the site.
+    # Back goes through the searches and stays on the site.
     await visit.page.go_back()
     await visit.expect(visit.page.locator(".facets a.tag.active", has_text="lesson")).to_be_visible()
 
 
 @pytest.mark.slow
-async def test_search_says_why_an_entry_is_missing(visits: Visits, admin_token: str) -> None:
+async def test_search_explains_why_an_entry_is_missing(visits: Visits, admin_token: str) -> None:
     found = visits.site.call("POST", "/knowledge/search", admin_token, json={"query": QUERY, "limit": 10})
     last = found["results"][-1]["id"]
     visit = await visits.begin(admin_token)
@@ -146,7 +146,7 @@ async def test_two_settings_are_compared(visits: Visits, admin_token: str) -> No
 
 
 @pytest.mark.slow
-async def test_hit_shows_what_is_related(visits: Visits, admin_token: str) -> None:
+async def test_hit_shows_related_entries(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin(admin_token)
     await visit.open("/console")
     await search(visit, QUERY)
@@ -159,7 +159,7 @@ async def test_hit_shows_what_is_related(visits: Visits, admin_token: str) -> No
 
 
 @pytest.mark.slow
-async def test_keyboard_alone_signs_in_searches_and_opens_a_hit(visits: Visits, admin_token: str) -> None:
+async def test_keyboard_is_enough_to_sign_in_search_and_open_a_hit(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin()
     keyboard = visit.page.keyboard
     await visit.open("/console")
@@ -188,7 +188,7 @@ async def test_keyboard_alone_signs_in_searches_and_opens_a_hit(visits: Visits, 
 
 
 async def tab_to(visit: Visit, selector: str) -> None:
-    """Press Tab until the focus, which must be seen, is on such an element."""
+    """Press Tab until such an element has the focus, which must be visible."""
     for _ in range(120):
         await visit.page.keyboard.press("Tab")
         if await visit.page.evaluate("selector => document.activeElement.matches(selector)", selector):

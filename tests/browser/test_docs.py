@@ -1,4 +1,4 @@
-"""The interactive documentation, as a person uses it who has a token and no internet."""
+"""The interactive documentation, for a person with a token and without internet access."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def authorise(visit: Visit, token: str) -> None:
 
 
 async def execute_search(visit: Visit, status: int) -> str:
-    """Run the search in the form, expect this status, and give the body that is shown."""
+    """Run the search in the form, expect this status, and return the body that is shown."""
     answer = visit.page.locator(f"{SEARCH} .live-responses-table")
     await visit.page.locator(f"{SEARCH} .execute").click()
     await visit.expect(answer.locator("tr.response td.response-col_status").first).to_contain_text(

@@ -1,4 +1,4 @@
-"""Knowledge that tries to act: markup, scripts and htmx attributes in every field that somebody can fill."""
+"""Hostile knowledge: markup, scripts and htmx attributes in every field that a caller can fill."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAME = "".join(TRAPS[:6])
 
 @pytest.fixture(scope="module")
 def poisoned(site: Site) -> tuple[str, Stock]:
-    """A tenant where every text is a trap, its admin's token, and what to look at."""
+    """A tenant with hostile text in every field, its admin's token, and the pages to visit."""
     tenant = site.create_tenant("poisoned", NAME[:200])
     token = site.token(Role.TENANT_ADMIN, tenant_id=tenant, subject=TEXT[:200])
     site.call("PATCH", "/admin/settings", token, json={"keep_query_text": True})
@@ -55,7 +55,7 @@ def poisoned(site: Site) -> tuple[str, Stock]:
             **fields,
         },
     )
-    # Without a title, its content stands in headings and links.
+    # Without a title, its content is used in headings and links.
     site.call(
         "POST", "/knowledge/entries", token, json={"content": TEXT, "parent_id": parent["id"], **fields}
     )
@@ -80,7 +80,7 @@ async def expect_nothing_acted(visit: Visit, place: str) -> None:
     assert not visit.faults, (place, visit.faults)
 
 
-async def test_visit_notices_what_acts(visits: Visits, admin_token: str) -> None:
+async def test_visit_detects_forbidden_events(visits: Visits, admin_token: str) -> None:
     visit = await visits.begin(admin_token)
     await visit.open("/console")
     await visit.page.evaluate(
@@ -99,7 +99,7 @@ async def test_visit_notices_what_acts(visits: Visits, admin_token: str) -> None
     visit.faults.clear()
 
 
-async def test_stored_script_does_nothing_on_any_page(visits: Visits, poisoned: tuple[str, Stock]) -> None:
+async def test_stored_script_does_not_run_on_any_page(visits: Visits, poisoned: tuple[str, Stock]) -> None:
     token, stock = poisoned
     visit = await visits.begin(token)
     query = urlencode({"query": f"deploy {TEXT}", "explain": "true", "tags": TRAPS[0]})
@@ -126,7 +126,7 @@ async def test_stored_script_does_nothing_on_any_page(visits: Visits, poisoned: 
             await visit.take_picture(f"script-{name}")
 
 
-async def test_stored_script_does_nothing_in_parts_that_are_swapped_in(
+async def test_stored_script_does_not_run_in_swapped_parts(
     visits: Visits, poisoned: tuple[str, Stock]
 ) -> None:
     token, _ = poisoned
@@ -156,7 +156,7 @@ async def test_stored_script_does_nothing_in_parts_that_are_swapped_in(
     await expect_nothing_acted(visit, "upload")
 
 
-async def test_stored_script_does_nothing_for_a_platform_administrator(
+async def test_stored_script_does_not_run_for_a_platform_administrator(
     visits: Visits, poisoned: tuple[str, Stock]
 ) -> None:
     visit = await visits.begin(visits.site.token(Role.PLATFORM_ADMIN, subject=TEXT[:200]))

@@ -1,4 +1,4 @@
-"""One person's visit: a browser's tab, and a record of everything in it that must not happen."""
+"""One person's visit: a browser's tab, and a record of every forbidden event in it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     )
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-"""Where pictures of the pages are put, for whoever looks; not in version control."""
+"""The folder for screenshots of the pages; not in version control."""
 
 PATIENCE = 60_000
-"""Milliseconds after which something that should appear is missing; long, for machines that do much else."""
+"""Milliseconds after which an expected element counts as missing; long, for busy machines."""
 
 REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -38,20 +38,20 @@ FILES = {"stylesheet", "script", "image", "font", "media", "manifest"}
 # Without slots: Playwright keeps its wrappers of the methods below on the object.
 @dataclass
 class Visit:
-    """A tab of a browser that reaches the site and nothing else."""
+    """A tab of a browser that reaches only the site."""
 
     page: Page
     site: Site
     faults: list[str] = field(default_factory=list)
-    """Errors in the console, policy violations, dialogs, missing files, requests to anywhere else."""
+    """Errors in the console, policy violations, dialogs, missing files, requests to other hosts."""
     requests: list[str] = field(default_factory=list)
-    """What was asked of the site, as `METHOD /path?query`."""
+    """The requests to the site, as `METHOD /path?query`."""
 
     async def watch(self, context: BrowserContext) -> None:
-        """Begin to record; before the first page is opened."""
+        """Start to record; call it before the first page is opened."""
         await context.route("**/*", self._let_through)
         await context.route_web_socket("**/*", self._refuse_socket)
-        # Here and not in the route, which redirects do not pass.
+        # Here and not in the route handler, because redirects bypass it.
         context.on("request", self._note)
         await context.add_init_script(REPORT_VIOLATIONS)
         self.page.on("console", self._hear)
@@ -61,7 +61,7 @@ class Visit:
         context.on("page", lambda page: self.faults.append(f"a window was opened: {page.url}"))
 
     async def open(self, path: str) -> None:
-        """Go to a page of the site, and wait until it has loaded."""
+        """Open a page of the site, and wait until it has loaded."""
         await self.page.goto(self.site.address + path, wait_until="load")
 
     def expect(self, locator: Locator) -> Any:
@@ -72,12 +72,12 @@ class Visit:
         return expect(locator)
 
     async def take_picture(self, name: str) -> None:
-        """The whole page as `build/screenshots/<name>.png`."""
+        """Save the whole page as `build/screenshots/<name>.png`."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
     def check(self) -> None:
-        """Fail if anything happened that must not."""
+        """Fail if a forbidden event occurred."""
         assert not self.faults, "\n".join(self.faults)
 
     async def _let_through(self, route: Route, request: Request) -> None:
@@ -99,7 +99,7 @@ class Visit:
         self.faults.append(f"a socket: {socket.url}")
 
     def _hear(self, message: ConsoleMessage) -> None:
-        # Chromium writes a refused request there too: an answer that a page may well expect and show.
+        # Chromium also logs failed requests there: a page may expect such an answer and show it.
         if message.type in ("error", "warning") and not message.text.startswith(REFUSED):
             self.faults.append(f"console: {message.text}")
 

@@ -1,6 +1,6 @@
-"""The commands, run in this process on one database of the test cluster that they share.
+"""The commands, run in this process on one shared database of the test cluster.
 
-`embedded` puts a test on an embedded Postgres instead, for what is particular to that mode.
+`embedded` runs a test on an embedded Postgres instead, for what is specific to that mode.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ENTRIES: list[Mapping[str, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a command ended and what it printed."""
+    """The exit status and the output of a command."""
 
     status: int
     out: str
@@ -59,20 +59,20 @@ class Result:
 
 
 class CommandLine:
-    """Runs `knowledge` in this process, which spares it the imports."""
+    """Runs `knowledge` in this process, which saves the time of the imports."""
 
     def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
         self._capture = capture
 
     def __call__(self, *arguments: str) -> Result:
-        """Run it, whatever its status."""
+        """Run it and accept any status."""
         self._capture.readouterr()
         status = main(arguments)
         captured = self._capture.readouterr()
         return Result(status, captured.out, captured.err)
 
     def printed(self) -> Result:
-        """What was printed since the last look, by a command that ended the program itself."""
+        """The output since the last call, of a command that ended the program itself."""
         captured = self._capture.readouterr()
         return Result(0, captured.out, captured.err)
 
@@ -92,7 +92,7 @@ async def cli_database(cluster: EmbeddedAddress, template: str) -> AsyncIterator
 
 @pytest.fixture(scope="session")
 def cli_data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A KB_DATA_DIR whose Postgres runs all the time, so that each command joins it at once."""
+    """A KB_DATA_DIR whose Postgres is always running, so that each command joins it at once."""
     data_dir = tmp_path_factory.mktemp("cli") / "data"
     with EmbeddedPostgres(data_dir, settings=FAST):
         yield data_dir
@@ -100,7 +100,7 @@ def cli_data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting but the mock provider, and a current folder without an `.env`."""
+    """No settings except the mock provider, and a current folder without an `.env`."""
     for name in variable_names():
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EMBEDDING_PROVIDER", "mock")
@@ -122,7 +122,7 @@ def restored_logging() -> Iterator[None]:
 def offline(
     clean_environment: None, restored_logging: None, capsys: pytest.CaptureFixture[str]
 ) -> CommandLine:
-    """The command, for what needs no database."""
+    """The command, for tests without a database."""
     return CommandLine(capsys)
 
 
@@ -130,7 +130,7 @@ def offline(
 def knowledge(
     offline: CommandLine, cli_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> CommandLine:
-    """The command, on the shared database through the service's role alone."""
+    """The command, on the shared database with the service's role only."""
     monkeypatch.setenv("DATABASE_URL", cli_database.service_dsn)
     monkeypatch.setenv("EMBEDDING_DIMENSIONS", str(MODEL.dimensions))
     monkeypatch.setenv("JWT_SECRET", SECRET)
@@ -139,7 +139,7 @@ def knowledge(
 
 @pytest.fixture
 def embedded(knowledge: CommandLine, cli_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """The command, on the shared embedded database, with the mock model as it comes."""
+    """The command, on the shared embedded database, with the mock model at its defaults."""
     for name in ("DATABASE_URL", "EMBEDDING_DIMENSIONS", "JWT_SECRET"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("KB_DATA_DIR", str(cli_data_dir))
@@ -181,13 +181,13 @@ def filled(knowledge: CommandLine, harbour: str) -> str:
 
 
 async def create_tenant(database: TestDatabase, slug: str) -> None:
-    """Add a tenant without a command, which would be slower."""
+    """Add a tenant without a command, which is faster."""
     async with connected(database.service_dsn) as service:
         await service.execute("select tenancy.create_tenant($1, $2, $2, 1, 'test')", new_id(), slug)
 
 
 def start_program(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Start the real `knowledge` in the current folder, with this process's environment and more."""
+    """Start the real `knowledge` in the current folder, with this process's environment and additional variables."""
     return subprocess.Popen(
         [str(PROGRAM), *arguments],
         env=os.environ | {"KB_DRAIN_SECONDS": "0"} | environment,

@@ -1,4 +1,4 @@
-"""What commands do and read is in the audit trails, as it would be over HTTP."""
+"""Actions and reads of commands are in the audit trails, as over HTTP."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_command_leaves_exactly_one_row(
     assert asyncio.run(find_rows(*before)) == [expected]
 
 
-def test_token_that_names_nobody_is_told_apart_from_the_commands(knowledge: CommandLine, tenant: str) -> None:
+def test_token_without_a_subject_differs_from_the_commands(knowledge: CommandLine, tenant: str) -> None:
     token = knowledge.succeed("token", "--tenant", tenant, "--role", "reader").out.strip()
     principal = asyncio.run(TokenVerifier(secret=SECRET).verify(token))
     assert principal.subject not in ("", ACTOR)

@@ -7,7 +7,7 @@ import pytest
 from app.cli.main import main
 
 
-def test_bench_outside_a_checkout_says_where_the_program_is(
+def test_bench_outside_a_checkout_names_the_place_of_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("app.cli.bench.CHECKOUT", tmp_path)

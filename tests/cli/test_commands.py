@@ -42,18 +42,18 @@ def test_wrong_usage_is_one_line_and_status_2(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("search", "x", "-t", "nobody"), "there is no tenant 'nobody'"),
-        (("search", " ", "-t", "nobody"), "query: must have 1 to 10000 characters"),
-        (("search", "x", "-t", "nobody", "-n", "101"), "limit: must be between 1 and 100"),
-        (("import", "missing.jsonl", "-t", "nobody"), "there is no file missing.jsonl"),
-        (("ingest", "missing/*.md", "-t", "nobody"), "there is no file missing/*.md"),
+        (("search", "x", "-t", "absent"), "there is no tenant 'absent'"),
+        (("search", " ", "-t", "absent"), "query: must have 1 to 10000 characters"),
+        (("search", "x", "-t", "absent", "-n", "101"), "limit: must be between 1 and 100"),
+        (("import", "missing.jsonl", "-t", "absent"), "there is no file missing.jsonl"),
+        (("ingest", "missing/*.md", "-t", "absent"), "there is no file missing/*.md"),
         (
-            ("export", "-t", "nobody", "-o", "missing/out.jsonl"),
+            ("export", "-t", "absent", "-o", "missing/out.jsonl"),
             "missing/out.jsonl: No such file or directory",
         ),
         (("tenant", "create", "Not A Slug"), "slug: must be 1 to 63"),
-        (("tenant", "delete", "nobody", "--yes"), "there is no tenant 'nobody'"),
-        (("tenant", "delete", "nobody"), "--yes: is required"),
+        (("tenant", "delete", "absent", "--yes"), "there is no tenant 'absent'"),
+        (("tenant", "delete", "absent"), "--yes: is required"),
         (("token", "--role", "reader"), "--tenant"),
         (("model", "add", "--provider", "local", "--model", "huge"), "EMBEDDING_MODEL"),
         (("model", "add", "--next"), "EMBEDDING_NEXT_PROVIDER: must be set"),
@@ -61,13 +61,13 @@ def test_wrong_usage_is_one_line_and_status_2(
             ("model", "add", "--next", "--provider", "mock"),
             "--next: uses the model of EMBEDDING_NEXT_PROVIDER",
         ),
-        (("reembed", "-t", "nobody"), "there is no tenant 'nobody'"),
-        (("search", "x", "-t", "nobody", "--cursor", "?"), "cursor: must be the next_cursor"),
-        (("export", "-t", "nobody", "--json"), "--json: requires --output"),
-        (("settings", "show", "-t", "nobody"), "there is no tenant 'nobody'"),
-        (("tenant", "limits", "nobody", "--set", "entries"), "'entries' does not have the form NAME=VALUE"),
-        (("tenant", "limits", "nobody", "--set", "entries=many"), "limits.entries: must be a whole number"),
-        (("reembed", "switch", "-t", "nobody", "--rate", "5"), "are allowed for start only"),
+        (("reembed", "-t", "absent"), "there is no tenant 'absent'"),
+        (("search", "x", "-t", "absent", "--cursor", "?"), "cursor: must be the next_cursor"),
+        (("export", "-t", "absent", "--json"), "--json: requires --output"),
+        (("settings", "show", "-t", "absent"), "there is no tenant 'absent'"),
+        (("tenant", "limits", "absent", "--set", "entries"), "'entries' does not have the form NAME=VALUE"),
+        (("tenant", "limits", "absent", "--set", "entries=many"), "limits.entries: must be a whole number"),
+        (("reembed", "switch", "-t", "absent", "--rate", "5"), "are allowed for start only"),
     ],
 )
 def test_failure_is_one_line_and_status_1(
@@ -89,16 +89,16 @@ def test_wrong_setting_is_one_line_that_names_it(
 
 
 def test_traceback_is_shown_at_debug_only(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    quiet = knowledge("search", "x", "-t", "nobody")
+    quiet = knowledge("search", "x", "-t", "absent")
     monkeypatch.setenv("LOG_LEVEL", "debug")
-    loud = knowledge("search", "x", "-t", "nobody")
+    loud = knowledge("search", "x", "-t", "absent")
     assert "directory.py" not in quiet.err
     assert "directory.py" in loud.err
     assert loud.err.endswith(quiet.err)
 
 
 @pytest.mark.slow
-def test_output_cut_short_by_its_reader_ends_quietly(
+def test_output_closed_by_its_reader_ends_quietly(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:
     many = tmp_path / "many.jsonl"
@@ -123,21 +123,21 @@ def test_failure_with_json_is_one_object_on_stderr(knowledge: CommandLine) -> No
         assert told["status"] == result.status
         return told
 
-    assert fail("search", "x", "-t", "nobody", "--json") == {
-        "error": "there is no tenant 'nobody'",
+    assert fail("search", "x", "-t", "absent", "--json") == {
+        "error": "there is no tenant 'absent'",
         "status": 1,
     }
-    assert fail("search", "x", "-t", "nobody", "-n", "101", "--json") == {
+    assert fail("search", "x", "-t", "absent", "-n", "101", "--json") == {
         "error": "limit: must be between 1 and 100",
         "status": 1,
         "errors": [{"field": "limit", "message": "must be between 1 and 100"}],
     }
     assert fail("search", "x", "--json")["status"] == 2
-    # After -- it is a word to search for.
-    assert knowledge("search", "-t", "nobody", "--", "--json").err.startswith("error: ")
+    # After -- it is a search word.
+    assert knowledge("search", "-t", "absent", "--", "--json").err.startswith("error: ")
 
 
-def test_interruption_is_told_apart_from_work_that_was_cancelled() -> None:
+def test_interruption_differs_from_cancelled_work() -> None:
     async def be_told(stop: bool) -> None:
         if stop:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -154,7 +154,7 @@ def test_interruption_is_told_apart_from_work_that_was_cancelled() -> None:
     "line",
     ["tenant list", "tenant limits acme", "search --tenant acme x", "export --tenant acme", "model list"],
 )
-def test_command_that_only_reads_makes_no_database(offline: CommandLine, line: str) -> None:
+def test_command_that_only_reads_creates_no_database(offline: CommandLine, line: str) -> None:
     result = offline(*line.split())
     assert (result.status, result.out) == (1, "")
     assert result.err.startswith("error: KB_DATA_DIR: no database in .data yet; run knowledge serve")

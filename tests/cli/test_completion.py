@@ -25,7 +25,7 @@ def test_completion_has_a_script_for_each_shell(
 
 
 def complete(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:
-    """What bash would offer at the end of a line."""
+    """The completions that bash would offer at the end of a line."""
     words = line.split(" ")
     monkeypatch.setenv("_KNOWLEDGE_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
@@ -45,7 +45,7 @@ def test_completion_offers_commands_options_and_choices(
     assert complete(knowledge, monkeypatch, "knowledge search x --mode sem") == ["semantic"]
 
 
-def test_completion_offers_the_tenants_that_begin_so(
+def test_completion_offers_the_tenants_with_the_prefix(
     knowledge: CommandLine, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert tenant in complete(knowledge, monkeypatch, f"knowledge search x --tenant {tenant[:8]}")
@@ -53,7 +53,7 @@ def test_completion_offers_the_tenants_that_begin_so(
     assert complete(knowledge, monkeypatch, "knowledge search x -t zz-none") == []
 
 
-def test_completion_is_silent_where_no_database_answers(
+def test_completion_is_silent_when_no_database_answers(
     knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://kb_service:secret@127.0.0.1:1/knowledge")
@@ -64,7 +64,7 @@ def test_completion_is_silent_where_no_database_answers(
     assert knowledge.printed().err == ""
 
 
-def test_completion_connects_to_nothing_that_the_current_folder_names(
+def test_completion_does_not_connect_to_what_the_current_folder_configures(
     offline: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "of-somebody")

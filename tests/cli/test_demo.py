@@ -18,7 +18,7 @@ async def read_entries(services: Services) -> dict[str | None, Entry]:
     return {entry.external_id: entry for entry in page.items if entry.asset_id is None}
 
 
-async def test_demo_is_complete_and_its_relations_hold(services: Services) -> None:
+async def test_demo_is_complete_and_its_relations_are_valid(services: Services) -> None:
     tenant = await load_demo(services)
     entries = await read_entries(services)
     names = {entry.id: entry.external_id for entry in entries.values()}
@@ -37,10 +37,10 @@ async def test_demo_is_complete_and_its_relations_hold(services: Services) -> No
     assert len(found) > 0
 
 
-async def test_demo_that_was_interrupted_is_completed_and_a_complete_one_left_alone(
+async def test_interrupted_demo_is_completed_and_a_complete_one_is_unchanged(
     services: Services,
 ) -> None:
-    # The first start got no further than this.
+    # The first start got only this far.
     await services.tenants.create("demo", actor="test")
     tenant = await load_demo(services)
     entries = await read_entries(services)
@@ -54,7 +54,7 @@ async def test_demo_that_was_interrupted_is_completed_and_a_complete_one_left_al
     assert (await read_entries(services)).keys() == entries.keys()
 
 
-async def test_demo_does_not_wait_for_an_absent_provider_and_is_loaded_once(
+async def test_demo_does_not_wait_for_an_unavailable_provider_and_is_loaded_once(
     services: Services, failing_provider: FailingProvider
 ) -> None:
     failing_provider.down = True

@@ -34,20 +34,20 @@ CHECKS = [
 
 
 def find_wrong(result: Result, *statuses: str) -> list[dict[str, Any]]:
-    """The findings that are not ok; each says what is to be done."""
+    """The findings that are not ok; each has a remedy."""
     found = [f for f in result.json if f["status"] in (statuses or ("wrong",))]
     assert all(f["remedy"] for f in found)
     assert all(f["remedy"] is None for f in result.json if f["status"] == "ok")
     return found
 
 
-def test_doctor_finds_nothing_wrong_with_a_sound_service(knowledge: CommandLine) -> None:
+def test_doctor_finds_nothing_wrong_with_a_healthy_service(knowledge: CommandLine) -> None:
     findings = knowledge.succeed("doctor", "--json").json
     assert [finding["check"] for finding in findings] == CHECKS
     assert {finding.keys() == {"check", "status", "detail", "remedy"} for finding in findings} == {True}
     assert {finding["status"] for finding in findings if finding["check"] != "disk"} == {"ok"}
     lines = knowledge.succeed("doctor").out.splitlines()
-    # One screen.
+    # It fits one screen.
     assert len(lines) <= 24
     assert lines[0].startswith("ok       settings     Postgres of DATABASE_URL, embeddings by mock")
 
@@ -62,7 +62,9 @@ def test_doctor_names_a_wrong_setting(knowledge: CommandLine, monkeypatch: pytes
     ]
 
 
-def test_doctor_makes_no_database_to_look_at(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_creates_no_database_to_inspect(
+    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DATABASE_URL")
     monkeypatch.delenv("JWT_SECRET")
     monkeypatch.setenv("KB_DATA_DIR", "fresh")
@@ -73,7 +75,7 @@ def test_doctor_makes_no_database_to_look_at(knowledge: CommandLine, monkeypatch
     assert list(Path().iterdir()) == []
 
 
-def test_doctor_goes_on_after_a_database_out_of_reach(
+def test_doctor_continues_after_an_unreachable_database(
     knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://kb_service:secret@127.0.0.1:1/knowledge")
@@ -91,7 +93,7 @@ def test_doctor_goes_on_after_a_database_out_of_reach(
     assert "secret" not in result.out.replace("JWT_SECRET", "")
 
 
-def test_doctor_says_what_a_role_lacks(
+def test_doctor_names_the_missing_rights_of_a_role(
     knowledge: CommandLine, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", superuser_dsn)
@@ -110,7 +112,7 @@ def test_doctor_names_an_issuer_without_keys(knowledge: CommandLine, monkeypatch
 
 @pytest.fixture
 async def damaged(fresh_database: TestDatabase) -> str:
-    """A service's address of a database with several things wrong."""
+    """The DATABASE_URL of a service whose database has several faults."""
     async with connected(fresh_database.admin_dsn) as owner:
         await owner.execute("alter table jobs no force row level security")
     async with connected(fresh_database.superuser_dsn) as superuser:
@@ -140,7 +142,7 @@ async def damaged(fresh_database: TestDatabase) -> str:
     return fresh_database.service_dsn
 
 
-def test_doctor_names_everything_that_is_wrong_with_a_database(
+def test_doctor_names_every_fault_of_a_database(
     knowledge: CommandLine, damaged: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", damaged)
@@ -166,7 +168,9 @@ def test_doctor_names_everything_that_is_wrong_with_a_database(
     assert f"→ {isolation['remedy']}\n" in people.out
 
 
-def test_doctor_says_that_a_provider_is_away(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_an_unavailable_provider(
+    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EMBEDDING_PROVIDER", "openai")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     monkeypatch.setenv("KB_EMBEDDING_QUERY_TIMEOUT", "0.1")
@@ -176,7 +180,7 @@ def test_doctor_says_that_a_provider_is_away(knowledge: CommandLine, monkeypatch
 
 
 @pytest.mark.slow
-def test_doctor_looks_at_the_embedded_database_too(embedded: CommandLine) -> None:
+def test_doctor_inspects_the_embedded_database_too(embedded: CommandLine) -> None:
     embedded.succeed("tenant", "list")
     findings = embedded.succeed("doctor", "--json").json
     assert [finding["check"] for finding in findings] == CHECKS
@@ -204,7 +208,7 @@ async def test_backlog_counts_each_tenant_and_stops_in_time(cli_database: TestDa
         ({"counted": 1}, True, "ok", "(first 1 of 3 tenants)"),
     ],
 )
-def test_queue_is_wrong_when_nobody_works(
+def test_queue_without_a_worker_is_a_finding(
     changes: dict[str, Any], own_worker: bool, status: str, words: str
 ) -> None:
     found = describe_queue(make_backlog(**changes), own_worker=own_worker)
@@ -213,7 +217,7 @@ def test_queue_is_wrong_when_nobody_works(
         assert "knowledge worker" in str(found.remedy)
 
 
-def test_failures_name_the_tenants_that_have_most() -> None:
+def test_failures_name_the_tenants_with_the_most() -> None:
     (failed, refused) = describe_failures(
         make_backlog(failed={"a": 1, "b": 3, "c": 2, "d": 1}, refused={"e": 1})
     )
@@ -246,14 +250,14 @@ def make_backlog(**changes: Any) -> Backlog:
         (10, 97, 1, 8, "wrong"),
     ],
 )
-def test_connections_must_fit_into_what_the_server_allows(
+def test_connections_must_fit_the_limit_of_the_server(
     pool: int, most: int, used: int, role_limit: int, status: str
 ) -> None:
     found = check_connections(pool, most, used, role_limit)
     assert (found.status, found.remedy is None) == (status, status == "ok")
 
 
-def test_plan_without_the_index_is_wrong() -> None:
+def test_plan_without_the_index_is_a_finding() -> None:
     used = "->  Index Scan using embeddings_p3_hnsw_2 on embeddings_p3 embeddings"
     assert describe_plan(used, 2, 9000).status == "ok"
     assert describe_plan("->  Seq Scan on embeddings_p3 embeddings", 2, 9000).status == "wrong"

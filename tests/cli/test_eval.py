@@ -1,4 +1,4 @@
-"""`knowledge eval` as a person types it."""
+"""`knowledge eval` as typed by a user."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tiny_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings that lead to the test's database and the mock model."""
+    """The settings for the test's database and the mock model."""
     monkeypatch.setenv("DATABASE_URL", fresh_database.service_dsn)
     monkeypatch.setenv("EMBEDDING_PROVIDER", MODEL.provider)
     monkeypatch.setenv("EMBEDDING_DIMENSIONS", str(MODEL.dimensions))
@@ -61,7 +61,7 @@ def test_eval_prints_json_and_writes_the_report(
 
 
 @pytest.mark.usefixtures("environment")
-def test_eval_prints_a_table_of_what_was_chosen(
+def test_eval_prints_a_table_of_the_chosen_variants(
     tiny_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--qrels", "other.tsv", "--modes", "keyword", "--queries", "5"]
@@ -72,7 +72,9 @@ def test_eval_prints_a_table_of_what_was_chosen(
 
 
 @pytest.mark.usefixtures("environment")
-def test_eval_says_where_it_cannot_write(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_names_the_path_that_it_cannot_write(
+    tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     taken = tiny_folder / "corpus.jsonl"
     assert main(["eval", str(tiny_folder), "--modes", "keyword", "--output", str(taken)]) == 1
     assert f"--output: cannot write to {taken}: File exists" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from tests.cli.conftest import CommandLine, exported, write_lines
 
 
 @pytest.mark.slow
-def test_export_comes_back_with_its_relations(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
+def test_export_is_imported_with_its_relations(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     drafts: list[dict[str, Any]] = [
         {
             "content": "The plan for the new quay.",
@@ -54,7 +54,7 @@ def test_export_comes_back_with_its_relations(knowledge: CommandLine, tenant: st
 
 
 @pytest.mark.slow
-def test_export_brings_assets_settings_and_vectors_back(
+def test_export_restores_assets_settings_and_vectors(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:
     (tmp_path / "note.txt").write_text("A note about the crane.")
@@ -64,7 +64,7 @@ def test_export_brings_assets_settings_and_vectors_back(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["all.jsonl", "note.txt"]
     copy = f"{tenant[:50]}-copy"
     knowledge.succeed("tenant", "create", copy)
-    # Without waiting and without a worker: nothing has to be made again.
+    # Without waiting and without a worker: nothing has to be computed again.
     imported = knowledge.succeed("import", "all.jsonl", "-t", copy, "--no-wait", "--json").json
     assert (imported["created"], imported["assets"], imported["without_vector"]) == (1, 1, 0)
     first, second = (
@@ -79,16 +79,16 @@ def test_export_brings_assets_settings_and_vectors_back(
     assert again.out == "1 file: 0 indexed, 1 unchanged, 0 skipped, 0 failed\n"
 
 
-def test_export_that_fails_leaves_no_half_of_a_file(
+def test_export_that_fails_leaves_no_partial_file(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:
     (tmp_path / "old.jsonl").write_text("the former export")
-    assert knowledge("export", "-t", "nobody", "-o", "old.jsonl").status == 1
+    assert knowledge("export", "-t", "absent", "-o", "old.jsonl").status == 1
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("old.jsonl", "the former export")]
 
 
 def by_content(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Entries without their ids; references stand for the content that they lead to."""
+    """Entries without their ids; references are replaced by the content of their targets."""
     contents = {entry["id"]: entry["content"] for entry in entries}
     contents[None] = None
     return {

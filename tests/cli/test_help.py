@@ -1,4 +1,4 @@
-"""What the commands say of themselves, and that it is true."""
+"""The help texts of the commands, and that they are true."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.cli.main import command
 from tests.cli.conftest import CommandLine
 
 SILENT = {"serve", "worker", "mcp", "bench"}
-"""Commands that print no result: they serve, or leave it to the program that they start."""
+"""Commands that print no result: they serve, or start a program that prints."""
 
 
 def commands() -> Iterator[tuple[str, ...]]:
-    """The path of every command that does something."""
+    """The path of every command that is not a group."""
     for name, found in command().commands.items():
         inner = getattr(found, "commands", None)
         if inner is None:
@@ -34,7 +34,7 @@ def groups() -> Iterator[tuple[str, ...]]:
 
 
 def find_command(arguments: list[str]) -> tuple[Any, list[str]]:
-    """The command that the words lead to, and the words that are its own."""
+    """The command that the words name, and its own words."""
     found, rest = command(), list(arguments)
     while rest and rest[0] in getattr(found, "commands", {}):
         found = found.commands[rest.pop(0)]
@@ -48,14 +48,14 @@ def examples_of(text: str) -> list[str]:
 
 
 def calls(line: str) -> Iterator[list[str]]:
-    """The arguments of each `knowledge` in a shell's line."""
+    """The arguments of each `knowledge` in a shell command line."""
     for part in re.split(r"&&|\||>|\$\(|\)", line):
         words = shlex.split(part)
         if "knowledge" in words:
             yield words[words.index("knowledge") + 1 :]
 
 
-def test_contract_has_all_its_commands() -> None:
+def test_contract_has_all_commands() -> None:
     found = {" ".join(path) for path in commands()}
     assert found >= {
         *("serve", "worker", "migrate", "token", "ingest", "search", "related", "eval", "bench", "reembed"),
@@ -72,7 +72,7 @@ def test_command_has_the_module_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("path", [*commands(), *groups()], ids=" ".join)
-def test_examples_of_a_help_can_be_typed(offline: CommandLine, path: tuple[str, ...]) -> None:
+def test_examples_in_help_texts_can_be_run(offline: CommandLine, path: tuple[str, ...]) -> None:
     lines = examples_of(offline.succeed(*path, "--help").out)
     assert any(f"knowledge {' '.join(path)}".strip() in line for line in lines)
     for line in lines:
@@ -81,12 +81,12 @@ def test_examples_of_a_help_can_be_typed(offline: CommandLine, path: tuple[str, 
         for arguments in called:
             found, rest = find_command(arguments)
             assert not hasattr(found, "commands"), line
-            # Parses options and arguments as a call would, and runs nothing.
+            # Parses options and arguments as a call would, but runs nothing.
             found.make_context(found.name, rest)
 
 
 @pytest.mark.parametrize("path", [*commands()], ids=" ".join)
-def test_command_that_prints_a_result_offers_json_of_a_named_shape(
+def test_command_that_prints_a_result_offers_documented_json(
     offline: CommandLine, path: tuple[str, ...]
 ) -> None:
     text = " ".join(offline.succeed(*path, "--help").out.split())

@@ -32,7 +32,7 @@ def test_import_of_a_beir_corpus_keeps_ids_and_skips_empty_texts(
     assert entries.keys() == {"1", "2"}
     assert (entries["1"]["title"], entries["2"]["title"]) == ("Tides", None)
     assert entries["2"]["metadata"] == {"year": 2026}
-    # The mock's vectors find a text by itself: it was embedded.
+    # The mock's vectors match a text only with itself: it was embedded.
     found = knowledge.succeed("search", BEIR[1]["text"], "-t", tenant, "--mode", "semantic", "--json").json
     assert found["results"][0]["similarity"] == pytest.approx(1, abs=0.01)
 
@@ -48,7 +48,7 @@ def test_import_without_waiting_leaves_vectors_for_later(
     assert "2 entries have no vector yet" in result.err
 
 
-def test_import_lists_lines_that_were_refused(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
+def test_import_lists_refused_lines(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
     lines: list[Any] = [{"content": "good"}, ["no object"], {"content": "x", "confidence": 2}, {"content": 7}]
     file = write_lines(tmp_path / "mixed.jsonl", lines)
     file.write_text(file.read_text() + "{broken\n")
@@ -72,7 +72,7 @@ def test_import_shows_only_the_first_refusals(knowledge: CommandLine, tenant: st
 
 
 @pytest.mark.slow
-def test_import_drops_references_that_lead_nowhere(
+def test_import_drops_references_without_a_target(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:
     missing = "0198c5a2-0000-7000-8000-000000000000"
@@ -86,7 +86,7 @@ def test_import_drops_references_that_lead_nowhere(
 
 
 @pytest.mark.slow
-def test_import_of_an_export_that_is_cut_short_says_so_and_can_be_done_again(
+def test_import_of_a_truncated_export_is_reported_and_can_be_repeated(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:
     lines = [{"content": f"text {n}"} for n in range(5)]

@@ -13,7 +13,7 @@ from tests.fixtures.embedded import wait_until
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    """A folder with two texts, one of them deeper, a hidden one, and an image."""
+    """A folder with two texts (one in a subfolder), a hidden text, and an image."""
     folder = tmp_path / "docs"
     (folder / "deep").mkdir(parents=True)
     (folder / ".git").mkdir()
@@ -25,7 +25,7 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_files_of_a_folder_are_found_without_hidden_ones(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_folder_are_found_except_hidden_ones(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(docs.parent)
     found = [(f.external_id, f.named) for f in find_files(["docs"])]
     assert found == [("docs/photo.png", False), ("docs/tides.md", False), ("docs/deep/moorings.txt", False)]
@@ -39,7 +39,9 @@ def test_files_are_found_by_pattern_and_each_once(docs: Path, monkeypatch: pytes
         list(find_files(["*.pdf"]))
 
 
-def test_file_elsewhere_is_known_by_its_whole_path(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_outside_the_folder_is_named_by_its_full_path(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(docs / "deep")
     assert name_file(Path("../tides.md")) == (docs / "tides.md").as_posix()
     assert name_file(Path("./moorings.txt")) == "moorings.txt"
@@ -81,11 +83,9 @@ def test_ingest_skips_empty_files_of_a_folder(knowledge: CommandLine, tenant: st
     assert "skipped: docs/deep/blank.py: the file is empty\n" in result.err
 
 
-def test_ingest_reports_files_that_failed_by_its_status(
-    knowledge: CommandLine, tenant: str, docs: Path
-) -> None:
+def test_ingest_reports_failed_files_by_its_status(knowledge: CommandLine, tenant: str, docs: Path) -> None:
     (docs / "empty.txt").touch()
-    (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nthis is no PDF\n")
+    (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nnot a PDF\n")
     for _ in range(2):
         result = knowledge("ingest", "docs/empty.txt", "docs/broken.pdf", "docs/photo.png", "-t", tenant)
         assert result.status == 1
@@ -96,7 +96,7 @@ def test_ingest_reports_files_that_failed_by_its_status(
 
 
 @pytest.mark.slow
-def test_interrupted_ingest_goes_on_where_it_stopped(
+def test_interrupted_ingest_continues_where_it_stopped(
     knowledge: CommandLine, tenant: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "many"

@@ -103,8 +103,8 @@ def test_a_signal_ends_the_program_while_it_waits_for_a_message(
     assert "Traceback" not in errors
 
 
-def test_what_cannot_be_served_is_told_in_one_line(knowledge: CommandLine, tenant: str) -> None:
-    unknown = knowledge("mcp", "--tenant", "nobody-knows")
+def test_a_startup_error_is_one_line(knowledge: CommandLine, tenant: str) -> None:
+    unknown = knowledge("mcp", "--tenant", "unknown-tenant")
     assert (unknown.status, unknown.out) == (1, "")
     assert unknown.err.startswith("error: ")
     refused = knowledge("mcp", "--tenant", tenant, "--role", "platform_admin")
@@ -122,7 +122,7 @@ def test_ten_programs_at_once_answer_their_clients(
             async with Client(stdio_client(server, errlog=errors)) as client:
                 await succeed(client, "kb_add", content=f"The harbour of client {number}")
                 found, _ = await succeed(client, "kb_search", query=f"harbour of client {number}")
-                # Not always the first: the others' vectors, without meaning here, may come before its own.
+                # Not always the first: the others' vectors, which have no meaning here, may rank before its own.
                 contents = [hit["content"] for hit in found["results"]]
                 assert f"The harbour of client {number}" in contents
 

@@ -1,4 +1,4 @@
-"""Commands with DATABASE_URL: through the service role alone, or as the migration role."""
+"""Commands with DATABASE_URL: with the service role only, or as the migration role."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.fixtures.database.cluster import connected
 def on_server(
     knowledge: CommandLine, service_dsn: str, admin_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> CommandLine:
-    """The command on a database of its own, whose roles and schema are ready; the mock model is not registered."""
+    """The command on a database of its own, with roles and schema; the mock model is not registered."""
     monkeypatch.setenv("DATABASE_URL", service_dsn)
     monkeypatch.delenv("EMBEDDING_DIMENSIONS")
     return knowledge
 
 
-def test_migration_registers_the_model_and_tenants_need_no_more(
+def test_migration_registers_the_model_that_tenants_need(
     on_server: CommandLine, admin_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = on_server("tenant", "create", "acme")
@@ -62,14 +62,14 @@ def test_migration_refuses_a_role_that_does_not_exist(
     on_server: CommandLine, admin_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_ADMIN_URL", admin_dsn)
-    result = on_server("migrate", "--service-role", "nobody")
-    assert (result.status, result.err) == (1, "error: --service-role: there is no role nobody\n")
+    result = on_server("migrate", "--service-role", "absent")
+    assert (result.status, result.err) == (1, "error: --service-role: there is no role absent\n")
 
 
-def test_database_from_before_the_first_release_is_refused_with_what_to_do(
+def test_database_from_before_the_first_release_is_refused_with_a_remedy(
     on_server: CommandLine, admin_dsn: str, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its revisions went up to 0018."""
+    """Its revisions ended at 0018."""
 
     async def set_revision() -> None:
         async with connected(superuser_dsn) as superuser:

@@ -1,4 +1,4 @@
-"""Moving a tenant to another model from the command line."""
+"""Moving a tenant to another model on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fixtures.embedded import FAST
 
 @pytest.fixture
 def own_data_dir(knowledge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A database of the test's own: once a tenant is on another model, every command needs it."""
+    """A separate database: once a tenant is on another model, every command needs that model."""
     data_dir = tmp_path / "data"
     with EmbeddedPostgres(data_dir, settings=FAST):
         monkeypatch.delenv("DATABASE_URL")
@@ -25,7 +25,7 @@ def own_data_dir(knowledge: CommandLine, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def two_models(knowledge: CommandLine, own_data_dir: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mock of 768 dimensions, and registered beside it the one of 32."""
+    """The mock of 768 dimensions, with the one of 32 registered as the second model."""
     monkeypatch.setenv("EMBEDDING_NEXT_PROVIDER", "mock")
     monkeypatch.setenv("EMBEDDING_NEXT_DIMENSIONS", "32")
     refused = knowledge("tenant", "create", "early")
@@ -38,7 +38,7 @@ def two_models(knowledge: CommandLine, own_data_dir: None, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_tenant_moves_goes_back_and_moves_again(
+def test_tenant_moves_to_another_model_back_and_again(
     knowledge: CommandLine, two_models: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     knowledge.succeed("tenant", "create", "mover")
@@ -70,7 +70,7 @@ def test_tenant_moves_goes_back_and_moves_again(
     assert "tenant mover has vectors of mock/text-hash with 32 dimensions" in refused.err
 
 
-def test_move_without_a_second_model_says_what_to_set(knowledge: CommandLine, tenant: str) -> None:
+def test_move_without_a_second_model_names_the_setting(knowledge: CommandLine, tenant: str) -> None:
     result = knowledge("reembed", "-t", tenant)
     assert (result.status, result.err) == (
         1,

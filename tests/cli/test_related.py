@@ -4,7 +4,7 @@ from app.web.models.entries import RelatedResponse
 from tests.cli.conftest import CommandLine
 
 
-def test_related_prints_what_the_http_answer_holds(knowledge: CommandLine, filled: str) -> None:
+def test_related_prints_the_content_of_the_http_answer(knowledge: CommandLine, filled: str) -> None:
     hits = knowledge.succeed("search", "crane", "-t", filled, "--mode", "keyword", "--json").json["results"]
     answer = knowledge.succeed("related", hits[0]["id"], "-t", filled, "--json").json
     assert RelatedResponse.model_validate(answer).metadata.relationship_types == ["tag_overlap"]

@@ -10,7 +10,7 @@ from app.web.models.search import SearchResponse
 from tests.cli.conftest import CommandLine
 
 
-def test_search_prints_what_the_http_answer_holds(knowledge: CommandLine, filled: str) -> None:
+def test_search_prints_the_content_of_the_http_answer(knowledge: CommandLine, filled: str) -> None:
     answer = knowledge.succeed("search", "inspect mooring", "-t", filled, "-n", "1", "--json").json
     assert SearchResponse.model_validate(answer).results[0].sources
     assert answer["metadata"].keys() == {field.name for field in fields(SearchMetadata)}
@@ -24,7 +24,7 @@ def test_search_prints_hits_for_people(knowledge: CommandLine, filled: str) -> N
     lines = text.splitlines()
     titles = {line for line in lines if line[:3] in ("1. ", "2. ")}
     assert len(titles) == 2
-    # What is stored is no markup, and commands no terminal.
+    # Stored text is not interpreted as markup or as control characters.
     assert any(title.endswith("[bold]Moorings") for title in titles)
     assert "   Moorings are inspected every ␛[31mMarch." in lines
     assert "\x1b" not in text
@@ -35,7 +35,7 @@ def test_search_prints_hits_for_people(knowledge: CommandLine, filled: str) -> N
     assert lines[-1].startswith("1 to 2 of 2 hits in ")
 
 
-def test_search_marks_the_words_it_found_on_a_terminal(
+def test_search_highlights_matching_words_on_a_terminal(
     knowledge: CommandLine, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -64,7 +64,7 @@ def test_search_explains_a_score_that_can_be_recomputed(knowledge: CommandLine, 
     assert f"   {1 / 61:.4f} = {0.7 / 61:.4f} semantic + {0.3 / 61:.4f} keyword\n" in hybrid
 
 
-def test_search_goes_on_where_its_page_ended(knowledge: CommandLine, filled: str) -> None:
+def test_search_continues_after_its_page(knowledge: CommandLine, filled: str) -> None:
     arguments = ("search", "inspect mooring crane", "-t", filled, "--mode", "keyword", "-n", "2")
     first = knowledge.succeed(*arguments).out.splitlines()
     _, _, cursor = first[-1].partition("more: the same command with --cursor ")
@@ -77,7 +77,7 @@ def test_search_goes_on_where_its_page_ended(knowledge: CommandLine, filled: str
     assert any(line.startswith("   score ") and "keyword #3 (BM25 " in line for line in explained)
 
 
-def test_search_filters_as_told(knowledge: CommandLine, filled: str) -> None:
+def test_search_applies_filters(knowledge: CommandLine, filled: str) -> None:
     def contents(*options: str) -> set[str]:
         found = knowledge.succeed("search", "inspect mooring crane", "-t", filled, "--json", *options).json
         return {hit["content"].split()[0] for hit in found["results"]}
@@ -90,7 +90,7 @@ def test_search_filters_as_told(knowledge: CommandLine, filled: str) -> None:
     assert contents(*words, "--source", "asset") == set()
 
 
-def test_search_keeps_the_limits_of_the_tenant_and_the_service(
+def test_search_observes_the_limits_of_the_tenant_and_the_service(
     knowledge: CommandLine, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def count(*options: str) -> int:
@@ -112,6 +112,6 @@ def test_search_keeps_the_limits_of_the_tenant_and_the_service(
     assert count() == 2
 
 
-def test_search_that_finds_nothing_says_so(knowledge: CommandLine, filled: str) -> None:
+def test_search_without_results_is_reported(knowledge: CommandLine, filled: str) -> None:
     result = knowledge.succeed("search", "zzzz", "-t", filled, "--mode", "keyword")
     assert result.out.startswith("nothing found\n")

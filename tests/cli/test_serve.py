@@ -1,4 +1,4 @@
-"""`knowledge serve`, as a process of its own."""
+"""`knowledge serve`, as a separate process."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def free_port() -> int:
 
 
 def read_until(process: subprocess.Popen[str], word: str, seconds: float = 90) -> str:
-    """What it prints on stdout up to the line with `word`."""
+    """Its output on stdout up to the line with `word`."""
     assert process.stdout
     assert process.stderr
     errors: list[str] = []
-    # A full pipe would stop it.
+    # A full pipe would block it.
     threading.Thread(target=lambda: errors.extend(process.stderr or ()), daemon=True).start()
     timer = threading.Timer(seconds, process.kill)
     timer.start()
@@ -48,7 +48,7 @@ def read_until(process: subprocess.Popen[str], word: str, seconds: float = 90) -
 def served(
     request: pytest.FixtureRequest, embedded: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path | None:
-    """An embedded database with the mock model; or, with the default one, a folder without any, and its path."""
+    """An embedded database with the mock model; or, with the default model, the path of a folder without a database."""
     if request.param == "shared":
         return None
     monkeypatch.setenv("KB_DATA_DIR", str(tmp_path / "data"))
@@ -82,7 +82,7 @@ def test_demo_is_served_and_its_curl_line_finds_the_sample(
         wait_until(lambda: not find_processes(served))
 
 
-def test_start_that_fails_is_one_line(knowledge: CommandLine) -> None:
+def test_failed_start_is_one_line(knowledge: CommandLine) -> None:
     result = knowledge("serve", "--host", "203.0.113.7", "--port", str(free_port()))
     assert result.status == 1
     assert result.err.count("\n") == 1
@@ -98,5 +98,5 @@ def test_start_that_fails_is_one_line(knowledge: CommandLine) -> None:
         ("knowledge.example", "http://knowledge.example:80"),
     ],
 )
-def test_address_is_one_that_a_caller_reaches(host: str, address: str) -> None:
+def test_address_is_one_that_a_caller_can_reach(host: str, address: str) -> None:
     assert describe_address(host, 80) == address

@@ -10,7 +10,7 @@ from app.web.models.administration import SettingsModel
 from tests.cli.conftest import CommandLine
 
 
-def test_settings_are_changed_and_taken_back(knowledge: CommandLine, tenant: str) -> None:
+def test_settings_are_changed_and_reset(knowledge: CommandLine, tenant: str) -> None:
     changed = knowledge.succeed(
         *("settings", "set", "keep_query_text=on", "fusion=score", "limits.entries=5000", "--json"),
         *("weights.semantic=0.6", "weights.keyword=0.4", "-t", tenant),
@@ -38,7 +38,7 @@ def test_setting_out_of_range_is_refused_with_its_name(knowledge: CommandLine, t
     assert "limits.entries: must be at most 10000000" in above.err
 
 
-def test_parts_of_a_setting_join_those_that_are_set() -> None:
+def test_parts_of_a_setting_are_merged_with_the_existing_ones() -> None:
     current = TenantSettings(weights=Weights(0.5, 0.5), type_weights={"lesson": 2.0})
     assert read_changes(["weights.semantic=0.6"], current) == {"weights": {"semantic": 0.6, "keyword": 0.5}}
     assert read_changes(["type_weights.fact=3"], current) == {"type_weights": {"lesson": 2.0, "fact": 3}}

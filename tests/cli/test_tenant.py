@@ -21,7 +21,7 @@ def test_tenant_is_created_listed_and_deleted(knowledge: CommandLine) -> None:
     assert "acme" not in knowledge.succeed("tenant", "list").out
 
 
-def test_limits_of_a_tenant_are_shown_changed_and_taken_back(knowledge: CommandLine, tenant: str) -> None:
+def test_limits_of_a_tenant_are_shown_changed_and_reset(knowledge: CommandLine, tenant: str) -> None:
     knowledge.succeed("settings", "set", "limits.entries=40", "-t", tenant)
     changed = knowledge.succeed(
         "tenant", "limits", tenant, "--set", "entries=100_000", "--set", "bytes=none", "--json"

@@ -14,7 +14,7 @@ def verify(token: str, *, audience: str | None = None, issuer: str | None = None
     return asyncio.run(TokenVerifier(secret=SECRET, audience=audience, issuer=issuer).verify(token))
 
 
-def test_token_carries_what_was_asked_for(
+def test_token_contains_the_requested_claims(
     knowledge: CommandLine, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JWT_AUDIENCE", "knowledge")
@@ -35,7 +35,7 @@ def test_token_of_a_platform_admin_needs_no_tenant(knowledge: CommandLine) -> No
     assert (principal.tenant_id, principal.roles) == (None, frozenset({Role.PLATFORM_ADMIN}))
 
 
-def test_token_cannot_be_made_with_an_issuer_of_ones_own(
+def test_token_cannot_be_issued_when_an_issuer_is_configured(
     knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JWT_SECRET")

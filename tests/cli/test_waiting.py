@@ -1,4 +1,4 @@
-"""How commands wait: as long as something moves, and not for a provider that is away."""
+"""Commands wait as long as there is progress, but not for an unavailable provider."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.fixtures.providers.failing import FailingProvider
 
 @pytest.fixture
 async def harbour(services: Services) -> Tenant:
-    """A tenant of the test's own services."""
+    """A tenant of services that only this test uses."""
     return await services.tenants.create("harbour", actor="test")
 
 
-async def test_waiting_for_vectors_ends_while_the_provider_is_away(
+async def test_waiting_for_vectors_ends_while_the_provider_is_unavailable(
     services: Services, harbour: Tenant, failing_provider: FailingProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failing_provider.down = True
@@ -33,7 +33,7 @@ async def test_waiting_for_vectors_ends_while_the_provider_is_away(
     assert "the embedding provider does not answer" in capsys.readouterr().err
 
 
-async def test_waiting_for_vectors_goes_on_while_the_provider_answers(
+async def test_waiting_for_vectors_continues_while_the_provider_answers(
     services: Services, harbour: Tenant
 ) -> None:
     await services.entries.create_many(harbour.id, [{"content": f"text {n}"} for n in range(200)])
@@ -41,7 +41,7 @@ async def test_waiting_for_vectors_goes_on_while_the_provider_answers(
         assert await wait_for_embeddings(services, harbour.id, Patience(services, harbour.id, away=0.0)) == 0
 
 
-async def test_waiting_for_files_ends_when_nothing_moves(services: Services, harbour: Tenant) -> None:
+async def test_waiting_for_files_ends_without_progress(services: Services, harbour: Tenant) -> None:
     asset, _ = await services.assets.upload(harbour.id, Upload("a.md", b"The harbour falls dry."))
     patience = Patience(services, harbour.id, still=0.0)
     assert not await wait_for_assets(services, harbour.id, {asset.id: "a.md"}, "files", patience)
@@ -50,7 +50,7 @@ async def test_waiting_for_files_ends_when_nothing_moves(services: Services, har
         assert await wait_for_assets(services, harbour.id, {asset.id: "a.md"}, "files", patience)
 
 
-async def test_work_that_begins_anew_is_no_step_forward(services: Services, harbour: Tenant) -> None:
+async def test_work_that_starts_again_is_not_progress(services: Services, harbour: Tenant) -> None:
     patience = Patience(services, harbour.id, away=math.inf, still=0.0)
     assert not await patience.is_over(3.0)
     assert not await patience.is_over(2.5)

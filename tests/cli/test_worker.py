@@ -13,7 +13,7 @@ from tests.cli.conftest import CommandLine, running
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 
-def test_worker_makes_vectors_until_it_is_told_to_stop(
+def test_worker_embeds_until_it_is_stopped(
     knowledge: CommandLine, tenant: str, tmp_path: Path, cli_database: TestDatabase
 ) -> None:
     (tmp_path / "a.jsonl").write_text('{"content": "The lock opens at noon."}\n')
@@ -32,7 +32,7 @@ def test_worker_makes_vectors_until_it_is_told_to_stop(
             os.kill(os.getpid(), signal.SIGTERM)
 
     watcher = threading.Thread(target=lambda: asyncio.run(watch()), daemon=True)
-    # Nothing made a vector yet; the worker, which handles signals by then, does, and is told to stop.
+    # No vector was stored yet; the worker, which handles signals by then, stores one and is then stopped.
     watcher.start()
     try:
         knowledge.succeed("worker")
@@ -43,7 +43,7 @@ def test_worker_makes_vectors_until_it_is_told_to_stop(
 
 
 @pytest.mark.slow
-def test_worker_is_a_process_that_ends_with_a_signal(knowledge: CommandLine) -> None:
+def test_worker_process_ends_on_a_signal(knowledge: CommandLine) -> None:
     with running("worker", LOG_LEVEL="info", KB_LOG_FORMAT="json") as worker:
         assert worker.stderr
         assert any('"working"' in line for line in worker.stderr)

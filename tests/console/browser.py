@@ -1,4 +1,4 @@
-"""A browser as far as the server sees one: cookies, the headers of its own pages, and the pages as trees."""
+"""A browser as the server sees it: cookies, the headers of its own pages, and the pages as trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.console.session import COOKIE
 
 ADDRESS = "http://console.test"
 OWN = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
-"""What a browser adds to a form that a page of the console sends."""
+"""The headers that a browser adds to a form sent by a page of the console."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +31,27 @@ class Page:
 
     @property
     def text(self) -> str:
-        """All that a reader sees, white space folded."""
+        """All text that a reader sees, with white space collapsed."""
         return " ".join(self.tree.text_content().split())
 
     def all(self, selector: str) -> list[Any]:
-        """Elements by a CSS selector."""
+        """Elements that match a CSS selector."""
         found: list[Any] = self.tree.cssselect(selector)
         return found
 
     def one(self, selector: str) -> Any:
-        """The only element of a CSS selector."""
+        """The only element that matches a CSS selector."""
         (found,) = self.all(selector)
         return found
 
     def texts(self, selector: str) -> list[str]:
-        """The texts of the elements, white space folded."""
+        """The texts of the elements, with white space collapsed."""
         return [" ".join(element.text_content().split()) for element in self.all(selector)]
 
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """A client of the console; it follows no redirects by itself."""
+    """A client of the console; it does not follow redirects."""
 
     http: httpx.AsyncClient
 
@@ -65,14 +65,14 @@ class Browser:
         return read_page(await self.http.post(path, data=data or {}, headers=headers, **options))
 
     async def search(self, query: str, **fields: Any) -> Page:
-        """The search page with its answer."""
+        """The search page with results."""
         page = await self.get("/console", {"query": query, **fields})
         assert page.status == 200, page.text
         return page
 
 
 def all_fields(form: Any) -> dict[str, list[str]]:
-    """What a browser would send of a form as it stands."""
+    """The fields that a browser would send for an unchanged form."""
     found: dict[str, list[str]] = {}
     for name, value in form.form_values():
         found.setdefault(name, []).append(value)
@@ -88,7 +88,9 @@ def open_browser(app: FastAPI, token: str | None = None) -> Browser:
 
 
 def read_page(answer: httpx.Response) -> Page:
-    """The page in an answer: under its policy, kept by nobody, and without anything that the policy would stop."""
+    """The page in an answer, checked: it has its policy, is not cached, and contains nothing that the policy would
+    block.
+    """
     tree = html.document_fromstring(answer.text or "<p></p>")
     if answer.text:
         assert answer.headers["content-type"] == "text/html; charset=utf-8"

@@ -29,13 +29,13 @@ async def sign_in(app: FastAPI) -> AsyncIterator[SignIn]:
 
 @pytest.fixture
 async def browser(sign_in: SignIn, admin: Caller) -> Browser:
-    """The browser of the test's tenant's admin."""
+    """A browser in which the admin of the test's tenant is signed in."""
     return sign_in(admin)
 
 
 @pytest.fixture
 async def signed_out(app: FastAPI) -> AsyncIterator[Browser]:
-    """A browser in which nobody is signed in."""
+    """A browser without a signed-in user."""
     browser = open_browser(app)
     yield browser
     await browser.http.aclose()

@@ -1,4 +1,4 @@
-"""What the addresses of search pages hold."""
+"""The contents of the addresses of search pages."""
 
 from __future__ import annotations
 

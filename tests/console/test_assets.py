@@ -29,7 +29,7 @@ async def upload(browser: Browser, name: str, data: bytes, *, part: bool = False
     return await browser.post(LIST, form, files={"file": (name, data)}, headers=PART_OF_PAGE if part else {})
 
 
-async def test_a_file_is_uploaded_and_followed_until_it_is_indexed(browser: Browser, work: Work) -> None:
+async def test_a_file_is_uploaded_and_tracked_until_it_is_indexed(browser: Browser, work: Work) -> None:
     sent = await upload(browser, "harbour.md", TEXT.encode(), tags='sea, "deep, dark"', roles="dev")
     assert sent.status == 303
     address = sent.answer.headers["location"]
@@ -55,7 +55,7 @@ async def test_a_file_is_uploaded_and_followed_until_it_is_indexed(browser: Brow
     assert again.answer.headers["location"] == f"{address}?done=same"
 
 
-async def test_a_part_of_the_page_is_told_of_the_upload(browser: Browser) -> None:
+async def test_a_part_of_the_page_reports_the_upload(browser: Browser) -> None:
     taken = await upload(browser, "a.txt", b"one", part=True)
     assert (taken.status, taken.answer.headers["hx-trigger"]) == (200, "assets-changed")
     assert "a.txt has been uploaded" in taken.text
@@ -64,7 +64,7 @@ async def test_a_part_of_the_page_is_told_of_the_upload(browser: Browser) -> Non
     assert "waiting" in listed.text_content()
 
 
-async def test_what_is_wrong_with_an_upload_is_said(browser: Browser) -> None:
+async def test_an_invalid_upload_is_explained(browser: Browser) -> None:
     for form, message in (
         ({"tags": "x" * 101}, "tags: must be at most"),
         ({"metadata": "[]"}, "metadata: must be a JSON object"),
@@ -79,7 +79,7 @@ async def test_what_is_wrong_with_an_upload_is_said(browser: Browser) -> None:
     assert (await browser.get(LIST)).all(".empty")
 
 
-async def test_files_that_are_none_too_large_or_unreadable_are_refused(
+async def test_empty_too_large_or_unreadable_files_are_refused(
     browser: Browser, api_services: Services
 ) -> None:
     assert (await browser.post(LIST, {"tags": "a"})).status == 422
@@ -91,7 +91,7 @@ async def test_files_that_are_none_too_large_or_unreadable_are_refused(
     assert str(limit + MULTIPART_ROOM) in refused.text
 
 
-async def test_a_failed_document_says_why_and_is_read_once_more(browser: Browser, work: Work) -> None:
+async def test_a_failed_document_shows_the_reason_and_can_be_read_again(browser: Browser, work: Work) -> None:
     await upload(browser, "broken.pdf", b"%PDF-1.7 nothing")
     await work()
     page = await browser.get(LIST, {"status": "failed"})
@@ -138,7 +138,7 @@ async def test_a_text_shows_its_chunks_part_by_part(browser: Browser, admin: Cal
     assert beyond.status == 200
 
 
-async def test_a_document_is_deleted_after_a_question(browser: Browser, work: Work) -> None:
+async def test_a_document_is_deleted_after_confirmation(browser: Browser, work: Work) -> None:
     address = (await upload(browser, "a.txt", b"words")).answer.headers["location"]
     await work()
     assert "1 chunk" in (await browser.get(f"{address}/delete")).text
@@ -148,7 +148,7 @@ async def test_a_document_is_deleted_after_a_question(browser: Browser, work: Wo
     assert not (await browser.get("/console/entries")).all("tbody tr")
 
 
-async def test_who_may_only_read_cannot_upload_retry_or_delete(
+async def test_a_reader_cannot_upload_retry_or_delete(
     sign_in: SignIn, reader: Caller, admin: Caller, work: Work
 ) -> None:
     browser = sign_in(reader)
@@ -163,7 +163,7 @@ async def test_who_may_only_read_cannot_upload_retry_or_delete(
     assert (await admin.get(f"/knowledge/assets/{asset}")).json()["status"] == "failed"
 
 
-async def test_another_tenants_document_is_like_none(browser: Browser, stranger: Caller, work: Work) -> None:
+async def test_another_tenants_document_is_not_found(browser: Browser, stranger: Caller, work: Work) -> None:
     foreign = (await stranger.upload("canary.txt", b"Foreign canary", "text/plain")).json()["id"]
     await work()
     found = {}
@@ -179,9 +179,7 @@ async def test_another_tenants_document_is_like_none(browser: Browser, stranger:
     assert (await stranger.get(f"/knowledge/assets/{foreign}")).json()["status"] == "indexed"
 
 
-async def test_whatever_a_document_holds_is_shown_as_text(
-    browser: Browser, admin: Caller, work: Work
-) -> None:
+async def test_content_of_a_document_is_shown_as_text(browser: Browser, admin: Caller, work: Work) -> None:
     text = f"# {SCRIPT}\n\nThe harbour {SCRIPT}"
     form = {"tags": SCRIPT, "external_id": SCRIPT, "metadata": '{"a": "<script>alert(1)</script>"}'}
     asset = (await admin.upload(f"{SCRIPT.replace('/', '')}.txt", text.encode(), "text/plain", **form)).json()
@@ -203,7 +201,7 @@ async def test_only_a_page_of_the_console_uploads(browser: Browser) -> None:
     assert (await browser.get(LIST)).all(".empty")
 
 
-def test_marks_are_right_where_chunks_overlap_leave_gaps_or_lie() -> None:
+def test_marks_are_right_when_chunks_overlap_leave_gaps_or_are_invalid() -> None:
     def chunk(number: int, start: int, end: int) -> ChunkSpan:
         return ChunkSpan(UUID(int=number), number, None, start, end, None)
 

@@ -1,4 +1,4 @@
-"""Two settings on one query, side by side."""
+"""Two settings compared on one query, side by side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller
 
 
-async def test_each_side_has_its_own_settings_and_hits_move(browser: Browser, admin: Caller) -> None:
+async def test_each_side_has_its_own_settings_and_changes_of_rank_are_shown(
+    browser: Browser, admin: Caller
+) -> None:
     await admin.add("A lesson about the bell, the bell and the bell", entry_type="temp_note", title="Note")
     await admin.add(
         "The bell in a decision of many more words than the other", entry_type="decision", title="Decision"
@@ -24,7 +26,7 @@ async def test_each_side_has_its_own_settings_and_hits_move(browser: Browser, ad
     assert len(page.all("svg.ranks g.lane path")) == 2
 
 
-async def test_a_hit_of_one_side_alone_is_named_so(browser: Browser, admin: Caller) -> None:
+async def test_a_hit_on_one_side_only_is_marked(browser: Browser, admin: Caller) -> None:
     await admin.add("The bell")
     await admin.add("The boat")
     asked = {
@@ -40,7 +42,7 @@ async def test_a_hit_of_one_side_alone_is_named_so(browser: Browser, admin: Call
     assert moves <= {"same", "only in A", "only in B", "▼ 1", "▲ 1"}
 
 
-async def test_a_refusal_stands_at_its_side(browser: Browser) -> None:
+async def test_a_refusal_is_shown_on_its_side(browser: Browser) -> None:
     page = await browser.get("/console/compare", {"query": "bell", "a.rrf_k": "60", "b.rrf_k": "0"})
     assert page.status == 422
     (field,) = page.all("[aria-invalid=true]")
@@ -49,7 +51,7 @@ async def test_a_refusal_stands_at_its_side(browser: Browser) -> None:
     assert [e.get("name") for e in shared.all("[aria-invalid=true]")] == ["limit"]
 
 
-async def test_a_comparison_begins_with_both_fusions(browser: Browser) -> None:
+async def test_a_comparison_starts_with_both_fusions(browser: Browser) -> None:
     page = await browser.get("/console/compare")
     assert page.status == 200
     chosen = {s.get("name"): s.value for s in page.all("select") if s.get("name", "").endswith("fusion")}

@@ -1,4 +1,4 @@
-"""The pages of entries: read, written, changed and deleted by those who may, and shown as text."""
+"""The pages of entries: read, written, changed and deleted by callers with the role, and shown as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fixtures.providers.failing import FailingProvider
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
 
 
-async def test_the_list_shows_the_newest_first_and_goes_on(browser: Browser, admin: Caller) -> None:
+async def test_the_list_shows_the_newest_first_and_continues(browser: Browser, admin: Caller) -> None:
     await admin.post(
         "/knowledge/entries/bulk", {"entries": [{"content": f"Fact number {n:02}"} for n in range(27)]}
     )
@@ -110,7 +110,9 @@ async def test_a_reader_is_offered_no_change(sign_in: SignIn, reader: Caller, ad
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json() == entry
 
 
-async def test_another_tenants_entry_is_like_a_missing_one(browser: Browser, stranger: Caller) -> None:
+async def test_another_tenants_entry_is_answered_like_a_missing_one(
+    browser: Browser, stranger: Caller
+) -> None:
     foreign, unknown = (await stranger.add("Foreign canary"))["id"], str(uuid4())
 
     async def answers(entry: str) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""The forms of entries: written, changed and deleted, with each refusal at its field."""
+"""The forms of entries: creation, changes and deletion, with each refusal shown at its field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.console.entry_pages import LIST, entry_id, facts, fields
 from tests.fixtures.http.callers import Caller
 
 
-async def test_an_entry_is_written_changed_and_deleted(browser: Browser) -> None:
+async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None:
     new = await browser.get(f"{LIST}/new")
     form = {
         **fields(new),
@@ -77,7 +77,7 @@ async def test_a_form_changes_only_edited_fields(browser: Browser, admin: Caller
     )
     path = f"/knowledge/entries/{entry['id']}"
     form = await browser.get(f"{LIST}/{entry['id']}/edit")
-    # A browser sends each new line as two characters, and none from fields of one line.
+    # A browser sends each line feed as two characters, and none from single-line fields.
     areas = {area.get("name") for area in form.all("main textarea")}
     sent: dict[str, Any] = {
         n: re.sub(r"\r\n|\r|\n", "\r\n", v) if n in areas else re.sub(r"[\r\n]", "", v)
@@ -113,9 +113,7 @@ async def test_a_stale_edit_is_refused_and_loses_nothing(browser: Browser, admin
     assert unasked.status == 412
     assert "The text of another" in unasked.text
     without = {name: value for name, value in form.items() if name != "version"}
-    assert (await browser.post(f"{path}/edit", without)).status == 422, (
-        "nobody overwrites what they have not seen"
-    )
+    assert (await browser.post(f"{path}/edit", without)).status == 422, "an unseen change is not overwritten"
     assert (await browser.post(f"{path}/delete")).status == 422
 
     assert (await browser.post(f"{path}/edit", fields(refused))).status == 303, "seen now, and meant"
@@ -142,7 +140,7 @@ WRONG = [
     ("expires_at", "2026-01-01T00:00:00", "with a time zone"),
     ("external_id", "x" * 513, "at most 512 characters"),
 ]
-"""A field, what is written in it, and what is said of it."""
+"""A field, its value, and the error shown for it."""
 
 
 async def test_a_refused_value_is_explained_at_its_field(browser: Browser) -> None:

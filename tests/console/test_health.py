@@ -1,4 +1,4 @@
-"""The health of a tenant, for its admins alone."""
+"""The health page of a tenant, only for its admins."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_the_page_shows_stock_backlog_searches_and_limits(
     assert "Query texts are not kept" in page.text
 
 
-async def test_what_was_missed_and_disliked_is_shown_where_queries_are_kept(
+async def test_searches_without_results_and_disliked_hits_are_shown_where_queries_are_kept(
     browser: Browser, admin: Caller, api_services: Services
 ) -> None:
     await admin.patch("/admin/settings", {"keep_query_text": True})
@@ -103,7 +103,7 @@ async def test_hours_are_counted_and_timed_in_the_database(admin: Caller, api_da
 
 
 @pytest.mark.parametrize("role", [Role.READER, Role.CREATOR])
-async def test_the_page_is_for_admins_alone(sign_in: SignIn, admin: Caller, role: Role) -> None:
+async def test_the_page_is_only_for_admins(sign_in: SignIn, admin: Caller, role: Role) -> None:
     browser = sign_in(Caller(admin.http, admin.tenant_id, make_token(admin.tenant_id, role)))
     page = await browser.get(HEALTH)
     assert page.status == 403
@@ -118,7 +118,7 @@ async def test_an_empty_tenant_has_a_page(browser: Browser, signed_out: Browser)
     assert (await signed_out.get(HEALTH)).status == 303
 
 
-def test_bars_stand_at_their_hours_and_fit_the_scale() -> None:
+def test_bars_are_placed_at_their_hours_and_fit_the_scale() -> None:
     now = datetime(2026, 3, 1, 17, 42, tzinfo=UTC)
     rows = [
         (datetime(2026, 3, 1, 17, tzinfo=UTC), 40, 10),

@@ -1,4 +1,4 @@
-"""Another tenant's ids are answered like ids that nobody has, on every page."""
+"""Another tenant's ids are answered like unknown ids, on every page."""
 
 from __future__ import annotations
 

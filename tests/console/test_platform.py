@@ -1,4 +1,4 @@
-"""All tenants in counts: for the platform's administrators alone, and nothing of what tenants know."""
+"""All tenants in counts: only for platform administrators, and without tenants' knowledge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANARY = "canary7791"
 
 
 async def find_row(browser: Browser, slug: str) -> list[str]:
-    """The cells of a tenant, on whichever page it is."""
+    """The cells of a tenant, on whichever page of the list it is."""
     rows = [row for page in await every_page(browser) for row in page.all("table.stacked > tbody > tr")]
     (row,) = (row for row in rows if slug in row.text_content())
     return [" ".join(cell.text_content().split()) for cell in row.cssselect("td")]
@@ -110,7 +110,7 @@ async def test_a_tenant_is_created(sign_in: SignIn, platform: Caller, api_servic
     assert refused.status_code == 403
 
 
-async def test_tenants_come_in_pages_and_looking_is_noted(
+async def test_tenants_are_listed_in_pages_and_views_are_audited(
     api_services: Services,
     api_database: TestDatabase,
     sign_in: SignIn,

@@ -1,4 +1,4 @@
-"""Who sees which page, for every page of the console."""
+"""Which roles see which page, for every page of the console."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ IDS = ("entry_id", "asset_id", "saved_search_id")
 
 
 def path_of(page: str, ids: dict[str, str] | None = None) -> tuple[str, str]:
-    """Method and path, with ids that nobody has, or these."""
+    """Method and path, with unknown ids or the given ones."""
     method, path = page.split(" ")
     return method, path.format(**{name: str(uuid4()) for name in IDS} | (ids or {}))
 
@@ -77,13 +77,13 @@ def test_every_page_has_a_row_in_the_table(app: FastAPI) -> None:
     assert routes == set(PAGES) | OPEN
 
 
-async def test_every_page_asks_whoever_is_signed_out_to_sign_in(signed_out: Browser) -> None:
+async def test_every_page_asks_a_signed_out_visitor_to_sign_in(signed_out: Browser) -> None:
     for page in PAGES:
         assert await open_page(signed_out, page) == (303 if page.startswith("GET") else 401), page
 
 
 @pytest.mark.parametrize("role", list(Role))
-async def test_every_page_is_refused_to_other_roles_alone(app: FastAPI, admin: Caller, role: Role) -> None:
+async def test_every_page_is_refused_only_to_other_roles(app: FastAPI, admin: Caller, role: Role) -> None:
     browser = open_browser(app, make_token(admin.tenant_id, role))
     for page, allowed in PAGES.items():
         status = await open_page(browser, page)

@@ -1,4 +1,4 @@
-"""The pages of saved searches: each visitor sees and changes their own."""
+"""The pages of saved searches: each visitor sees and changes only their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIST = "/console/saved-searches"
 SCRIPT = "<script>alert(1)</script>\"'"
 
 
-async def test_a_search_is_saved_run_replaced_and_forgotten(browser: Browser, admin: Caller) -> None:
+async def test_a_search_is_saved_run_replaced_and_deleted(browser: Browser, admin: Caller) -> None:
     await admin.add("The harbour closes at dusk", tags=["sea, deep"])
     request = {"query": "harbour", "mode": "keyword", "tags": ["sea, deep"], "limit": 3}
     form = {"name": "Night", "request": orjson.dumps(request).decode()}
@@ -67,10 +67,10 @@ WRONG: list[tuple[dict[str, str], str, str]] = [
     ({"request": '{"query": "a", "cursor": "x"}'}, "request", "cursor: cannot be saved"),
     ({"request": f'{{"query": "a", "{SCRIPT[:8]}": 1}}'}, "request", "unknown field"),
 ]
-"""What is sent, the field that is wrong, and what is said of it."""
+"""The input, the field that is wrong, and the error shown for it."""
 
 
-async def test_what_is_wrong_is_said_at_its_field(browser: Browser) -> None:
+async def test_an_error_is_shown_at_its_field(browser: Browser) -> None:
     for form, field, message in WRONG:
         page = await browser.post(LIST, {"name": "N", "request": '{"query": "a"}', **form})
         assert page.status == 422, form
@@ -79,7 +79,7 @@ async def test_what_is_wrong_is_said_at_its_field(browser: Browser) -> None:
         assert page.one("[name=name]").get("value") == form.get("name", "N")
 
 
-async def test_everybody_has_their_own(
+async def test_each_visitor_has_their_own_saved_searches(
     sign_in: SignIn, browser: Browser, reader: Caller, stranger: Caller
 ) -> None:
     others = []
@@ -95,7 +95,7 @@ async def test_everybody_has_their_own(
     assert "Canary" in (await sign_in(reader).get(LIST)).text
 
 
-async def test_whatever_is_saved_is_shown_as_text(browser: Browser, admin: Caller) -> None:
+async def test_saved_text_is_shown_as_text(browser: Browser, admin: Caller) -> None:
     request = {"query": SCRIPT, "tags": [SCRIPT], "metadata": {SCRIPT: SCRIPT}}
     saved = await admin.post("/knowledge/saved-searches", {"name": SCRIPT, "request": request})
     for address in (LIST, f"{LIST}/{saved.json()['id']}/delete"):

@@ -50,7 +50,7 @@ def test_the_form_has_every_parameter_of_the_api() -> None:
     assert {name.split(".")[0] for name in NAMES} == fields
 
 
-def test_a_request_survives_its_way_through_an_address() -> None:
+def test_a_request_round_trips_through_an_address() -> None:
     form = SearchForm.of_request(EVERYTHING)
     assert form_of(form.address()).request() == EVERYTHING
     assert SearchForm.of_request({**EVERYTHING, "include_superseded": False, "role": None}).request() == {
@@ -59,7 +59,7 @@ def test_a_request_survives_its_way_through_an_address() -> None:
 
 
 @pytest.mark.parametrize("items", [["a"], ["a", "b c"], ["a,b", 'say "no"', "c"], ['"'], ["-", "ä,\nö"]])
-def test_a_list_survives_its_way_through_a_field(items: list[str]) -> None:
+def test_a_list_round_trips_through_a_field(items: list[str]) -> None:
     assert read_list(write_list(items)) == items
 
 
@@ -76,18 +76,18 @@ async def test_every_parameter_reaches_the_service(
     assert receipt["options"] == options
     for name in ELSEWHERE - {"query_embedding"}:
         assert receipt[name] == asked[name], name
-    # The given vector stands for the query's own: the provider was not asked.
+    # The given vector replaces the query's own: the provider was not called.
     assert "embedding 0" in page.one(".summary").text_content()
     fields = {e.get("name") for e in page.one("#search").cssselect("input, select, textarea")}
     assert fields == set(NAMES) - {"cursor"}
 
 
-async def test_the_form_shows_what_was_asked(browser: Browser) -> None:
+async def test_the_form_shows_the_submitted_search(browser: Browser) -> None:
     asked = {name: value for name, value in EVERYTHING.items() if name != "cursor"}
     page = await browser.get(SearchForm.of_request(asked).address())
     found = {name: values for name, values in all_fields(page.one("form#search")).items() if any(values)}
     assert SearchForm(found).request() == asked
-    # All but the query and the wish for an explanation.
+    # All fields except the query and the explain option.
     count = len({*found} - {"query", "explain"})
     assert f"{count} set" in page.one("#parameters summary").text_content()
 
@@ -109,7 +109,7 @@ async def test_the_form_shows_what_was_asked(browser: Browser) -> None:
         ("tags", "x" * 101, "1 to 100 characters"),
     ],
 )
-async def test_a_refusal_stands_at_its_field(browser: Browser, name: str, value: str, says: str) -> None:
+async def test_a_refusal_is_shown_at_its_field(browser: Browser, name: str, value: str, says: str) -> None:
     page = await browser.get("/console", {"query": "bell", name: value})
     assert page.status == 422
     (field,) = [e for e in page.all("[aria-invalid=true]") if name in (e.get("name"), *_names(e))]
@@ -130,7 +130,7 @@ async def test_the_form_leads_to_the_address_of_its_search(browser: Browser) -> 
     assert (sent.status, sent.answer.headers["location"]) == (303, "/console?query=bell&limit=5")
 
 
-async def test_a_search_too_long_for_an_address_goes_on_as_a_form(browser: Browser, admin: Caller) -> None:
+async def test_a_search_too_long_for_an_address_continues_as_a_form(browser: Browser, admin: Caller) -> None:
     for number in range(3):
         await admin.add(f"Bell number {number}", tags=["sea", f"n{number}"])
     asked = {"query": "bell " + "鐘" * 9_000, "mode": "keyword", "limit": "2"}

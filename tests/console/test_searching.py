@@ -1,4 +1,4 @@
-"""The search page: what is asked reaches the service, and what is answered is shown."""
+"""The search page: the form's request reaches the service, and its answer is shown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
 
 
-async def test_a_hit_shows_where_it_comes_from(browser: Browser, admin: Caller) -> None:
-    await admin.add("Nobody rings it", title="Bells & <whistles>", tags=["sea", "iron"], is_verified=True)
+async def test_a_hit_shows_its_source(browser: Browser, admin: Caller) -> None:
+    await admin.add("The bell is silent", title="Bells & <whistles>", tags=["sea", "iron"], is_verified=True)
     await admin.add("A boat")
     page = await browser.search("rings bell", mode="keyword")
     hit = page.one("#hit-1")
@@ -29,7 +29,7 @@ async def test_a_hit_shows_where_it_comes_from(browser: Browser, admin: Caller) 
     assert hit.cssselect("h3 a")[0].get("href") == f"/console/entries/{entry['id']}"
 
 
-async def test_the_score_is_told_so_that_it_adds_up(browser: Browser, admin: Caller) -> None:
+async def test_the_score_is_explained_so_that_it_adds_up(browser: Browser, admin: Caller) -> None:
     for text in ("The bell rings", "The bell of the boat", "A boat"):
         await admin.add(text, entry_type="lesson" if "boat" in text else "fact")
     for fusion in ("rrf", "score"):
@@ -53,7 +53,7 @@ async def test_the_score_is_told_so_that_it_adds_up(browser: Browser, admin: Cal
             assert total == pytest.approx(float(score), abs=2e-4)
 
 
-async def test_the_chart_and_its_table_tell_the_ranks(browser: Browser, admin: Caller) -> None:
+async def test_the_chart_and_its_table_show_the_ranks(browser: Browser, admin: Caller) -> None:
     for number in range(4):
         await admin.add(f"Bell number {number}" + " tolls" * number, title=f"Bell {number}")
     found = await admin.search("bell tolls", explain=True, similarity_threshold=0)
@@ -83,7 +83,7 @@ async def test_facets_count_the_hits_and_add_or_remove_a_filter(browser: Browser
     assert len(lesson.all(".hit")) == 1
 
 
-async def test_pages_go_on_and_back(browser: Browser, admin: Caller) -> None:
+async def test_pages_go_forward_and_back(browser: Browser, admin: Caller) -> None:
     for number in range(5):
         await admin.add(f"Bell number {number}")
     page = await browser.search("bell", mode="keyword", limit="2")
@@ -141,7 +141,7 @@ async def test_an_htmx_request_gets_the_short_address(browser: Browser) -> None:
     assert page.answer.headers["hx-push-url"] == "/console?query=bell&limit=5"
 
 
-async def test_a_problem_does_not_take_the_place_of_the_page(browser: Browser, admin: Caller) -> None:
+async def test_a_problem_does_not_replace_the_page(browser: Browser, admin: Caller) -> None:
     headers = {"HX-Request": "true"}
     gone = {"query": "bell", "cursor": "AAAAAAAAAAAAAAAAAAAAAAAAAAA"}
     page = await browser.get("/console", gone, headers=headers)

@@ -1,4 +1,4 @@
-"""Signing in and out, and what a page of another site cannot do."""
+"""Signing in and out, and the limits for pages of other sites."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_page_leads_to_the_sign_in_and_back(signed_out: Browser, admin: 
     assert (await signed_out.get(wanted)).status == 200
 
 
-async def test_the_cookie_is_kept_from_scripts_and_other_sites(signed_out: Browser, admin: Caller) -> None:
+async def test_the_cookie_is_hidden_from_scripts_and_other_sites(signed_out: Browser, admin: Caller) -> None:
     form = {"token": admin.token}
     answer = (await signed_out.post("/console/sign-in", form)).answer
     flags = answer.headers["set-cookie"].lower()
@@ -45,18 +45,18 @@ async def test_the_cookie_is_kept_from_scripts_and_other_sites(signed_out: Brows
     for flag in ("httponly", "samesite=strict", "path=/console"):
         assert flag in flags
     assert "secure" not in flags
-    # A cookie without an end is forgotten with the browser.
+    # A cookie without an expiry is deleted when the browser closes.
     assert "max-age" not in flags
     assert "expires" not in flags
     origin = {"Origin": "https://console.test"}
     secure = await signed_out.http.post("https://console.test/console/sign-in", data=form, headers=origin)
     assert "secure" in secure.headers["set-cookie"].lower()
-    # Behind a proxy that takes TLS off, the browser's page is still one of https.
+    # Behind a proxy that terminates TLS, the browser's page still uses https.
     behind = await signed_out.http.post("/console/sign-in", data=form, headers=origin)
     assert "secure" in behind.headers["set-cookie"].lower()
 
 
-async def test_the_cookie_is_no_token_of_the_api(browser: Browser) -> None:
+async def test_the_cookie_is_not_a_token_of_the_api(browser: Browser) -> None:
     assert (await browser.http.get("/knowledge/entries")).status_code == 401
     client = browser.http
     client.cookies.set(COOKIE, client.cookies[COOKIE], domain="console.test", path="/")
@@ -64,7 +64,7 @@ async def test_the_cookie_is_no_token_of_the_api(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c"])
-async def test_a_token_that_is_none_is_refused_at_its_field(signed_out: Browser, token: str) -> None:
+async def test_a_malformed_token_is_refused_at_its_field(signed_out: Browser, token: str) -> None:
     page = await signed_out.post("/console/sign-in", {"token": token})
     assert page.status in (401, 422)
     assert "set-cookie" not in page.answer.headers
@@ -76,10 +76,10 @@ async def test_a_token_without_a_role_is_refused(signed_out: Browser, admin: Cal
     page = await signed_out.post("/console/sign-in", {"token": forge(claims, key=SECRET.encode())})
     assert page.status == 401
     assert "set-cookie" not in page.answer.headers
-    assert not page.all("nav, .who"), "nobody is signed in"
+    assert not page.all("nav, .who"), "signed out"
 
 
-async def test_a_token_that_browsers_would_not_keep_is_refused(signed_out: Browser, admin: Caller) -> None:
+async def test_a_token_too_long_for_a_cookie_is_refused(signed_out: Browser, admin: Caller) -> None:
     claims = {
         "sub": "ada", "tenant_id": str(admin.tenant_id), "roles": ["reader"], "exp": time.time() + 60,
         "groups": "x" * 4_000,
@@ -92,7 +92,7 @@ async def test_a_token_that_browsers_would_not_keep_is_refused(signed_out: Brows
     assert "set-cookie" not in page.answer.headers
 
 
-async def test_what_is_sent_after_the_token_ran_out_is_kept(signed_out: Browser, admin: Caller) -> None:
+async def test_input_sent_after_the_token_expired_is_kept(signed_out: Browser, admin: Caller) -> None:
     written = {"content": "Line one\nline <two>", "tags": "sea", "roles": ["dev", "qa"]}
     page = await signed_out.post("/console/entries", written)
     assert page.status == 401
@@ -123,7 +123,7 @@ async def test_what_is_sent_after_the_token_ran_out_is_kept(signed_out: Browser,
         ("POST", "/console/saved-searches", 413, {"Content-Length": str(3 << 20)}),
     ],
 )
-async def test_what_is_refused_around_a_page_is_a_page(
+async def test_a_refusal_outside_the_pages_is_a_page(
     browser: Browser, method: str, path: str, status: int, headers: dict[str, str]
 ) -> None:
     for part in ({}, {"HX-Request": "true"}):
@@ -135,12 +135,12 @@ async def test_what_is_refused_around_a_page_is_a_page(
         assert ("allow" in page.answer.headers) == (status == 405)
 
 
-async def test_the_service_itself_leads_a_person_to_the_console(signed_out: Browser) -> None:
+async def test_the_root_of_the_service_redirects_a_browser_to_the_console(signed_out: Browser) -> None:
     page = await signed_out.get("/", headers={"Accept": "text/html,*/*"})
     assert (page.status, page.answer.headers["location"]) == (303, "/console")
 
 
-async def test_an_address_that_is_none_is_no_failure(signed_out: Browser) -> None:
+async def test_an_invalid_address_is_not_a_failure(signed_out: Browser) -> None:
     assert (await signed_out.get("/console/sign-in", {"next": "http://["})).status == 200
     headers = {"HX-Request": "true", "HX-Current-URL": "http://[x"}
     led = (await signed_out.get("/console/entries", headers=headers)).answer.headers["hx-redirect"]
@@ -158,14 +158,14 @@ async def test_an_expired_token_leads_to_the_sign_in(app: FastAPI, admin: Caller
     await browser.http.aclose()
 
 
-async def test_a_part_of_a_page_leads_the_whole_page_to_the_sign_in(signed_out: Browser) -> None:
+async def test_a_part_of_a_page_redirects_the_whole_page_to_the_sign_in(signed_out: Browser) -> None:
     headers = {"HX-Request": "true", "HX-Current-URL": f"{ADDRESS}/console?query=a"}
     answer = (await signed_out.get("/console", {"query": "b"}, headers=headers)).answer
     assert answer.status_code == 200
     assert parse_qs(urlsplit(answer.headers["hx-redirect"]).query) == {"next": ["/console?query=a"]}
 
 
-async def test_signing_out_forgets_the_token(browser: Browser) -> None:
+async def test_signing_out_deletes_the_token(browser: Browser) -> None:
     assert (await browser.get("/console")).status == 200
     answer = (await browser.post("/console/sign-out")).answer
     assert answer.headers["location"] == "/console/sign-in"
@@ -192,12 +192,12 @@ async def test_a_form_of_another_site_is_refused(browser: Browser, headers: dict
     assert (await browser.get("/console")).status == 200
 
 
-async def test_a_form_of_the_console_needs_one_of_both_headers(browser: Browser) -> None:
+async def test_a_form_of_the_console_needs_one_of_two_headers(browser: Browser) -> None:
     answer = await browser.http.post("/console/sign-out", headers={"Origin": OWN["Origin"]})
     assert answer.status_code == 303
 
 
-async def test_a_platform_administrator_is_led_to_the_tenants_alone(
+async def test_a_platform_administrator_is_redirected_to_the_tenants_only(
     signed_out: Browser, platform: Caller, sign_in: SignIn
 ) -> None:
     answer = (await signed_out.post("/console/sign-in", {"token": platform.token})).answer
@@ -209,7 +209,7 @@ async def test_a_platform_administrator_is_led_to_the_tenants_alone(
     assert (await browser.get("/console")).answer.headers["location"] == "/console/platform"
 
 
-async def test_a_deleted_tenants_visitor_is_led_to_the_sign_in(
+async def test_a_visitor_of_a_deleted_tenant_is_redirected_to_the_sign_in(
     browser: Browser, admin: Caller, platform: Caller
 ) -> None:
     assert (await platform.delete(f"/admin/tenants/{admin.tenant_id}")).status_code == 204
@@ -236,7 +236,7 @@ async def test_a_form_of_a_tenant_that_another_process_deleted_is_kept(
         "/console/%2e%2e//elsewhere.test", "\t/console", "/con\tsole", "http://[", "/console//elsewhere.test",
     ],
 )  # fmt: skip
-def test_the_sign_in_leads_nowhere_but_into_the_console(address: str) -> None:
+def test_the_sign_in_redirects_only_into_the_console(address: str) -> None:
     assert local_page(address) == "/console"
 
 

@@ -1,4 +1,4 @@
-"""What the search page shows of one entry: why it is missing, and what is related to it."""
+"""The view of one entry on the search page: why it is missing, and its related entries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.console.browser import Browser
 from tests.fixtures.http.callers import Caller
 
 
-async def test_why_not_names_what_lost_an_entry(browser: Browser, admin: Caller) -> None:
+async def test_why_not_names_what_excluded_an_entry(browser: Browser, admin: Caller) -> None:
     entry = await admin.add("The boat", tags=["sea"], external_id="BOAT-1")
     await admin.add("The bell")
     asked = {"query": "bell", "mode": "keyword"}

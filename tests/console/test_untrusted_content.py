@@ -1,4 +1,4 @@
-"""What is stored is shown as text: script in every field, on every page that links lead to."""
+"""Stored content is shown as text: script in every field, on every page that links lead to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVIL = (
     "</textarea></title><svg onload=alert(3)>{{7*7}}{% raw %}<a href=javascript:alert(4)>bell</a>"
 )
 MANY = 40
-"""Pages that are looked at, at most."""
+"""The maximum number of pages to visit."""
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -71,7 +71,7 @@ async def test_script_in_every_field_is_shown_as_text_on_every_page(
 
 
 async def crawl(browser: Browser, starts: list[str]) -> dict[str, Page]:
-    """A page of each kind that links lead to: a path without its ids, and a set of parameters."""
+    """One page of each kind that links lead to: a kind is a path without ids and a set of parameters."""
     waiting, seen, pages = list(starts), set[object](), dict[str, Page]()
     while waiting and len(pages) < MANY:
         address = waiting.pop(0)
@@ -92,7 +92,7 @@ async def crawl(browser: Browser, starts: list[str]) -> dict[str, Page]:
 
 
 def expect_text_alone(page: Page) -> None:
-    """Nothing of the planted markup has become part of the page (`read_page` has looked for handlers)."""
+    """Nothing of the planted markup became part of the page (`read_page` checks for handlers)."""
     address = str(page.answer.request.url)
     assert not page.all("img:not([src='/console/files/icon.svg'])"), address
     assert not [e for e in page.all("[hx-get], [data-hx-get]") if "evil" in str(dict(e.attrib))], address

@@ -1,4 +1,4 @@
-"""What is said of fields that break a rule: one voice, and nothing of the framework's."""
+"""Errors of invalid fields: one style, and nothing of the framework's wording."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WRONG: tuple[Any, ...] = (
 
 
 def request_models() -> Iterator[type[BaseModel]]:
-    """Every model that a caller's words are read with."""
+    """Every model that reads a caller's input."""
     for module in (administration, entries, feedback, saved_searches, search):
         for value in vars(module).values():
             if (
@@ -78,7 +78,7 @@ async def test_the_slug_of_a_tenant_is_refused_as_on_the_command_line(platform: 
     assert body["detail"] == "slug: must be 1 to 63 of a-z, 0-9 and -, and must not start with -"
 
 
-async def test_a_bulk_result_says_what_the_other_paths_say(admin: Caller) -> None:
+async def test_a_bulk_result_has_the_same_error_as_other_endpoints(admin: Caller) -> None:
     wrong = [{}, "x", {"content": "a", "tag": "b"}, {"content": ""}, {"content": "a", "tags": ["a", 1]}]
     answer = await admin.post("/knowledge/entries/bulk", {"entries": wrong})
     assert [result["error"] for result in answer.json()["results"]] == [
@@ -90,12 +90,12 @@ async def test_a_bulk_result_says_what_the_other_paths_say(admin: Caller) -> Non
     ]
 
 
-async def test_a_search_of_a_batch_that_is_none_is_refused_in_plain_words(admin: Caller) -> None:
+async def test_a_malformed_search_of_a_batch_is_refused_in_plain_words(admin: Caller) -> None:
     answer = await admin.post("/knowledge/search/batch", {"searches": ["x"]})
     assert answer.json()["results"][0]["error"]["detail"] == "body: must be a JSON object"
 
 
-def test_one_thing_or_a_list_is_refused_once() -> None:
+def test_a_field_that_accepts_a_value_or_a_list_is_refused_once() -> None:
     with pytest.raises(ValidationError) as caught:
         search.SearchRequest.model_validate({"query": "x", "entry_type": "novel"})
     (error,) = field_errors(caught.value.errors())

@@ -1,4 +1,4 @@
-"""Problems: their form, and what they never say."""
+"""Problems: their form, and what they never contain."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_a_message_that_is_not_sent_as_json_is_refused(admin: Caller) -> N
 @pytest.mark.parametrize(
     "kind", ["application/json; charset=utf-8", "APPLICATION/JSON", "application/x+json"]
 )
-async def test_json_by_any_name_is_read(admin: Caller, kind: str) -> None:
+async def test_json_of_any_json_media_type_is_read(admin: Caller, kind: str) -> None:
     answer = await admin.post(SEARCH, content=b'{"query": "word"}', headers={"Content-Type": kind})
     assert answer.status_code == 200
 
@@ -99,7 +99,7 @@ async def test_json_by_any_name_is_read(admin: Caller, kind: str) -> None:
     ],
     ids=["empty", "cut", "trailing", "list", "null", "not UTF-8", "very deep", "deep"],
 )
-async def test_a_body_that_is_no_request_is_refused(admin: Caller, body: bytes, status: int) -> None:
+async def test_a_malformed_body_is_refused(admin: Caller, body: bytes, status: int) -> None:
     answer = await admin.post(SEARCH, content=body, headers={"Content-Type": "application/json"})
     expect_problem(answer, status)
 
@@ -114,7 +114,7 @@ async def test_a_json_body_over_the_limit_is_refused(admin: Caller) -> None:
     expect_problem(await admin.post(SEARCH, content=pieces(), headers=headers), 413)
 
 
-async def test_a_callers_request_id_is_kept_when_it_is_one(admin: Caller) -> None:
+async def test_a_valid_request_id_of_the_caller_is_kept(admin: Caller) -> None:
     for given, kept in (("abc-123_4.5", True), ("x" * 65, False), ("a b", False), ("<script>", False)):
         answer = await admin.get("/knowledge/entries", headers={"X-Request-ID": given})
         assert (answer.headers["x-request-id"] == given) is kept
@@ -124,13 +124,13 @@ async def test_a_callers_request_id_is_kept_when_it_is_one(admin: Caller) -> Non
 
 
 class BrokenRelated(RelatedService):
-    """Fails as no service should."""
+    """Fails with an unforeseen error."""
 
     async def related(self, *_args: object) -> list[RelatedEntry]:
         raise RuntimeError("select secret from postgresql://kb:hunter2@db/kb")
 
 
-async def test_an_unforeseen_error_tells_nothing(
+async def test_an_unforeseen_error_reveals_nothing(
     settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
 ) -> None:
     broken = replace(api_services, related=BrokenRelated(api_services.database))
@@ -152,14 +152,14 @@ async def test_an_unforeseen_error_tells_nothing(
 async def lonely(
     services: Services, settings: Settings, verifier: TokenVerifier
 ) -> AsyncIterator[tuple[Caller, Database]]:
-    """A caller of an app with a database of its own, to be taken away, and that database."""
+    """A caller of an app with a database of its own, which the test may stop, and that database."""
     own = await services.tenants.create("lonely", actor="test")
     app = create_app(settings, services, verifier)
     async with LifespanManager(app), open_client(app) as client:
         yield Caller(client, own.id, make_token(own.id, Role.TENANT_ADMIN)), services.database
 
 
-async def test_a_database_that_is_away_is_503_until_it_is_back(
+async def test_an_unavailable_database_is_503_until_it_is_back(
     lonely: tuple[Caller, Database], superuser_dsn: str
 ) -> None:
     caller, _ = lonely

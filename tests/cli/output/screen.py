@@ -1,4 +1,4 @@
-"""A terminal that a test can read."""
+"""A terminal whose output a test can read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that reports that it is a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def open_screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Both output streams, as one terminal of 60 columns with colours."""
+    """Both output streams as one terminal with 60 columns and colours."""
     made = Terminal()
     monkeypatch.setattr(sys, "stdout", made)
     monkeypatch.setattr(sys, "stderr", made)

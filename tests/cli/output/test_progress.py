@@ -9,7 +9,7 @@ from app.cli.output.progress import show_progress, show_waiting
 from tests.cli.output.screen import open_screen
 
 
-def test_progress_is_plain_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_plain_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with show_progress("files", 3) as report:
         for done in (0, 1, 2, 3, 3):
             report(done)
@@ -44,7 +44,7 @@ def test_progress_is_plain_lines_on_a_dumb_terminal(
     assert "\x1b" not in screen.getvalue()
 
 
-def test_long_work_shows_a_sign_of_life_and_short_work_none(
+def test_long_work_shows_a_sign_of_life_and_short_work_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = open_screen(monkeypatch)
@@ -57,5 +57,5 @@ def test_long_work_shows_a_sign_of_life_and_short_work_none(
         while "searching" not in screen.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
     assert "searching" in screen.getvalue()
-    # It leaves nothing behind: the last thing that it does is to erase its line.
+    # It leaves nothing on the screen: its last action is to erase its line.
     assert screen.getvalue().endswith("\x1b[2K")

@@ -6,7 +6,7 @@ from app.cli.output.tables import align, print_table
 from tests.cli.output.screen import open_screen
 
 
-def test_table_is_aligned_and_whole_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_is_aligned_and_complete_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("slug", "uses"), [("acme", 7), ("x" * 200, 12)], right=("uses",))
     heading, first, second = capsys.readouterr().out.splitlines()
     assert heading == f"{'SLUG':<200}  USES"
@@ -14,7 +14,7 @@ def test_table_is_aligned_and_whole_where_there_is_no_terminal(capsys: pytest.Ca
     assert second == f"{'x' * 200}    12"
 
 
-def test_table_on_a_terminal_has_styles_and_folds_what_is_too_long(
+def test_table_on_a_terminal_has_styles_and_wraps_long_texts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = open_screen(monkeypatch)
@@ -31,5 +31,5 @@ def test_table_on_a_terminal_has_styles_and_folds_what_is_too_long(
     assert screen.getvalue().split() == ["SLUG", "acme"]
 
 
-def test_columns_count_wide_signs_as_two() -> None:
+def test_columns_count_wide_characters_as_two() -> None:
     assert align([["東京", "a"], ["abcd", "b"], ["é", "c"]]) == ["東京  a", "abcd  b", "é     c"]
