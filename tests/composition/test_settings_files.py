@@ -21,11 +21,11 @@ def test_the_env_file_is_read_and_the_environment_wins(tmp_path: Path) -> None:
     assert settings.logging.level == "info"
 
 
-def test_a_missing_env_file_is_no_error(tmp_path: Path) -> None:
+def test_a_missing_env_file_is_not_an_error(tmp_path: Path) -> None:
     assert load_settings({}, env_file=tmp_path / "none") == Settings()
 
 
-def test_an_env_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_binary_env_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "settings.env"
     file.write_bytes(b"KB_PORT=\xff\xfe\n")
     with pytest.raises(ConfigurationError, match=r"settings\.env: must be a readable UTF-8 text file"):

@@ -117,12 +117,12 @@ def test_contradictory_settings_are_named(env: dict[str, str], start: str) -> No
         ({"EMBEDDING_NEXT_PROVIDER": "gemini", "OPENAI_API_KEY": "k"}, "EMBEDDING_NEXT_API_KEY: must be set"),
     ],
 )
-def test_second_model_that_cannot_be_served_is_refused(env: dict[str, str], reason: str) -> None:
+def test_a_second_model_that_cannot_be_served_is_refused(env: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^{reason}") as refusal:
         load(**env)
     assert "hidden" not in str(refusal.value)
 
 
-def test_second_model_may_use_the_key_of_its_provider() -> None:
+def test_a_second_model_may_use_the_key_of_its_provider() -> None:
     settings = load(EMBEDDING_NEXT_PROVIDER="openai", OPENAI_API_KEY="key")
     assert settings.next_embedding.provider == "openai"
