@@ -108,7 +108,7 @@ def test_interrupted_ingest_continues_where_it_stopped(
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=45)
         assert (process.returncode, error.splitlines()[-1]) == (130, "error: interrupted")
-        assert "the same command goes on from here" in error
+        assert "run the same command to resume" in error
     result = knowledge.succeed("ingest", "many", "-t", tenant, "--json").json
     assert result["indexed"] > 0
     assert (result["indexed"] + result["unchanged"], result["failed"]) == (15, [])
