@@ -73,6 +73,8 @@ class AdministrationService:
 
     async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> TenantStatistics:
         """Read the tenant's statistics."""
+        # Records that are just being written are in neither count.
+        await self._journal.flush()
         self._tenants.forget(tenant_id)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
