@@ -1,4 +1,4 @@
-"""What can go wrong, as facts. Nothing here knows of HTTP: `app.web.problems` maps each to a status."""
+"""Errors as facts. They do not depend on HTTP: `app.web.problems` maps each to a status."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 
 class KnowledgeError(Exception):
-    """Any refusal or failure that a caller is told about; its text is safe to show."""
+    """Any error that is reported to a caller; its text is safe to show."""
 
 
 class ConfigurationError(KnowledgeError):
     """The service cannot start as configured.
 
-    `setting` is the variable or option at fault, `remedy` what the operator can do; its text is one line of all three.
+    `setting` is the invalid variable or option, `remedy` what the operator can do; the text is one line of all three.
     """
 
     def __init__(self, setting: str | None, problem: str, remedy: str | None = None) -> None:
@@ -24,13 +24,13 @@ class ConfigurationError(KnowledgeError):
 
     @property
     def fault(self) -> str:
-        """What is wrong, with the setting's name before it."""
+        """The problem, prefixed with the setting's name."""
         return f"{self.setting}: {self.problem}" if self.setting else self.problem
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One field that broke a rule: `field` is a dotted path, `message` says what is allowed."""
+    """An invalid field: `field` is a dotted path, `message` says what is allowed."""
 
     field: str
     message: str
@@ -40,7 +40,7 @@ class FieldError:
 
 
 class InvalidInput(KnowledgeError):
-    """Input outside its range; nothing was read from or written to the database."""
+    """Invalid input; nothing was read from or written to the database."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         self.errors = tuple(errors)
@@ -56,11 +56,11 @@ class Unauthenticated(KnowledgeError):
 
 
 class Forbidden(KnowledgeError):
-    """A valid token without the role that the action needs."""
+    """A valid token without the role that the action requires."""
 
 
 class NotFound(KnowledgeError):
-    """The thing does not exist for this caller; another tenant's things do not exist either."""
+    """The item does not exist in the caller's tenant."""
 
 
 class EntryNotFound(NotFound):
@@ -76,7 +76,7 @@ class SavedSearchNotFound(NotFound):
 
 
 class SubscriptionNotFound(NotFound):
-    """No subscription on a saved search with this id that the caller may see."""
+    """No subscription for a saved search with this id that the caller may see."""
 
 
 class TenantNotFound(NotFound):
@@ -84,7 +84,7 @@ class TenantNotFound(NotFound):
 
 
 class ModelChangeNotFound(NotFound):
-    """The tenant is not being moved to another embedding model."""
+    """No model change is in progress."""
 
 
 class SearchNotFound(NotFound):
@@ -104,19 +104,19 @@ class TooLarge(KnowledgeError):
 
 
 class TooSlow(KnowledgeError):
-    """The input came so slowly that it is no longer waited for."""
+    """The input arrived too slowly."""
 
 
 class UnsupportedMediaType(KnowledgeError):
-    """The file is of a kind that is not read; the text lists those that are."""
+    """The format of the file is not supported; the text lists the supported ones."""
 
 
 class CursorExpired(KnowledgeError):
-    """The ranked list that this cursor continues is gone; search again."""
+    """The ranked list of this cursor has expired; search again."""
 
 
 class RateLimited(KnowledgeError):
-    """A limit is used up, named by `limit` where it has a name; try again after `retry_after` seconds."""
+    """A limit is reached; `limit` is its name, if it has one. Try again after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float, limit: str | None = None) -> None:
         self.retry_after = retry_after
@@ -125,7 +125,7 @@ class RateLimited(KnowledgeError):
 
 
 class DatabaseUnavailable(KnowledgeError):
-    """The database does not answer now, or gave up; try again after `retry_after` seconds."""
+    """The database does not answer, or gave up; try again after `retry_after` seconds."""
 
     def __init__(
         self, reason: str = "the database is not reachable at the moment", *, retry_after: float = 1.0
@@ -135,9 +135,9 @@ class DatabaseUnavailable(KnowledgeError):
 
 
 class EmbeddingUnavailable(KnowledgeError):
-    """The provider gave no usable vector; `degradation` is the word for it in a search's answer.
+    """The provider returned no usable vector; `degradation` is its name in a search's response.
 
-    `attempts` counts the calls made (0: the circuit was open), `retry_after` is the provider's own wish in
+    `attempts` counts the calls (0: the circuit was open), `retry_after` is the provider's requested delay in
     seconds, and `permanent` says that trying again with the same input and key will not help.
     """
 
@@ -161,4 +161,4 @@ class EmbeddingUnavailable(KnowledgeError):
 
 
 class UnreadableDocument(KnowledgeError):
-    """A file could not be turned into text; the text is a reason that a person understands."""
+    """The service could not extract the text of a file; the message is a reason for people."""

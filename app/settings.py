@@ -34,7 +34,7 @@ def _postgres_url(url: SecretStr) -> SecretStr:
     text = url.get_secret_value()
     scheme, separator, rest = text.partition("://")
     parts = urlsplit(f"postgresql://{rest}")
-    _ = parts.port  # raises ValueError when it is no number up to 65535
+    _ = parts.port  # raises ValueError unless it is a number up to 65535
     socket_host = "host=" in parts.query
     named = len(parts.path) > 1 and (parts.hostname or socket_host)
     if not separator or scheme not in _POSTGRES_SCHEMES or not named or any(c.isspace() for c in text):
@@ -96,7 +96,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class SettingsGroup(BaseModel):
-    """Settings that belong together; immutable, and its text never shows a secret."""
+    """A group of settings; immutable, and its text never shows a secret."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, hide_input_in_errors=True
@@ -109,7 +109,7 @@ _HTTP_ALLOWED = "an http:// or https:// address without user name and password, 
 
 
 class DatabaseSettings(SettingsGroup):
-    """Where Postgres is and how it is used; addresses are normalised to the scheme `postgresql://`."""
+    """The address and use of Postgres; URLs are normalised to the scheme `postgresql://`."""
 
     url: PostgresUrl | None = _setting("DATABASE_URL", None, _POSTGRES_ALLOWED)
     admin_url: PostgresUrl | None = _setting("DATABASE_ADMIN_URL", None, _POSTGRES_ALLOWED)
@@ -130,7 +130,7 @@ class DatabaseSettings(SettingsGroup):
 
 
 class EmbeddingSettings(SettingsGroup):
-    """Which provider makes the vectors; None means the provider's own default."""
+    """The embedding provider; None means the provider's default."""
 
     provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(_lower)] = _setting(
         "EMBEDDING_PROVIDER", "local", "local, openai, gemini or mock"
@@ -151,7 +151,7 @@ class EmbeddingSettings(SettingsGroup):
 
 
 class NextEmbeddingSettings(SettingsGroup):
-    """The second model that is served, while tenants move from one to the other; no provider: there is none."""
+    """The second model, while tenants move from one to the other; without a provider, there is none."""
 
     provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(_lower)] | None = (
         _setting("EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty")
@@ -204,11 +204,11 @@ class IngestionSettings(SettingsGroup):
 
 
 def _limit(name: str, default: int, what: str) -> Any:
-    return _setting(name, default, f"a whole number of {what}, or 0 for no limit", ge=0, le=10**15)
+    return _setting(name, default, f"a whole number of {what}, or 0 for unlimited", ge=0, le=10**15)
 
 
 class LimitSettings(SettingsGroup):
-    """What each tenant may use, unless the platform gives it other limits; 0 is no limit."""
+    """The limits of each tenant, unless the platform sets others for it; 0 means unlimited."""
 
     requests_per_minute: int = _limit("KB_LIMIT_REQUESTS_PER_MINUTE", 60_000, "requests")
     concurrent_searches: int = _limit("KB_LIMIT_CONCURRENT_SEARCHES", 16, "searches")
@@ -221,7 +221,7 @@ class LimitSettings(SettingsGroup):
 
 
 class WebhookSettings(SettingsGroup):
-    """Where finds of saved searches are sent, and for how long after their owner's last call."""
+    """Webhooks of saved searches, and how long they continue after their owner's last call."""
 
     allow_private: bool = _setting("KB_WEBHOOK_ALLOW_PRIVATE", False, "on or off")
     rights_days: int = _setting("KB_WEBHOOK_RIGHTS_DAYS", 30, "a whole number from 1 to 3650", ge=1, le=3650)
@@ -332,7 +332,7 @@ def _read_env_file(env_file: str | Path | None) -> dict[str, str]:
 
 
 def _describe(error: ValidationError) -> ConfigurationError:
-    """Names every wrong variable and none of the values, since a value may be a secret or hold a password."""
+    """Name every invalid variable, but no value, because a value may be or contain a secret."""
     allowed = {
         str(field.validation_alias): field.description
         for info in Settings.model_fields.values()
@@ -345,7 +345,7 @@ def _describe(error: ValidationError) -> ConfigurationError:
 
 
 def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
-    """Raise ConfigurationError for settings that are each allowed and contradict one another."""
+    """Raise ConfigurationError for valid settings that contradict each other."""
     search, embedding, jwt, server = settings.search, settings.embedding, settings.jwt, settings.server
     if abs(search.semantic_weight + search.keyword_weight - 1) > _WEIGHT_TOLERANCE:
         raise ConfigurationError("KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT", "must add up to 1")

@@ -1,4 +1,4 @@
-"""Feedback on hits, and what came of it."""
+"""Feedback on hits, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a token must say, checked on its decoded parts; no cryptography here."""
+"""Validation of a token's decoded claims; no cryptography here."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_parties(claims: Mapping[str, object], *, audience: str | None, issuer:
     """Check `aud` and `iss`. Raises Unauthenticated.
 
     A token that names an audience while none is configured is refused, as RFC 7519, section 4.1.3, demands:
-    it is meant for somebody else. `iss` is checked only when an issuer is configured.
+    it is meant for another service. `iss` is checked only when an issuer is configured.
     """
     named = claims.get("aud")
     audiences = [named] if isinstance(named, str) else named
@@ -73,7 +73,7 @@ def make_principal(claims: Mapping[str, object]) -> Principal:
     tenant = claims.get("tenant_id")
     if tenant is None and Role.PLATFORM_ADMIN in roles:
         return Principal(subject, None, roles)
-    # UUID() alone also takes braces, `urn:uuid:` and stray hyphens.
+    # UUID() also accepts braces, `urn:uuid:` and stray hyphens.
     if not isinstance(tenant, str) or not _UUID.fullmatch(tenant):
         raise Unauthenticated("the token's tenant_id must be a UUID")
     return Principal(subject, UUID(tenant), roles)
@@ -88,7 +88,8 @@ def _subject(subject: object) -> str:
         or subject != subject.strip()
     ):
         raise Unauthenticated(
-            f"the token's sub must be 1 to {MAX_SUBJECT_CHARACTERS} printable characters, blanks only inside"
+            f"the token's sub must be 1 to {MAX_SUBJECT_CHARACTERS} printable characters"
+            " without leading or trailing blanks"
         )
     return subject
 
@@ -101,7 +102,7 @@ def _roles(roles: object) -> frozenset[Role]:
 
 def _seconds(claims: Mapping[str, object], name: str) -> float:
     value = claims[name]
-    # The range also refuses NaN and infinity, which JSON numbers like 1e999 turn into.
+    # The range also refuses NaN and infinity, which result from JSON numbers such as 1e999.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST_TIME:
         raise Unauthenticated(f"the token's {name} must be a number of seconds since 1970")
     return value

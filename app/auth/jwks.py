@@ -1,4 +1,4 @@
-"""An issuer's published keys, fetched and kept fresh."""
+"""An issuer's published keys: fetching and refreshing."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ logger = logging.getLogger(__name__)
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 FETCH_SECONDS = 5.0
-"""Longest time that one fetch may take, and that a request may wait for it."""
+"""Maximum time of one fetch, and of a request's wait for it."""
 FRESH_SECONDS = 30.0
-"""Until this age keys are used as they are; then they are fetched again beside the request."""
+"""Up to this age, keys are used directly; after it, they are fetched again in the background."""
 WAIT_SECONDS = 50.0
-"""From this age a request waits for the fetch, so that a withdrawn key is refused within 60 s."""
+"""From this age, a request waits for the fetch, so that a revoked key is refused within 60 s."""
 RETRY_SECONDS = 10.0
 """Fetches start at least this far apart, however many unknown key ids arrive."""
 MAX_STALE_SECONDS = 3600.0
-"""While the issuer is away its last keys serve this long; after that no token is accepted."""
+"""While the issuer is unavailable, its last keys are used for this long; after that, no token is accepted."""
 
 
 class JwksCache:
@@ -63,14 +63,14 @@ class JwksCache:
         return self._lookup(kid, algorithm)
 
     async def refresh(self) -> bool:
-        """Fetch the keys now unless that was just tried; says whether there are keys to verify with."""
+        """Fetch the keys now, unless that was just tried; return whether there are keys to verify with."""
         fetching = self._start_fetch()
         if fetching is not None:
             await asyncio.shield(fetching)
         return bool(self._keys) and self._age() < MAX_STALE_SECONDS
 
     async def close(self) -> None:
-        """End a fetch that is under way."""
+        """Cancel a running fetch."""
         if self._fetching is not None:
             self._fetching.cancel()
             await asyncio.gather(self._fetching, return_exceptions=True)
@@ -82,12 +82,12 @@ class JwksCache:
         return float("inf") if self._fetched_at is None else self._clock() - self._fetched_at
 
     def _may_answer_first(self) -> bool:
-        """Whether a known key is used without waiting: it is young, or the issuer was away just now."""
+        """Whether a known key is used without waiting: it is recent, or the issuer was just unavailable."""
         away = self._failed_at is not None and self._clock() - self._failed_at < 2 * RETRY_SECONDS
         return away or self._age() < WAIT_SECONDS
 
     def _start_fetch(self) -> asyncio.Task[None] | None:
-        """The fetch under way, else a new one, else None when the last was too recent."""
+        """The running fetch, or a new one, or None if the last one was too recent."""
         if self._fetching is not None and not self._fetching.done():
             return self._fetching
         now = self._clock()

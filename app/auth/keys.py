@@ -28,7 +28,7 @@ _BASE64URL = re.compile(r"[A-Za-z0-9_-]{1,2048}", re.ASCII)
 
 
 class UnusableKeySet(Exception):
-    """What an issuer published is no key set."""
+    """The issuer's document is not a key set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class SigningKey:
 
 
 def parse_key_set(document: bytes) -> tuple[SigningKey, ...]:
-    """Read the usable keys of a key set; keys for other purposes or of other kinds are left out.
+    """Read the usable keys of a key set; keys for other purposes or of other types are skipped.
 
-    Raises UnusableKeySet when the document is none.
+    Raises UnusableKeySet if the document is not a key set.
     """
     try:
         value = json.loads(document)

@@ -1,4 +1,4 @@
-"""Who calls, and what they may do."""
+"""The caller and its roles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.errors import Forbidden
 
 
 class Role(StrEnum):
-    """A service role, as it stands in a token's `roles`."""
+    """A role of the service, as in a token's `roles`."""
 
     READER = "reader"
     CREATOR = "creator"
@@ -30,8 +30,8 @@ _INCLUDES: dict[Role, frozenset[Role]] = {
 class Principal:
     """A caller whose token was verified.
 
-    A platform administrator manages tenants and reads no tenant's knowledge: `platform_admin` beside other
-    roles cancels them, so that no token can do both. Only a platform administrator's `tenant_id` may be None.
+    A platform admin manages tenants and cannot read any tenant's knowledge: `platform_admin` together with other
+    roles cancels them, so that no token can do both. Only a platform admin's `tenant_id` may be None.
     """
 
     subject: str
@@ -47,7 +47,7 @@ class Principal:
     def require(self, role: Role) -> None:
         """Raise Forbidden unless the caller has `role`."""
         if not self.has(role):
-            # Beside it the role may well be there, and not count.
+            # The token may have the role, but platform_admin cancels it.
             platform = Role.PLATFORM_ADMIN in self.roles
             clause = f", in a token without {Role.PLATFORM_ADMIN.value}" if platform else ""
             raise Forbidden(f"this requires the role {role.value}{clause}")

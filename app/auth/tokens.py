@@ -1,7 +1,7 @@
 """Bearer tokens: verified and issued here, the only place that imports the JWT library.
 
-jose is used for signatures alone. What it does not check by itself (the token's size, `crit`, repeated keys,
-the algorithm bound to the key, every claim) is checked here, before or after it.
+jose is used for signatures only. Other checks (the token's size, `crit`, repeated keys,
+the algorithm bound to the key, every claim) are done here, before or after it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KeySource(Protocol):
 
 
 class TokenVerifier:
-    """Turns a bearer token into a principal, by a shared secret (HS256) or by an issuer's public keys.
+    """Verifies bearer tokens with a shared secret (HS256) or an issuer's public keys.
 
     Exactly one of `secret` and `keys` is given. `leeway` is in seconds, for `exp`, `nbf` and `iat`; `clock`
     gives seconds since 1970. Headers that offer a key (`jku`, `jwk`, `x5u`, `x5c`) are never read. Raises
@@ -116,7 +116,7 @@ def issue_token(
     audience: str | None = None,
     issuer: str | None = None,
 ) -> str:
-    """Make an HS256 token that is valid from now on for `ttl` seconds.
+    """Create an HS256 token that is valid for `ttl` seconds from now.
 
     Raises InvalidInput for claims that `TokenVerifier` would refuse, ConfigurationError for a bad secret.
     """
@@ -158,7 +158,7 @@ def _shared_key(secret: str) -> object:
 
 
 def _read_header(token: str) -> dict[str, object]:
-    """Split and check a token before anything of it is trusted. Raises Unauthenticated."""
+    """Split and check a token before any part of it is trusted. Raises Unauthenticated."""
     if len(token) > MAX_TOKEN_CHARACTERS:
         raise Unauthenticated(f"the token is longer than {MAX_TOKEN_CHARACTERS} characters")
     parts = _COMPACT.fullmatch(token)
@@ -166,7 +166,7 @@ def _read_header(token: str) -> dict[str, object]:
         raise Unauthenticated("the token is malformed")
     encoded = parts.group(1)
     header = parse_object(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
-    # RFC 7515, section 4.1.11: an extension that is not understood must be refused, and none is.
+    # RFC 7515, section 4.1.11: an unknown extension must be refused, and none is known.
     if "crit" in header:
         raise Unauthenticated("the token uses an extension that is not supported")
     kind = header.get("typ", "JWT")

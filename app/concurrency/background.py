@@ -1,4 +1,4 @@
-"""Work in the background that belongs to no request."""
+"""Background work that does not belong to a request."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ Result = TypeVar("Result")
 
 
 def start_background(work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-    """Begin work that is done for whoever comes: what it logs names no request, not even the one that began it."""
-    # Otherwise a task has a copy of its maker's variables for good, such as the id and the span of a request.
+    """Start work that is independent of requests: its log lines name no request, not even the one that started it."""
+    # Otherwise a task keeps a copy of its creator's context variables, such as the id and the span of a request.
     return asyncio.create_task(work, context=Context())

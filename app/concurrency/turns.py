@@ -1,4 +1,4 @@
-"""Turns between tenants at something of which there is only so much, so that one tenant's crowd delays no other."""
+"""Fair turns between tenants at a limited resource, so that one tenant's flood does not delay others."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 LATELY = 1.0
-"""Seconds for which a tenant that had a turn still counts as active: its next request finds room."""
+"""Seconds for which a tenant counts as active after a turn, so that its next request finds a place."""
 
 LONGEST_REST = 0.25
-"""Seconds: what took long did not take it from others all the while."""
+"""Seconds: a long turn did not take places from others all the time."""
 
 PLATFORM = "platform"
-"""Whoever works for no tenant: has its turns like a tenant, without a share, and takes none from the others."""
+"""Work for no tenant: it gets turns like a tenant, but without a share, and takes none from others."""
 
 
 @dataclass(slots=True)
 class _Queue:
-    """What one tenant has and waits for."""
+    """The places that one tenant holds and waits for."""
 
     held: int = 0
     resting: int = 0
@@ -31,10 +31,10 @@ class _Queue:
 
 
 class Turns:
-    """`places` that tenants share, first come first served within a tenant, by turns between tenants.
+    """`places` shared by tenants: first come, first served within a tenant; by turns between tenants.
 
-    A tenant that is alone may hold all places. While others are active, those share `crowd` places equally, and have
-    `least` each at any rate: a tenant that sends more than its share never holds so much that it slows the others down.
+    A single active tenant may hold all places. Several active tenants share `crowd` places equally, and have
+    at least `least` each: a tenant that sends more than its share never holds so many that it slows others down.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Turns:
         rest: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`crowd` is how many may work at the same time without slowing each other down; None: all. No share is
+        """`crowd` is how many can work at the same time without slowing each other down; None: all. No share is
         below `least` places, for those whose work may take long.
 
         While others are active, a tenant that has more waiting rests between two turns, `rest` times as long as its
@@ -58,9 +58,9 @@ class Turns:
         self._crowd = places if crowd is None else crowd
         self._clock = clock
         self._taken = 0
-        # By the time of the last sign of life, those seen last at the end.
+        # Ordered by last activity, the most recent at the end.
         self._queues: OrderedDict[Hashable, _Queue] = OrderedDict()
-        # Those who wait and nobody else, whose turn is next at the beginning.
+        # Only waiting tenants; the next turn is at the beginning.
         self._line: OrderedDict[Hashable, None] = OrderedDict()
 
     @property
@@ -75,12 +75,12 @@ class Turns:
 
     @property
     def is_calm(self) -> bool:
-        """Whether no tenant has to share with another."""
+        """Whether at most one tenant is active."""
         return self._count_active() <= 1
 
     @property
     def share(self) -> int:
-        """Places that one tenant may hold at the moment."""
+        """Places that one tenant may hold now."""
         active = self._count_active()
         return self._places if active <= 1 else max(self._least, self._crowd // active)
 
@@ -103,7 +103,7 @@ class Turns:
         return len(self._queues[tenant].waiting) if tenant in self._queues else 0
 
     def note(self, tenant: Hashable) -> None:
-        """Count the tenant among the active, for what it does elsewhere."""
+        """Count the tenant as active, for work that it does elsewhere."""
         self._queues.setdefault(tenant, _Queue()).seen = self._clock()
         self._queues.move_to_end(tenant)
         self._forget_inactive()
@@ -132,7 +132,7 @@ class Turns:
             raise
 
     def release(self, tenant: Hashable, took: float = 0.0) -> None:
-        """Give a place back after `took` seconds; whoever is next in turn gets it."""
+        """Release a place after `took` seconds; the next tenant in turn gets it."""
         queue = self._queues[tenant]
         queue.held -= 1
         self._taken -= 1
@@ -159,7 +159,7 @@ class Turns:
                 del self._line[tenant]
 
     def _next(self, share: int) -> Hashable | None:
-        """The first in line who may have another place."""
+        """The first waiting tenant that may have another place."""
         for tenant in list(self._line):
             queue = self._queues[tenant]
             while queue.waiting and queue.waiting[0].done():
@@ -176,7 +176,7 @@ class Turns:
         return tenant is PLATFORM or queue.held + queue.resting < most
 
     def _count_active(self) -> int:
-        """Tenants that hold or wait for something, or did so lately."""
+        """Tenants that hold or wait for places, or did so recently."""
         self._forget_inactive()
         return len(self._queues) - (PLATFORM in self._queues)
 

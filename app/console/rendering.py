@@ -55,10 +55,10 @@ def render_problem(request: Request, response: Response) -> Response:
     part = "parts/problem.html" if request.headers.get("hx-request") else "pages/problem.html"
     shown = render(request, part, status=response.status_code, problem=problem)
     shown.headers.update({name: response.headers[name] for name in CARRIED if name in response.headers})
-    return place_beside(shown) if part == "parts/problem.html" else shown
+    return place_above(shown) if part == "parts/problem.html" else shown
 
 
-def place_beside(response: Response) -> Response:
+def place_above(response: Response) -> Response:
     """Show the part above the page, so that a problem does not replace the target of the request."""
     response.headers.update({"HX-Retarget": "#problem", "HX-Reselect": ".problem", "HX-Reswap": "innerHTML"})
     return response

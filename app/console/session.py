@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from app.auth.principal import Role
-from app.console.rendering import place_beside, render, render_problem
+from app.console.rendering import place_above, render, render_problem
 from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
 from app.web.access import answer, authenticate, authenticate_platform
@@ -133,7 +133,7 @@ def local_page(address: str) -> str:
 
 async def _keep_what_was_sent(request: Request, is_part: bool) -> Response:
     if is_part:
-        return place_beside(render(request, "parts/signed_out.html", status=401))
+        return place_above(render(request, "parts/signed_out.html", status=401))
     # Files are not kept: the visitor can choose them again.
     is_form = request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
     fields = (await request.form()).multi_items() if is_form else None

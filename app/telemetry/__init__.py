@@ -1,1 +1,1 @@
-"""What operators see of the service: counters and timings for Prometheus, spans for OpenTelemetry."""
+"""Observability: counters and timings for Prometheus, spans for OpenTelemetry."""

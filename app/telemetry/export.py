@@ -1,4 +1,4 @@
-"""Whether spans are recorded and where they go, by OpenTelemetry's own environment variables."""
+"""Recording and exporting of spans, configured by OpenTelemetry's environment variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.telemetry.tracing import use_tracer
 log = logging.getLogger("app.telemetry")
 
 FLUSH_SECONDS = 5.0
-"""How long a shutdown waits for the last spans to be taken."""
+"""How long a shutdown waits for the export of the last spans."""
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
@@ -29,7 +29,7 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
 
 @contextlib.asynccontextmanager
 async def open_tracing(environment: Mapping[str, str] | None = None) -> AsyncIterator[None]:
-    """Record spans while the block runs, where a collector is named and the extra `otel` is installed."""
+    """Record spans while the block runs, if a collector is configured and the extra `otel` is installed."""
     if not is_wanted(os.environ if environment is None else environment):
         yield
         return
@@ -49,12 +49,12 @@ async def open_tracing(environment: Mapping[str, str] | None = None) -> AsyncIte
 
 
 async def _run_aside(work: Callable[[], None], patience: float) -> None:
-    """Run `work` in a thread that the process does not wait for when it takes longer than `patience` seconds."""
+    """Run `work` in a thread; wait for it at most `patience` seconds."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def run() -> None:
         work()
-        with contextlib.suppress(RuntimeError):  # the loop may be gone by then
+        with contextlib.suppress(RuntimeError):  # the loop may have been closed
             loop.call_soon_threadsafe(done.set)
 
     threading.Thread(target=run, name="last-spans", daemon=True).start()

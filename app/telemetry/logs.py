@@ -1,6 +1,6 @@
-"""Logs: one line a record on stderr, with metadata only.
+"""Logs: one line per record on stderr, with metadata only.
 
-What callers send must not reach a log. Messages of exceptions are therefore left out unless the exception is
+Logs must not contain input of callers. Messages of exceptions are therefore omitted, unless the exception is
 one of ours: a driver's text quotes rows, parameters and addresses. Type, error code and stack remain.
 """
 
@@ -26,7 +26,7 @@ from app.errors import KnowledgeError
 from app.telemetry.tracing import current_ids
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the request being served; it stands in every record that is logged meanwhile."""
+"""The id of the current request; every record that is logged during the request has it."""
 
 _OWN_LOGGERS = ("app", "uvicorn", "alembic")
 _RESERVED = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
@@ -38,8 +38,8 @@ _MAX_FRAMES = 60
 def configure_logging(level: str, json: bool, stream: TextIO | None = None) -> None:
     """Send all records to `stream` (stderr), as JSON lines or as plain lines for people.
 
-    `level` holds for this service; other libraries are heard from warning on, since their debug lines quote
-    requests and answers. Start uvicorn with `log_config=None` so that it leaves this alone.
+    `level` applies to this service; other libraries log warnings and errors only, because their debug lines quote
+    requests and responses. Start uvicorn with `log_config=None` so that it does not change this.
     """
     handler = _LineHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonFormatter() if json else PlainFormatter())
@@ -56,7 +56,7 @@ def configure_logging(level: str, json: bool, stream: TextIO | None = None) -> N
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Render `record`; own fields win over extra ones of the same name."""
@@ -88,7 +88,7 @@ class PlainFormatter(logging.Formatter):
 
 
 def describe_exception(error: BaseException) -> dict[str, object]:
-    """What may be logged of an exception: type, codes, stack, causes; its text only if it is one of ours."""
+    """The loggable parts of an exception: type, codes, stack, causes; its text only if it is one of ours."""
     return _describe(error, _MAX_CHAIN)
 
 

@@ -1,15 +1,17 @@
-"""What happens below the ways in, counted for Prometheus. Labels are bounded: never a tenant, an id or a text."""
+"""Prometheus metrics of the services. Labels are bounded: never a tenant, an id or a text."""
 
 from __future__ import annotations
 
 from prometheus_client import Counter, Histogram
 
 SEARCHES = Counter(
-    "knowledge_searches_total", "Searches by mode, and whether words alone answered", ("mode", "fallback")
+    "knowledge_searches_total",
+    "Searches by mode, and whether they fell back to keywords",
+    ("mode", "fallback"),
 )
 SEARCH_SECONDS = Histogram(
     "knowledge_search_seconds",
-    "Time of a whole search, waiting for its turn included",
+    "Time of a whole search, including its wait for a turn",
     ("mode",),
     buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
 )
@@ -21,11 +23,11 @@ SEARCH_LEG_SECONDS = Histogram(
 )
 PROVIDER_CALLS = Counter(
     "knowledge_provider_calls_total",
-    "Calls of an embedding provider by their end, after all tries",
+    "Calls of an embedding provider by outcome, after all retries",
     ("provider", "operation", "outcome"),
 )
 PROVIDER_TRIES = Counter(
-    "knowledge_provider_tries_total", "Requests that these calls took", ("provider", "operation")
+    "knowledge_provider_tries_total", "Requests sent for these calls", ("provider", "operation")
 )
 PROVIDER_SECONDS = Histogram(
     "knowledge_provider_seconds",
@@ -38,9 +40,7 @@ PROVIDER_TOKENS = Counter(
     "Tokens of the texts embedded, four bytes of UTF-8 each",
     ("provider", "operation"),
 )
-JOBS = Counter(
-    "knowledge_jobs_total", "Jobs of the queue by how this process ended them", ("kind", "outcome")
-)
+JOBS = Counter("knowledge_jobs_total", "Jobs of the queue by outcome in this process", ("kind", "outcome"))
 JOB_SECONDS = Histogram(
     "knowledge_job_seconds",
     "Time of a job of the queue",

@@ -1,6 +1,6 @@
 """Spans for OpenTelemetry, from the extra `otel`; imported only where a collector is configured.
 
-The tracer provider is not made the process's own: libraries that look for that one would add spans that quote what
+The tracer provider is not the global one: libraries that use that one would add spans that quote what
 callers send.
 """
 
@@ -27,7 +27,7 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryTracer:
-    """Tracer over an SDK's provider. Of exceptions it notes the type: their text may quote anything."""
+    """Tracer over an SDK's provider. It records only the type of exceptions: their text may quote anything."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("knowledge-search", version("knowledge-search"))
@@ -57,7 +57,7 @@ class OpenTelemetryTracer:
                 raise
 
     def current(self) -> tuple[str, str] | None:
-        """The ids of the trace and of the span under way."""
+        """The ids of the current trace and span."""
         context = trace.get_current_span().get_span_context()
         if not context.is_valid:
             return None

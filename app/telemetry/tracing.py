@@ -1,6 +1,6 @@
-"""Spans: what a request or a job did, and how long each part took.
+"""Spans: the parts of a request or a job, and their durations.
 
-Without a tracer, which is the rule, a span is one shared object that does nothing. Attributes are numbers, kinds and
+Without a tracer, the default, a span is one shared object that does nothing. Attributes are numbers, kinds and
 ids; never a query, content, a token, a key or a value of an SQL statement.
 """
 
@@ -16,14 +16,14 @@ SpanKind = Literal["internal", "server", "client", "consumer"]
 
 
 class Span(Protocol):
-    """A part of the work that is under way."""
+    """A running part of the work."""
 
     def set(self, **attributes: Attribute | None) -> None:
-        """Note what is known by now; None is left out."""
+        """Record attributes; None is skipped."""
         ...
 
     def rename(self, name: str) -> None:
-        """Give it the name that only became known meanwhile."""
+        """Rename the span when its name becomes known."""
         ...
 
     def fail(self, reason: str) -> None:
@@ -45,12 +45,12 @@ class Tracer(Protocol):
         ...
 
     def current(self) -> tuple[str, str] | None:
-        """The ids of the trace and of the span under way, in hexadecimal; None where nothing is recorded."""
+        """The ids of the current trace and span, in hexadecimal; None where nothing is recorded."""
         ...
 
 
 class _NullSpan:
-    """Stands for every span while nothing is recorded."""
+    """The span that is used while nothing is recorded."""
 
     def __enter__(self) -> Self:
         return self
@@ -80,14 +80,14 @@ def span(
     parent: Mapping[str, str] | None = None,
     **attributes: Attribute | None,
 ) -> contextlib.AbstractContextManager[Span]:
-    """A span around a block; what runs inside, in tasks that it starts too, becomes its children."""
+    """A span around a block; spans inside, also in tasks that it starts, become its children."""
     if _tracer is None:
         return NULL_SPAN
     return _tracer.start(name, kind, parent, attributes)
 
 
 def current_ids() -> tuple[str, str] | None:
-    """The ids of the trace and of the span under way, for logs; None while nothing is recorded."""
+    """The ids of the current trace and span, for logs; None while nothing is recorded."""
     return None if _tracer is None else _tracer.current()
 
 

@@ -1,4 +1,4 @@
-"""Who calls: settled before a request's body is read, so that nobody without the role gets further."""
+"""Authentication and authorisation, before a request's body is read."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from app.web.json_body import JsonRequest
 from app.web.problems import problems, tenant_gone
 
 READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
-"""A token with none of these shows that its owner may read no longer. A platform administrator's shows nothing: the
+"""A token with none of these shows that its owner may no longer read. A platform admin's token shows nothing: the
 same person may have another token to read with."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 # Only for OpenAPI, which shows where the token goes: `secured_router` does the work.
 bearer_scheme = HTTPBearer(
-    auto_error=False, bearerFormat="JWT", description="A token as `knowledge token` prints it."
+    auto_error=False, bearerFormat="JWT", description="A token, for example from `knowledge token`."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the app was built from, as handlers find it on `app.state.parts`.
+    """The parts of the app, for handlers at `app.state.parts`.
 
-    `metrics_apart` says that metrics have a port of their own.
+    `metrics_apart`: metrics have a separate port.
     """
 
     services: Services
@@ -62,7 +62,7 @@ class Caller:
 
 
 async def identify(request: Request, token: str | None = None) -> Principal:
-    """Who calls, by `token` or else the request's bearer token, also left in `request.state.principal`.
+    """Verify `token` or the request's bearer token; also sets `request.state.principal`.
 
     Raises Unauthenticated.
     """
@@ -75,7 +75,7 @@ async def identify(request: Request, token: str | None = None) -> Principal:
 
 
 async def authenticate(request: Request, role: Role, token: str | None = None) -> Caller:
-    """The caller with `role`, one of the tenant roles, also left in `request.state.caller`; `token` as for `identify`.
+    """The caller with `role`, one of the tenant roles; also sets `request.state.caller`; `token` as for `identify`.
 
     Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, whether its role is
     enough or not, but for its administration: a limit set too low can be taken back. Raises
@@ -116,7 +116,7 @@ async def answer(request: Request, handle: Handler) -> Response:
 
 
 async def authenticate_platform(request: Request, token: str | None = None) -> Principal:
-    """A caller who manages the platform; `token` as for `identify`. Raises Unauthenticated and Forbidden."""
+    """A caller that manages the platform; `token` as for `identify`. Raises Unauthenticated and Forbidden."""
     principal = await identify(request, token)
     try:
         principal.require(Role.PLATFORM_ADMIN)
@@ -135,7 +135,7 @@ async def _note_denial(request: Request, error: Forbidden) -> None:
 
 
 def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
-    """A router whose every path needs `role`; 401 and 403 are answered before the body is read."""
+    """A router whose paths require `role`; 401 and 403 are answered before the body is read."""
 
     class SecuredRoute(APIRoute):
         def get_route_handler(self) -> Handler:

@@ -1,4 +1,4 @@
-"""A bulk write of entries, over HTTP and MCP: each item is judged by itself."""
+"""A bulk write of entries, over HTTP and MCP; each item has its own outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.web.problems import invalid_input
 
 
 async def write_entries(body: BulkRequest, caller: Caller, services: Services) -> list[BulkResult]:
-    """Store those that are valid; one result for each, in order. Raises DatabaseUnavailable."""
+    """Store the valid entries; return one result for each, in order. Raises DatabaseUnavailable."""
     results: dict[int, BulkResult] = {}
     valid: dict[int, dict[str, Any]] = {}
     for index, item in enumerate(body.entries):

@@ -1,4 +1,4 @@
-"""What is said of a field that breaks a rule of its model: plain words, and none of the framework's."""
+"""Messages for invalid fields, in plain words instead of the framework's."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
     """Each field once for each rule that it broke."""
     pairs = [(str(error.get("type")), _field_error(error)) for error in found]
     better = {error.field for kind, error in pairs if kind != "list_type"}
-    # Where one thing or a list of them may stand, what is wrong with the one thing says enough.
+    # For a value or a list of values, the error of the single value is enough.
     return [error for kind, error in pairs if kind != "list_type" or error.field not in better]
 
 
 def _field_error(error: Mapping[str, Any]) -> FieldError:
     location: Sequence[Any] = error.get("loc", ())
     kind = str(error.get("type"))
-    # The name of a union's branch, such as list[str], is none of the caller's.
+    # The name of a union's branch, such as list[str], means nothing to the caller.
     parts = [str(part) for part in location[1:] if isinstance(part, int) or "[" not in str(part)]
     if kind == "json_invalid":
         parts = ["body"]

@@ -1,4 +1,4 @@
-"""Reading a JSON body: what cannot be a request is refused by name before any parser or model sees it."""
+"""Reading a JSON body: invalid bodies are refused before any parser or model reads them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_CONTAINERS = 200_000
 """Objects and lists of a body; 1,000 entries with tags, sources and metadata have a few thousand."""
 
 MAX_VALUES = 500_000
-"""Commas of a body, which part its values; 32 queries with vectors of 4,096 numbers have 131,072."""
+"""Commas of a body, which separate its values; 32 queries with vectors of 4,096 numbers have 131,072."""
 
 LARGE = 1024 * 1024
-"""Bytes from which on a body is read in a thread, so that other requests go on meanwhile."""
+"""Size in bytes above which a body is parsed in a thread, so that other requests are not blocked."""
 
 STEP = 256 * 1024
-"""Bytes that are looked at before another thread may have its turn: about a millisecond."""
+"""Bytes that are checked before other threads get a turn: about a millisecond."""
 
 _BUT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 _LONG_NUMBER = b"0" * 1_000  # the time to read a number grows with the square of its digits
@@ -33,10 +33,10 @@ _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 class JsonRequest(Request):
-    """A request whose `json()` refuses what `parse_json` refuses, and whose `form()` takes forms alone."""
+    """A request whose `json()` uses `parse_json`, and whose `form()` accepts only forms."""
 
     async def json(self) -> Any:
-        """The parsed body. Raises InvalidInput, UnsupportedMediaType, and json.JSONDecodeError where it is no JSON."""
+        """The parsed body. Raises InvalidInput, UnsupportedMediaType, and json.JSONDecodeError if it is not JSON."""
         refuse_coding(self)
         body = await self.body()
         return parse_json(body) if len(body) <= LARGE else await asyncio.to_thread(parse_json, body)
@@ -50,7 +50,7 @@ class JsonRequest(Request):
 
 
 def media_type(request: Request) -> str:
-    """The type that a request's body was sent as, without parameters; empty when it says none."""
+    """The media type of a request's body, without parameters; empty if it has none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -75,7 +75,7 @@ def check_shape(body: bytes) -> None:
     """Raise InvalidInput where a body nests deeper than `MAX_DEPTH`, has more than `MAX_CONTAINERS` objects and
     lists or `MAX_VALUES` values, or a number of thousands of digits.
 
-    What is no JSON is left to the parser, which stops where it ceases to be.
+    Other syntax errors are left to the parser.
     """
     start = level = containers = values = 0
     in_string = False
@@ -108,7 +108,7 @@ def check_shape(body: bytes) -> None:
 
 
 def read_metadata(text: str | None) -> dict[str, Any]:
-    """The JSON object in a form's field `metadata`, empty where nothing is given. Raises InvalidInput."""
+    """The JSON object in a form's field `metadata`, empty if omitted. Raises InvalidInput."""
     if not text:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Which methods each path takes, over all routers together."""
+"""The methods of each path, over all routers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class MethodTable:
         self._app = app
 
     def of(self, path: str) -> frozenset[str]:
-        """The methods of a request's path; empty where the description has no such path."""
-        # A path without a place for an id is meant literally, also where an id would fit.
+        """The methods of a request's path; empty if the description has no such path."""
+        # A path without a parameter takes precedence over one with a parameter.
         if path in self._methods:
             return self._methods[path]
         return next(
@@ -25,7 +25,7 @@ class MethodTable:
         )
 
     def takes(self, path: str, method: str) -> bool:
-        """Whether the path takes the method; True where the description has no such path."""
+        """Whether the path supports the method; True if the description has no such path."""
         allowed = self.of(path)
         return not allowed or method in allowed
 

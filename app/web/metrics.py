@@ -1,6 +1,6 @@
-"""What Prometheus scrapes of the ways in; labels are bounded: routes, not paths, and never a tenant or a text.
+"""Prometheus metrics of HTTP and MCP. Labels are bounded: routes, not paths, and never a tenant or a text.
 
-What happens below them is counted in `app.telemetry.metrics`.
+`app.telemetry.metrics` has the metrics of the services.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Prometheus reads at a scrape: the counters of this process, and the state of its parts at that moment."""
+"""Prometheus scrapes: the counters of this process, and the current state of its parts."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Observation:
         self._registry.register(self)
 
     async def render(self) -> bytes:
-        """The text that a scrape gets. A database that is away leaves out what only it knows, and fails nothing."""
+        """The text of a scrape. If the database is down, its figures are missing, but the scrape succeeds."""
         await self.refresh()
         return generate_latest(self._registry)
 
     async def refresh(self) -> None:
-        """Count the queue, if that is some seconds ago."""
+        """Count the queue, unless it was counted a few seconds ago."""
         async with self._counting:
             if self._counted_at is not None and self._clock() - self._counted_at < FRESH_SECONDS:
                 return
@@ -73,15 +73,15 @@ class Observation:
             except (TimeoutError, DatabaseUnavailable, asyncpg.PostgresError) as error:
                 self._queue = None
                 log.debug("the queue was not counted: %s", type(error).__name__)
-            # A database that is too busy to count is there.
+            # A database that is too busy to count is still up.
             self._answers = self._queue is not None or await self._services.database.answers(self._patience)
             self._counted_at = self._clock()
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric of this process, from what is known now."""
+        """Every metric of this process, from its current state."""
         yield from REGISTRY.collect()
         built = {"version": service_version(), "python": platform.python_version()}
-        yield InfoMetricFamily("knowledge_build", "What is running", built)
+        yield InfoMetricFamily("knowledge_build", "The running version", built)
         yield from self._collect_load()
         yield from self._collect_providers()
         yield from self._collect_queue()
@@ -94,13 +94,13 @@ class Observation:
             ("knowledge_pool_size", "Database connections that this process may open", pool.size),
             ("knowledge_pool_in_use", "Database connections in use", pool.in_use),
             ("knowledge_pool_waiting", "Callers that wait for a database connection", pool.waiting),
-            ("knowledge_searches_running", "Searches under way", running),
+            ("knowledge_searches_running", "Searches that are running", running),
             ("knowledge_searches_waiting", "Searches that wait for their turn", waiting),
             ("knowledge_journal_waiting", "Records of searches that are not written yet", journal.waiting),
         ):
             yield GaugeMetricFamily(name, documentation, value=value)
         records = CounterMetricFamily(
-            "knowledge_journal_records", "Records of searches by what became of them", labels=("outcome",)
+            "knowledge_journal_records", "Records of searches by outcome", labels=("outcome",)
         )
         records.add_metric(("written",), journal.written)
         records.add_metric(("dropped",), journal.dropped)
@@ -125,14 +125,16 @@ class Observation:
                     value = _CIRCUIT_VALUES[circuit.state]
                     circuits[name, operation] = max(value, circuits.get((name, operation), 0.0))
         cache = CounterMetricFamily(
-            "knowledge_query_cache", "Query embeddings asked of the cache", labels=("provider", "result")
+            "knowledge_query_cache",
+            "Query embeddings requested from the cache",
+            labels=("provider", "result"),
         )
         for labels, count in asked.items():
             cache.add_metric(labels, count)
         yield cache
         gauge = GaugeMetricFamily(
             "knowledge_provider_circuit_open",
-            "1 while a provider is not asked because it failed, 0.5 while one call tries it again, else 0",
+            "1 while a provider's circuit is open, 0.5 during a trial call, otherwise 0",
             labels=("provider", "operation"),
         )
         for labels, value in circuits.items():
@@ -155,7 +157,7 @@ class Observation:
         )
         oldest = GaugeMetricFamily(
             "knowledge_queue_oldest_seconds",
-            "For how long the job that is due the longest has been waiting for a worker",
+            "How long the oldest due job has been waiting for a worker",
             labels=("kind",),
         )
         if self._queue is not None:
@@ -187,7 +189,7 @@ class _FromOtherThreads:
 
 @contextlib.contextmanager
 def serve_metrics(observation: Observation, port: int) -> Iterator[int]:
-    """Serve `/metrics` on a port of its own while the block runs; gives the port. Raises ConfigurationError."""
+    """Serve `/metrics` on a separate port while the block runs; yields the port. Raises ConfigurationError."""
     registry = CollectorRegistry()
     registry.register(_FromOtherThreads(observation, asyncio.get_running_loop()))
     try:

@@ -45,22 +45,22 @@ STATUSES: Mapping[type[errors.KnowledgeError], int] = {
 
 
 class FieldProblem(BaseModel):
-    """One field that broke a rule."""
+    """An invalid field."""
 
     field: str = Field(examples=["limit"])
     message: str = Field(examples=["must be between 1 and 50"])
 
 
 class Problem(BaseModel):
-    """A refusal or failure, as RFC 9457 describes it."""
+    """An error, as in RFC 9457."""
 
     type: str = Field("about:blank", examples=["about:blank"])
     title: str = Field(examples=["Unprocessable Content"])
     status: int = Field(examples=[422])
     detail: str = Field(examples=["limit: must be between 1 and 50"])
     request_id: str | None = Field(None, examples=["5f2b6c1e8d3a4f70"])
-    errors: list[FieldProblem] | None = Field(None, description="For 422: each field that broke a rule.")
-    limit: str | None = Field(None, description="For 429: the name of the limit that is used up.")
+    errors: list[FieldProblem] | None = Field(None, description="For 422: each invalid field.")
+    limit: str | None = Field(None, description="For 429: the name of the limit.")
 
 
 def problem_response(
@@ -94,7 +94,7 @@ def problem_response(
 
 
 def unexpected_error() -> Response:
-    """The answer for a failure that nobody foresaw: what went wrong is for the log alone."""
+    """The response for an unexpected failure; only the log has the details."""
     return problem_response(500, "an unexpected error occurred")
 
 
@@ -115,7 +115,7 @@ def respond_to(error: errors.KnowledgeError) -> Response:
     retry_after = getattr(error, "retry_after", None)
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, math.ceil(retry_after or 1)))
-    if status in (408, 413):  # the caller may still be sending what nobody reads
+    if status in (408, 413):  # the caller may still be sending a body that is not read
         headers["Connection"] = "close"
     field_errors = error.errors if isinstance(error, errors.InvalidInput) else ()
     limit = error.limit if isinstance(error, errors.RateLimited) else None
@@ -125,14 +125,14 @@ def respond_to(error: errors.KnowledgeError) -> Response:
 
 
 def refusal_of(request: Request, error: errors.KnowledgeError) -> errors.KnowledgeError:
-    """The error as the request's caller is told it: a token of a tenant that went meanwhile is worth nothing."""
+    """The error to report to the caller: a token of a tenant that was deleted in the meantime is not valid."""
     if isinstance(error, errors.TenantNotFound) and hasattr(request.state, "caller"):
         return tenant_gone()
     return error
 
 
 def tenant_gone() -> errors.Unauthenticated:
-    """What callers are told when their own tenant is deleted."""
+    """The error for callers whose tenant was deleted."""
     return errors.Unauthenticated("the token's tenant does not exist")
 
 
@@ -146,21 +146,21 @@ def install_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def validation_error(request: Request, error: RequestValidationError) -> Response:
-        # A path such as /knowledge/entries/bulk is also that of an entry called "bulk", with methods of its own.
+        # A path such as /knowledge/entries/bulk also matches the route of an entry, with other methods.
         if not methods.takes(request.url.path, request.method):
             return _method_not_allowed(methods.of(request.url.path))
         return respond_to_invalid(error)
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
-        # FastAPI turns whatever goes wrong while a body is read into a 400 of its own.
+        # FastAPI turns any error while it reads a body into its own 400.
         if isinstance(error.__cause__, errors.KnowledgeError):
             return respond_to(refusal_of(request, error.__cause__))
-        # Starlette names the methods of the first route that has this path, and not those of the others.
+        # Starlette names only the methods of the first route with this path.
         if error.status_code == 405 and (allowed := methods.of(request.url.path)):
             return _method_not_allowed(allowed)
         headers = {k: v for k, v in (error.headers or {}).items() if k.lower() in ("allow", "retry-after")}
-        # Starlette's own texts are safe, but name the framework's ideas and not ours.
+        # Starlette's texts are safe, but use the framework's terms.
         detail = {
             404: "there is nothing at this path",
             405: METHOD_NOT_ALLOWED,
@@ -194,13 +194,13 @@ def problem_of(error: errors.KnowledgeError) -> dict[str, Any]:
 
 
 def invalid_input(error: ValidationError) -> errors.InvalidInput:
-    """A model's refusal as one of ours; fields are named from the model's root."""
+    """Convert a model's error to one of ours; field names start at the model's root."""
     found = error.errors(include_url=False)
     return errors.InvalidInput(field_errors({**e, "loc": ("body", *e["loc"])} for e in found))
 
 
 def problems(*statuses: int, others: Responses | None = None) -> Responses:
-    """OpenAPI's description of the problems that a path can answer with, beside `others`."""
+    """OpenAPI's description of the problems of a path, in addition to `others`."""
     texts = {
         400: "A malformed HTTP request, or a body that cannot be read",
         401: "No valid token, or the token's tenant no longer exists",

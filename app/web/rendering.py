@@ -1,4 +1,4 @@
-"""Writing answers: the services' frozen dataclasses become JSON without a detour over models."""
+"""Responses: frozen dataclasses of the services are serialised to JSON without models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | 
 
 
 def describe_change(change: ModelChange) -> dict[str, Any]:
-    """A change of model as it is answered."""
+    """The response for a model change."""
     shown = {f.name: getattr(change, f.name) for f in fields(change)}
     for name in ("old", "new"):
         model = shown[name]
@@ -28,9 +28,9 @@ def describe_change(change: ModelChange) -> dict[str, Any]:
 
 
 def describe_search(kept: KeptSearch) -> dict[str, Any]:
-    """A search as its tenant's admin reads it: the record, and its receipt with it."""
+    """A search for its tenant's admin: the record and its receipt."""
     receipt = {f.name: getattr(kept.receipt, f.name) for f in fields(kept.receipt)}
-    del receipt["asked"]  # with its salt beside it, it would tell whether somebody guessed the query
+    del receipt["asked"]  # together with its salt, the hash would confirm a guess of the query
     if kept.receipt.query is None:
         del receipt["query"]
     receipt["weights"] = dict(zip(("semantic", "keyword"), kept.receipt.weights, strict=True))

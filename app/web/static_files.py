@@ -9,7 +9,7 @@ from fastapi.staticfiles import StaticFiles
 
 
 class ReleasedFiles(StaticFiles):
-    """Files that change only with a release, which browsers may keep for a day."""
+    """Files that change only with a release; browsers may cache them for a day."""
 
     def file_response(self, *args: Any, **options: Any) -> Response:
         """One file."""

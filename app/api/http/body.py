@@ -27,7 +27,7 @@ class Patience:
 class BoundedBody:
     """A request's body, refused as soon as more than `limit` bytes of it are announced or have come.
 
-    It is refused only when somebody reads it: callers without a token hear of that first.
+    It is refused only when it is read, so callers without a token get 401 first.
     """
 
     def __init__(self, receive: Receive, limit: int, declared: int, patience: Patience) -> None:

@@ -1,4 +1,4 @@
-"""One HTTP connection to the server: how much a caller may send beside bodies, and how long it may take for a head."""
+"""One HTTP connection: limits on the size of everything but bodies, and on the time of a request's head."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ HEAD_SECONDS = 20.0
 UNREAD_SECONDS = 60.0
 """How long a caller may leave an answer unread while more of it waits to be sent."""
 
-_INVALID = (400, "this is no valid HTTP request")
+_INVALID = (400, "this is not a valid HTTP request")
 _LONG_HEAD = (431, f"the request line and the headers are longer than the limit of {MAX_HEAD_BYTES} bytes")
-_LONG_REST = (431, f"what came beside the request's body is longer than the limit of {MAX_HEAD_BYTES} bytes")
+_LONG_REST = (431, f"the data around the request's body are longer than the limit of {MAX_HEAD_BYTES} bytes")
 _MANY_HEADERS = (431, f"the request has more headers than the limit of {MAX_HEADERS}")
-_SLOW_HEAD = (408, f"the head of the request did not come within {HEAD_SECONDS:.0f} seconds")
+_SLOW_HEAD = (408, f"the head of the request did not arrive within {HEAD_SECONDS:.0f} seconds")
 
 
 class HeadRefused(Exception):

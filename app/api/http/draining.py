@@ -1,4 +1,4 @@
-"""Leaving without a failed request: while the service drains, each answer ends its connection."""
+"""Draining: while the service shuts down, each response closes its connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 class Draining:
     """Adds `Connection: close` to answers once the app is draining.
 
-    A caller that keeps its connection open comes again by a new one, which a load balancer leads to an instance
+    The caller then opens a new connection, which a load balancer directs to an instance
     that is ready; otherwise its next request could cross the closing of the old one.
     """
 

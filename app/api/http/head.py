@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class HeadRequests:
-    """Serves HEAD as the GET of its path without the body, and names it in `Allow` beside GET."""
+    """Serves HEAD as the GET of its path without the body, and adds it to `Allow` with GET."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -47,7 +47,7 @@ PROTECTION: Mapping[str, str] = {
 """Headers of every answer that has none of its own: nothing is kept, embedded, or run as a page."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
-"""Methods that metrics tell apart; a caller may write anything."""
+"""Methods that metrics distinguish; a caller may send anything."""
 
 CORS_METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
 CORS_HEADERS = (
@@ -63,7 +63,7 @@ CORS_EXPOSED = ("ETag", "Location", "Retry-After", "WWW-Authenticate", "X-Reques
 
 
 class RequestGuard:
-    """Gives each request an id, bounds its body, counts it, and turns a crash into a problem.
+    """Gives each request an id, limits its body, counts it, and turns a crash into a problem.
 
     `patience` is what slow bodies are given.
     """
@@ -135,7 +135,7 @@ def _trace_parent(headers: Headers) -> dict[str, str]:
 
 
 def allow_origins(app: FastAPI, origins: Sequence[str] | None) -> None:
-    """Let pages of these origins call the app from a browser; without any, no page of another origin can.
+    """Allow pages of these origins to call the app from a browser; without any, no other origin can.
 
     Added after the guard, so that its refusals can be read too.
     """

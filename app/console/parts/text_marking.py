@@ -40,13 +40,15 @@ def mark_chunks(part: TextPart) -> list[Stretch]:
         bounds |= {max(chunk.start, part.start), min(chunk.end, end)}
     places = sorted(bounds)
     stretches: list[Stretch] = []
-    under_way: list[ChunkSpan] = []
+    open_chunks: list[ChunkSpan] = []
     waiting = sorted(chunks, key=lambda c: (c.start, c.number))
     for first, last in itertools.pairwise(places):
-        under_way = [c for c in under_way if c.end > first]
+        open_chunks = [c for c in open_chunks if c.end > first]
         begins: list[ChunkSpan] = []
         while waiting and waiting[0].start <= first:
             begins.append(waiting.pop(0))
-        under_way += begins
-        stretches.append(Stretch(part.text[first - part.start : last - part.start], begins, tuple(under_way)))
+        open_chunks += begins
+        stretches.append(
+            Stretch(part.text[first - part.start : last - part.start], begins, tuple(open_chunks))
+        )
     return stretches

@@ -53,19 +53,21 @@ class EntryFields(BaseModel):
         description="The subject in a few words; words in the title count more in searches.",
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]] = Field(
-        default_factory=list, max_length=MAX_TAGS, description="Subjects; entries that share two are related."
+        default_factory=list,
+        max_length=MAX_TAGS,
+        description="Subjects; entries that share two tags are related.",
     )
     roles: list[Role] = Field(
-        ["all"], min_length=1, max_length=MAX_ROLES, description="Whom it is meant for; no permission."
+        ["all"], min_length=1, max_length=MAX_ROLES, description="The audience; not a permission."
     )
-    confidence: Share = Field(1.0, description="How sure its author is, 0 to 1.")
-    scope: Scope = Field("global", description="Whether it holds everywhere, or in one project only.")
-    parent_id: UUID | None = Field(None, description="An entry that this one is a part of.")
+    confidence: Share = Field(1.0, description="The author's confidence, 0 to 1.")
+    scope: Scope = Field("global", description="Whether the entry applies everywhere or to one project only.")
+    parent_id: UUID | None = Field(None, description="The entry of which this one is a part.")
     source_ids: list[UUID] = Field(
-        default_factory=list, max_length=MAX_SOURCES, description="Entries that this one was made from."
+        default_factory=list, max_length=MAX_SOURCES, description="Entries from which this one was derived."
     )
     metadata: dict[str, Any] = Field(
-        default_factory=dict, description="Anything else, as a JSON object; searches can filter by it."
+        default_factory=dict, description="Any other data, as a JSON object; searches can filter by it."
     )
     language: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(LANGUAGES)})] | None = Field(
         None,
