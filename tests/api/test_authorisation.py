@@ -146,7 +146,7 @@ async def test_no_endpoint_accepts_a_token_that_is_forged_or_without_a_tenant(
 
 
 @pytest.mark.parametrize("endpoint", TABLE)
-async def test_an_endpoint_answers_each_role_as_the_table_says(
+async def test_an_endpoint_answers_each_role_as_in_the_table(
     endpoint: str, http: httpx.AsyncClient, api_tenant: Tenant, ids: dict[str, str]
 ) -> None:
     allowed, request, expected = TABLE[endpoint]

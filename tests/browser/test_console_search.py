@@ -195,7 +195,7 @@ async def tab_to(visit: Visit, selector: str) -> None:
             outline = await visit.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
             assert outline != "none", selector
             return
-    raise AssertionError(f"Tab never comes to {selector}")
+    raise AssertionError(f"Tab never reaches {selector}")
 
 
 @pytest.mark.slow

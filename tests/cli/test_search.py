@@ -100,7 +100,7 @@ def test_search_observes_the_limits_of_the_tenant_and_the_service(
     assert count() == 3
     knowledge.succeed("settings", "set", "max_limit=2", "-t", filled)
     try:
-        assert count() == 2, "the service's default is above what the tenant allows"
+        assert count() == 2, "the service's default is above the tenant's limit"
         refused = knowledge("search", "mooring", "-t", filled, "-n", "3")
         assert refused.status != 0
         assert "limit: must be between 1 and 2 in this tenant" in refused.err

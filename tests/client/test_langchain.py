@@ -104,7 +104,7 @@ async def test_async_calls_work_in_a_thread_without_an_async_client(client: Know
 
 
 def test_blocking_calls_need_a_blocking_client(async_client: AsyncKnowledgeClient) -> None:
-    with pytest.raises(ValueError, match="async_client alone"):
+    with pytest.raises(ValueError, match="only an async_client"):
         KnowledgeVectorStore(async_client=async_client).similarity_search("harbour")
 
 
@@ -151,9 +151,9 @@ def test_refused_documents_are_named_and_the_others_stored(store: KnowledgeVecto
 
 
 def test_lists_of_different_lengths_and_nameless_deletions_are_refused(store: KnowledgeVectorStore) -> None:
-    with pytest.raises(ValueError, match="ids: there are 1 for 2"):
+    with pytest.raises(ValueError, match="ids: has 1 items for 2"):
         store.add_texts(["a", "b"], ids=["1"])
-    with pytest.raises(ValueError, match="name the documents"):
+    with pytest.raises(ValueError, match="ids: are required"):
         store.delete()
 
 

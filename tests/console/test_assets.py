@@ -40,7 +40,7 @@ async def test_a_file_is_uploaded_and_tracked_until_it_is_indexed(browser: Brows
     assert progress.get("value") == "0.0"
     following = page.one("#follower").get("hx-get")
     asked = await browser.get(following, headers=PART_OF_PAGE)
-    assert asked.one("#follower").get("hx-get") == following, "it goes on asking"
+    assert asked.one("#follower").get("hx-get") == following, "it continues to poll"
     assert asked.one(f"#status-{asset}").get("hx-swap-oob") == "true"
     await work()
     asked = await browser.get(following, headers=PART_OF_PAGE)

@@ -49,7 +49,7 @@ async def test_an_entry_is_created_changed_and_deleted(browser: Browser) -> None
     assert now["Expires"] == "2199-01-31 12:00 UTC"
 
     question = await browser.get(f"{LIST}/{entry}/delete")
-    assert (await browser.get(f"{LIST}/{entry}")).status == 200, "asking deletes nothing"
+    assert (await browser.get(f"{LIST}/{entry}")).status == 200, "the confirmation deletes nothing"
     gone = await browser.post(f"{LIST}/{entry}/delete", fields(question))
     assert (gone.status, gone.answer.headers["location"]) == (303, f"{LIST}?done=deleted")
     assert (await browser.get(f"{LIST}/{entry}")).status == 404
@@ -116,7 +116,7 @@ async def test_a_stale_edit_is_refused_and_loses_nothing(browser: Browser, admin
     assert (await browser.post(f"{path}/edit", without)).status == 422, "an unseen change is not overwritten"
     assert (await browser.post(f"{path}/delete")).status == 422
 
-    assert (await browser.post(f"{path}/edit", fields(refused))).status == 303, "seen now, and meant"
+    assert (await browser.post(f"{path}/edit", fields(refused))).status == 303, "the second save overwrites"
     assert (await admin.get(f"/knowledge/entries/{entry['id']}")).json()["content"] == "My own text"
 
 
@@ -162,7 +162,7 @@ async def test_a_chunk_keeps_the_text_of_its_document(browser: Browser, admin: C
     page = await browser.get(f"{chunk}/edit")
     assert not page.all("[name=content], [name=title], [name=entry_type], [name=external_id]")
     sent = {**fields(page), "tags": "sea"}
-    assert sent["metadata"] == "", "its place in the document is not the writer's"
+    assert sent["metadata"] == "", "the form does not show its position in the document"
     assert (await browser.post(f"{chunk}/edit", {**sent, "metadata": '{"a": 1}'})).status == 303
     metadata = (await admin.get(chunk.replace("/console", "/knowledge"))).json()["metadata"]
     assert metadata == {"a": 1, "char_start": 0, "char_end": 26}

@@ -123,7 +123,7 @@ def _names(group: Any) -> list[str]:
     return [e.get("name") for e in group.cssselect("input")]
 
 
-async def test_the_form_leads_to_the_address_of_its_search(browser: Browser) -> None:
+async def test_the_form_redirects_to_the_address_of_its_search(browser: Browser) -> None:
     form = (await browser.get("/console")).one("form#search")
     assert (form.get("method"), form.get("action")) == ("post", "/console")
     sent = await browser.post("/console", {**all_fields(form), "query": "bell", "limit": "5"})

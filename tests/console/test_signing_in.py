@@ -24,7 +24,7 @@ from tests.fixtures.http.callers import SECRET, Caller, make_token
 from tests.fixtures.identity.forgery import forge
 
 
-async def test_a_page_leads_to_the_sign_in_and_back(signed_out: Browser, admin: Caller) -> None:
+async def test_a_page_redirects_to_the_sign_in_and_back(signed_out: Browser, admin: Caller) -> None:
     wanted = "/console?query=who+knows&tags=a%2C+b"
     answer = (await signed_out.get(wanted)).answer
     assert answer.status_code == 303
@@ -149,7 +149,7 @@ async def test_an_invalid_address_is_not_a_failure(signed_out: Browser) -> None:
     assert refused.status_code == 403
 
 
-async def test_an_expired_token_leads_to_the_sign_in(app: FastAPI, admin: Caller) -> None:
+async def test_an_expired_token_redirects_to_the_sign_in(app: FastAPI, admin: Caller) -> None:
     claims = {"sub": "ada", "tenant_id": str(admin.tenant_id), "roles": ["reader"], "exp": time.time() - 3600}
     browser = open_browser(app, forge(claims, key=SECRET.encode()))
     answer = (await browser.get("/console", {"query": "word"})).answer

@@ -65,15 +65,15 @@ async def samples(guide: Guide) -> None:
 
 
 @pytest.fixture(scope="session")
-def made_pages() -> Mapping[str, str]:
+def generated_pages() -> Mapping[str, str]:
     """The generated pages of the reference."""
     return make_pages()
 
 
 @pytest.fixture(scope="session")
-def document(made_pages: Mapping[str, str]) -> dict[str, Any]:
+def document(generated_pages: Mapping[str, str]) -> dict[str, Any]:
     """The OpenAPI document."""
-    loaded: dict[str, Any] = orjson.loads(made_pages["reference/openapi.json"])
+    loaded: dict[str, Any] = orjson.loads(generated_pages["reference/openapi.json"])
     return loaded
 
 

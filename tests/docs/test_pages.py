@@ -33,10 +33,10 @@ Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
-def texts(made_pages: Mapping[str, str]) -> dict[str, str]:
+def texts(generated_pages: Mapping[str, str]) -> dict[str, str]:
     """Every page of the site, generated pages included, by its path below `docs/`, with its inclusions resolved."""
     written = {str(path.relative_to(DOCS)): path.read_text("utf-8") for path in DOCS.rglob("*.md")}
-    return {path: INCLUDED.sub(include, text) for path, text in {**written, **made_pages}.items()}
+    return {path: INCLUDED.sub(include, text) for path, text in {**written, **generated_pages}.items()}
 
 
 def include(found: re.Match[str]) -> str:

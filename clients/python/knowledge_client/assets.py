@@ -37,7 +37,7 @@ def upload_asset(
     if name is None:
         path = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
         if not isinstance(path, str | os.PathLike):
-            raise ValueError("name: what is not read from a named file needs one")
+            raise ValueError("name: is required unless the file is a path or has a name")
         name = Path(path).name
     # A comma separates tags and roles, so each is sent in a field of its own; a tag or role cannot contain one.
     form: dict[str, Any] = {"tags": list(tags), "roles": list(roles)}

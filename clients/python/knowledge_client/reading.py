@@ -22,7 +22,7 @@ def ask(request: Request, model: type[M]) -> Exchange[M]:
         return model.model_validate_json(response.content)
     except ValidationError as error:
         raise UnexpectedAnswer(
-            f"{request.method} {request.path}: {error.error_count()} fields are not as expected"
+            f"{request.method} {request.path}: {error.error_count()} fields do not have the expected form"
         ) from error
 
 

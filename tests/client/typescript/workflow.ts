@@ -1,4 +1,4 @@
-// A small program over the client that openapi-typescript generates: it must type-check, and work.
+// A small program over the client that openapi-typescript generates: it must type-check and work.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema.js";
 
@@ -13,9 +13,9 @@ function expect(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what);
 }
 
-// @ts-expect-error: the generated types know which fields there are
+// @ts-expect-error: the generated types contain only existing fields
 const misspelt: components["schemas"]["NewEntry"] = { contents: "no" };
-expect(misspelt !== undefined, "only the compiler minds");
+expect(misspelt !== undefined, "only the compiler refuses it");
 
 const created = await client.POST("/knowledge/entries", {
   body: { content: "Ships may enter the harbour from six.", title: "Harbour hours", tags: ["port"] },

@@ -95,7 +95,7 @@ def store(
     """
     for name, given in (("metadatas", metadatas), ("ids", ids)):
         if given is not None and len(given) != len(texts):
-            raise ValueError(f"{name}: there are {len(given)} for {len(texts)} texts")
+            raise ValueError(f"{name}: has {len(given)} items for {len(texts)} texts")
     chosen = [one or str(uuid4()) for one in ids or [None] * len(texts)]
     drafts: list[NewEntry] = []
     for text, document_id, metadata in zip(texts, chosen, metadatas or [{}] * len(texts), strict=True):

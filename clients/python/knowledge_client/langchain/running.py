@@ -16,7 +16,7 @@ T = TypeVar("T")
 def run(client: KnowledgeClient | None, exchange: Exchange[T]) -> T:
     """Run a call. Raises ValueError without a client, and KnowledgeError."""
     if client is None:
-        raise ValueError("client: this was made with an async_client alone; use its async methods")
+        raise ValueError("client: only an async_client was given; use the async methods")
     return client.run(exchange)
 
 

@@ -187,7 +187,7 @@ class KnowledgeVectorStore(VectorStore):
 
 def _named(ids: list[str] | None) -> list[str]:
     if ids is None:
-        raise ValueError("ids: name the documents to delete")
+        raise ValueError("ids: are required")
     return ids
 
 
