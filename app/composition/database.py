@@ -1,4 +1,4 @@
-"""Getting to a database that can be served: the embedded one made ready, or the given one checked."""
+"""Open the database: prepare the embedded one, or check the one that is configured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PREPARATION_LOCK = 0x6B625F70726570
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddresses:
-    """Where the service logs in, and where its administration does (None: not known here)."""
+    """Connection strings of the service and of its administration (None: not configured)."""
 
     service: str = field(repr=False)
     admin: str | None = field(repr=False)
@@ -37,9 +37,9 @@ class DatabaseAddresses:
 
 @contextlib.asynccontextmanager
 async def open_database(settings: Settings) -> AsyncIterator[DatabaseAddresses]:
-    """Start or join the embedded Postgres and bring it up to date, or check the one that DATABASE_URL names.
+    """Start or join the embedded Postgres and migrate it, or use the database in DATABASE_URL.
 
-    Raises ConfigurationError with what is missing and how to mend it.
+    Raises ConfigurationError with the problem and its remedy.
     """
     if settings.database.url is not None:
         admin = settings.database.admin_url
@@ -57,7 +57,7 @@ async def open_database(settings: Settings) -> AsyncIterator[DatabaseAddresses]:
 async def embedded_database(
     data_dir: Path, server_settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[DatabaseAddresses]:
-    """A share in the embedded Postgres of `data_dir`, with the roles that a managed Postgres would have."""
+    """Use the embedded Postgres of `data_dir`, with the same roles as on a managed Postgres."""
     server = EmbeddedPostgres(data_dir, settings=server_settings or {})
     address = await asyncio.to_thread(server.start)
     try:
@@ -74,7 +74,7 @@ async def embedded_database(
 
 
 async def create_roles(superuser_dsn: str, passwords: Mapping[str, str]) -> None:
-    """What `deploy/roles.sql` does on a managed server: the two login roles and the extension."""
+    """Create the two login roles and the extension, as `deploy/roles.sql` does on a managed server."""
     connection = await asyncpg.connect(superuser_dsn)
     try:
         async with connection.transaction():
@@ -94,9 +94,9 @@ async def create_roles(superuser_dsn: str, passwords: Mapping[str, str]) -> None
 
 
 async def prepare(admin_dsn: str, *, service_role: str | None, model: EmbeddingModel | None) -> None:
-    """Migrate, give `service_role` the application's rights, and register the model, all only where needed.
+    """Migrate, grant the application's rights to `service_role`, and register the model, each only if needed.
 
-    Raises ConfigurationError for a server that cannot serve.
+    Raises ConfigurationError for an unsuitable server.
     """
     connection = await catalog.connect(admin_dsn, "DATABASE_ADMIN_URL")
     try:
@@ -128,7 +128,7 @@ async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: s
 
 @contextlib.asynccontextmanager
 async def small_pool(service_dsn: str, settings: Settings) -> AsyncIterator[Database]:
-    """A database with two connections, for one command."""
+    """Open a database with two connections, for one command."""
     database = Database(service_dsn, pool_size=2, prepared_statements=settings.database.prepared_statements)
     try:
         yield database
@@ -137,7 +137,7 @@ async def small_pool(service_dsn: str, settings: Settings) -> AsyncIterator[Data
 
 
 async def check_database(service_dsn: str) -> None:
-    """Raise ConfigurationError unless the database can be served by a role that row-level security binds."""
+    """Raise ConfigurationError unless the database is usable with a role to which row-level security applies."""
     connection = await catalog.connect(service_dsn, "DATABASE_URL")
     try:
         await catalog.check_server(connection)

@@ -1,4 +1,4 @@
-"""How callers' tokens are verified, as the settings choose."""
+"""The verification of callers' tokens, from the settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET_SIZE = 48
 
 
 def shared_secret(settings: Settings) -> str | None:
-    """The HS256 secret: the configured one, or the one that the embedded mode makes and keeps; None with JWKS."""
+    """The HS256 secret: the configured one, or the one that the embedded mode generates and stores; None with JWKS."""
     if settings.jwt.secret is not None:
         return settings.jwt.secret.get_secret_value()
     if settings.jwt.jwks_url is None and settings.database.embedded:
@@ -29,7 +29,7 @@ def shared_secret(settings: Settings) -> str | None:
 
 @contextlib.asynccontextmanager
 async def open_verifier(settings: Settings) -> AsyncIterator[TokenVerifier]:
-    """The verifier of callers' tokens that the settings choose. Raises ConfigurationError."""
+    """Open the verifier of callers' tokens. Raises ConfigurationError."""
     jwt = settings.jwt
     if jwt.jwks_url is None:
         yield TokenVerifier(secret=shared_secret(settings), audience=jwt.audience, issuer=jwt.issuer)
@@ -43,9 +43,9 @@ async def open_verifier(settings: Settings) -> AsyncIterator[TokenVerifier]:
 
 
 def ensure_secret(data_dir: Path) -> str:
-    """The secret in `data_dir`, made at the first call; processes that call together get the same one.
+    """Return the secret in `data_dir`, generated at the first call; simultaneous processes get the same one.
 
-    Raises ConfigurationError when it cannot be made or read, or is not usable.
+    Raises ConfigurationError when the secret cannot be created or read, or is not usable.
     """
     path = data_dir / SECRET_FILE
     try:

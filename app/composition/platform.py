@@ -1,4 +1,4 @@
-"""What manages tenants, for commands that need no embedding model."""
+"""Services that manage tenants, for commands that need no embedding model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The tenants, and what the platform's administrators see and set of them."""
+    """The tenants, and the service for the platform's administrators."""
 
     tenants: TenantDirectory
     service: PlatformService
@@ -25,7 +25,7 @@ class Platform:
 
 @contextlib.asynccontextmanager
 async def open_platform(settings: Settings, *, for_creation: bool = False) -> AsyncIterator[Platform]:
-    """The platform on the database of the settings; `for_creation` also finds the number of new tenants' model.
+    """Open the platform on the configured database; `for_creation` also finds the id of new tenants' model.
 
     Raises ConfigurationError.
     """
@@ -44,5 +44,5 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
 
 
 def default_limits(settings: Settings) -> Limits:
-    """What each tenant may use, unless the platform gives it other limits."""
+    """The configured limits of a tenant for which the platform has set none."""
     return Limits(**settings.limits.model_dump(exclude={"crowd"}))

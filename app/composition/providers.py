@@ -1,4 +1,4 @@
-"""The embedding providers that the settings choose: their models, their keys and addresses, and the providers."""
+"""The configured embedding models and providers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NEXT = {f"EMBEDDING_{name}": f"EMBEDDING_NEXT_{name}" for name in ("PROVIDER", 
 
 
 def configured_model(settings: Settings) -> EmbeddingModel:
-    """The model that the settings choose. Raises ConfigurationError."""
+    """The configured model. Raises ConfigurationError."""
     embedding = settings.embedding
     return resolve_model(embedding.provider, embedding.model, embedding.dimensions)
 
 
 def configured_models(settings: Settings) -> list[EmbeddingModel]:
-    """All models that the settings choose: that one, and a second where tenants may move. Raises ConfigurationError."""
+    """All configured models: one, or two if tenants can change their model. Raises ConfigurationError."""
     following = settings.next_embedding
     models = [configured_model(settings)]
     if following.provider is not None:
@@ -35,14 +35,14 @@ def configured_models(settings: Settings) -> list[EmbeddingModel]:
 
 
 def provider_configs(settings: Settings) -> list[ProviderConfig]:
-    """The providers' part of the settings: one, or two while tenants move from model to model."""
+    """The configurations of the providers: one, or two if tenants can change their model."""
     embedding, following = settings.embedding, settings.next_embedding
 
     def configure(
         kind: str, model: str | None, dimensions: int | None, key: SecretStr | None, url: str | None
     ) -> ProviderConfig:
         if kind in ("openai", "gemini") and url is None:
-            # A key goes to the address that it was given for, and to no other.
+            # A key is sent only to the address that it was configured for.
             key = key or getattr(embedding, f"{kind}_api_key")
             url = getattr(embedding, f"{kind}_base_url")
         secret = key.get_secret_value() if key else None
@@ -56,7 +56,7 @@ def provider_configs(settings: Settings) -> list[ProviderConfig]:
 
 
 def build_providers(settings: Settings) -> list[EmbeddingProvider]:
-    """The providers that the settings name, those of `provider_configs`. Raises ConfigurationError."""
+    """Build the configured providers. Raises ConfigurationError."""
     first, *others = provider_configs(settings)
     providers: list[EmbeddingProvider] = [build_provider(first)]
     with _blaming_next():
@@ -66,7 +66,7 @@ def build_providers(settings: Settings) -> list[EmbeddingProvider]:
 
 @contextlib.contextmanager
 def _blaming_next() -> Iterator[None]:
-    """What is wrong with the second model is wrong with the settings that name it."""
+    """Attribute errors to the EMBEDDING_NEXT_* settings."""
     try:
         yield
     except ConfigurationError as error:
@@ -75,8 +75,11 @@ def _blaming_next() -> Iterator[None]:
 
 
 async def find_models(database: Database, served: Sequence[EmbeddingModel]) -> list[int]:
-    """The numbers of the registered models that are served. Raises ConfigurationError for one that is not registered,
-    and for a tenant whose vectors are of none of them: its searches would find nothing by meaning."""
+    """Find the ids of the served models.
+
+    Raises ConfigurationError for a model that is not registered, and for a tenant that uses none of the models: its
+    semantic searches would find nothing.
+    """
     async with database.platform_session() as session:
         models = {m.id: m.model for m in await list_models(session)}
         tenants = await list_tenants(session)

@@ -1,4 +1,4 @@
-"""The composition root: builds database, provider and services once, from settings or from given parts."""
+"""The composition root: builds database, providers and services once, from settings or from given parts."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ from app.knowledge.worker.runner import JobRunner
 from app.settings import Settings
 
 _WAITING_FOR = {"openai": 16, "gemini": 16}
-"""Searches for each core at the same time where most of a search is waiting for a remote provider."""
+"""Simultaneous searches per core with a remote provider, where a search mostly waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Everything that a way in needs; each service may be used from any task of one event loop.
+    """All services that REST, MCP, console and command line use, from any task of one event loop.
 
-    `provider` makes the vectors of new tenants' model; `providers` are all, by the number of their model.
-    Whoever called `build_services` closes them, then the provider and the database, which it gave.
+    `provider` is the provider of new tenants' model; `providers` has all of them by the id of their model.
+    The caller of `build_services` closes the services, and then the provider and the database that it passed in.
     """
 
     database: Database
@@ -89,11 +89,11 @@ class Services:
     worker: Worker
 
     def restoration(self, tenant_id: UUID, actor: str) -> TenantRestoration:
-        """What writes one export into a tenant."""
+        """Make the object that restores one export into a tenant."""
         return TenantRestoration(self.database, self.tenants, self.jobs, tenant_id, actor)
 
     async def close(self) -> None:
-        """Write down what is still to be written in the background. Leaves `database` and `provider` open."""
+        """Finish pending background writes. Leaves `database` and `provider` open."""
         await self.subscriptions.close()
         await self.journal.close()
 
@@ -112,11 +112,11 @@ async def build_services(
     webhooks: WebhookSender | None = None,
     rights_last: timedelta = RIGHTS_LAST,
 ) -> Services:
-    """Build the services over a database and a provider, e.g. for a workflow engine with an engine of its own.
+    """Build the services over a given database and provider, for example inside another application.
 
-    `next_provider` serves tenants that move to its model, have moved, or may move back. Subscriptions go on for
-    `rights_last` after their owner's last call. Raises ConfigurationError
-    when a provider's model is not registered, or a tenant is on a model of neither.
+    `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
+    continue for `rights_last` after their owner's last call. Raises ConfigurationError when a provider's model is not
+    registered, or a tenant uses neither model.
     """
     defaults = defaults or SearchDefaults()
     given = [provider] if next_provider is None else [provider, next_provider]
@@ -188,10 +188,10 @@ async def build_services(
 async def open_services(
     settings: Settings, *, provider: EmbeddingProvider | None = None
 ) -> AsyncIterator[Services]:
-    """The services as the settings describe them, with the database they need.
+    """Open the services and their database from the settings.
 
-    A given `provider` takes the place of those of the settings, and is not closed; its model is registered where the
-    settings name an administrator of the database. Raises ConfigurationError with one line that says what is missing.
+    A given `provider` replaces the configured ones and is not closed; its model is registered if the settings contain
+    the administration's connection string. Raises ConfigurationError.
     """
     async with open_database(settings) as addresses:
         if provider is not None and addresses.admin is not None:

@@ -1,1 +1,1 @@
-"""Ranking quality: a judged collection searched through the whole service, measured and compared with BM25."""
+"""Ranking quality: run a judged collection through the whole service, and compare the results with BM25."""

@@ -1,4 +1,4 @@
-"""BM25 by bm25s over the same documents and queries, as the yardstick of the keyword leg."""
+"""BM25 by bm25s over the same documents and queries, as the baseline of the keyword leg."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.evaluation.collection import Collection
 from app.knowledge.languages import SNOWBALL
 
 K1, B = 1.2, 0.75
-# bm25s's short English list is Lucene's; the longer one holds Snowball's, which Postgres uses, and NLTK's few more.
+# bm25s's short English list is Lucene's; the long one contains Snowball's, which Postgres uses, and a few of NLTK's.
 _STOP_WORDS = {"english": "english_plus"}
 _WITH_STOP_WORDS = frozenset({
     "danish", "dutch", "english", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
@@ -24,22 +24,21 @@ _WITH_STOP_WORDS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class BaselineRun:
-    """Rankings of document ids for each query, and how they were made."""
+    """A ranking of document ids for each query, and the name of the method."""
 
     name: str
     rankings: Sequence[Sequence[str]]
 
 
 def is_baseline_installed() -> bool:
-    """Whether bm25s, of the extra `eval`, is there."""
+    """Whether bm25s, from the extra `eval`, is installed."""
     return importlib.util.find_spec("bm25s") is not None
 
 
 def rank_by_bm25(collection: Collection, depth: int = 100) -> BaselineRun:
     """Rank by BM25 (Lucene's variant, k1 1.2, b 0.75), title and text as one field.
 
-    Stemmer and stop words are those of the language that most documents are in. Raises ImportError without
-    bm25s.
+    Stemmer and stop words are those of the most frequent language. Raises ImportError without bm25s.
     """
     import bm25s
 
@@ -66,7 +65,7 @@ def rank_by_bm25(collection: Collection, depth: int = 100) -> BaselineRun:
 
 
 def find_language(collection: Collection, sample: int = 100) -> str:
-    """The language of most of the documents, judged by an even sample."""
+    """Detect the most frequent language in an even sample of the documents."""
     step = max(1, len(collection.documents) // sample)
     votes = Counter(detect_language(d.text) for d in collection.documents[::step])
     return votes.most_common(1)[0][0]

@@ -1,4 +1,4 @@
-"""Whether a difference between two rankings is more than chance."""
+"""Test whether a difference between two rankings is significant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = 500
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean difference and the bounds between which 95 % of the resampled ones lie."""
+    """A mean difference, with the bounds of the middle 95 % of the resampled differences."""
 
     difference: float
     low: float
@@ -29,10 +29,10 @@ def compare_paired(
     seed: int = SEED,
     confidence: float = 0.95,
 ) -> Interval:
-    """The percentile bootstrap interval of mean(ours - theirs) over queries, the same for the same input.
+    """Compute the percentile bootstrap interval of mean(ours - theirs) over queries, with a fixed seed.
 
-    Queries are drawn with replacement, both systems on the same draw (Sakai, SIGIR 2006; Efron and Tibshirani,
-    1993). Raises ValueError for unequal or empty input.
+    Queries are drawn with replacement, with the same draw for both systems (Sakai, SIGIR 2006; Efron and Tibshirani,
+    1993). Raises ValueError for empty input or unequal lengths.
     """
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     if len(ours) != len(theirs) or not len(ours):

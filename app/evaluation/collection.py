@@ -1,4 +1,4 @@
-"""Judged collections in BEIR layout: `corpus.jsonl`, `queries.jsonl` and a table of judgements."""
+"""Judged collections in BEIR's layout: `corpus.jsonl`, `queries.jsonl` and a table of judgements."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import orjson
 from app.errors import KnowledgeError
 
 QRELS_PLACES = ("qrels.tsv", "qrels/test.tsv")
-"""Where judgements are looked for when no file is named; the second is BEIR's own place."""
+"""Default files of judgements; the second is BEIR's."""
 
 
 class UnreadableCollection(KnowledgeError):
-    """A folder that is no collection; the text names the file, the line and what is wrong."""
+    """The folder is not a valid collection; the message names the file, the line and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text to be found."""
+    """One document of the collection."""
 
     id: str
     title: str | None
@@ -36,7 +36,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question and what is right: `judgements` are grades by document id, above 0 for relevant ones."""
+    """One query; `judgements` are grades by document id, above 0 for relevant documents."""
 
     id: str
     text: str
@@ -48,9 +48,9 @@ class Collection:
     """Documents and the judged queries over them.
 
     Attributes:
-        qrels: name of the file that the judgements are from.
-        skipped: documents left out because their text is empty.
-        judged: queries with a positive judgement, before any sample was taken.
+        qrels: name of the file with the judgements.
+        skipped: number of documents that were omitted because their text is empty.
+        judged: number of queries with a positive judgement, before sampling.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Collection:
     judged: int
 
     def sample(self, queries: int | None, seed: int = 0) -> Collection:
-        """The collection with at most `queries` of its queries, drawn at random, always the same ones."""
+        """Reduce the collection to a random sample of at most `queries` queries, with a fixed seed."""
         if queries is None or queries >= len(self.queries):
             return self
         chosen = sorted(random.Random(seed).sample(range(len(self.queries)), queries))  # noqa: S311
@@ -69,9 +69,9 @@ class Collection:
 
 
 def read_collection(folder: Path, qrels: Path | None = None) -> Collection:
-    """Read a collection; `qrels` is looked for in the folder first, then from the working directory.
+    """Read a collection; `qrels` is relative to the folder, else to the working directory.
 
-    A query counts only with a positive judgement. Raises UnreadableCollection.
+    Queries without a positive judgement are omitted. Raises UnreadableCollection.
     """
     if not folder.is_dir():
         raise UnreadableCollection(f"{folder}: there is no such folder")
@@ -113,7 +113,7 @@ def _find_qrels(folder: Path, qrels: Path | None) -> Path:
 
 
 def _read_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The objects of a JSON Lines file, each with its place for messages."""
+    """Yield the objects of a JSON Lines file, each with its place for error messages."""
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -140,7 +140,7 @@ def _text(record: Mapping[str, Any], field: str, place: str, default: str | None
 
 
 def _read_judgements(path: Path) -> dict[str, dict[str, float]]:
-    """Grades by query and document, from BEIR's three columns or TREC's four, with or without a header."""
+    """Read grades by query and document, from BEIR's three columns or TREC's four, with or without a header."""
     judgements: dict[str, dict[str, float]] = {}
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()

@@ -1,4 +1,4 @@
-"""One collection measured: every judged query searched in each mode, through the service."""
+"""Evaluate one collection: run all judged queries through the service in each mode."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CONCURRENCY = 2
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to search; `fusion` matters in hybrid mode only."""
+    """A variant of the search; `fusion` applies only to hybrid mode."""
 
     mode: Mode
     fusion: Fusion | None = None
 
     @property
     def label(self) -> str:
-        """How a report names it."""
+        """The name of the variant in reports."""
         return f"{self.mode} {self.fusion}" if self.fusion else self.mode
 
 
@@ -45,7 +45,7 @@ VARIANTS: tuple[Variant, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How one variant did; intervals are of nDCG@10, seconds are a search's median in the process."""
+    """The results of one variant; intervals are of nDCG@10, `seconds` is the median time of a search."""
 
     variant: Variant
     scores: Scores
@@ -56,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """How BM25 by bm25s did on the same queries."""
+    """The results of BM25 by bm25s on the same queries."""
 
     name: str
     scores: Scores
@@ -64,7 +64,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All runs over one collection, and how long the parts took (seconds)."""
+    """All runs over one collection, and the times of the steps in seconds."""
 
     collection: Collection
     runs: Sequence[Run]
@@ -80,11 +80,11 @@ async def evaluate(
     variants: Sequence[Variant] = VARIANTS,
     depth: int = DEPTH,
 ) -> Evaluation:
-    """Fill a tenant of its own, search it, and remove it again.
+    """Fill a temporary tenant, search it, and delete it.
 
     Raises EvaluationFailed, InvalidInput, EmbeddingUnavailable and DatabaseUnavailable.
 
-    A search asks for `depth` hits, at most 100, and leaves everything else to the defaults.
+    A search requests `depth` hits, at most 100, and uses the defaults for everything else.
     """
     seconds: dict[str, float] = {}
     started = time.perf_counter()
@@ -132,7 +132,7 @@ async def _search_all(
     progress: ShowProgress,
     depth: int,
 ) -> tuple[list[list[str]], float]:
-    """The ranked document ids of each query, and the median time of a search."""
+    """Rank the documents for each query; return their ids, and the median time of a search."""
     rankings: list[list[str]] = [[] for _ in collection.queries]
     times: list[float] = []
     waiting = iter(range(len(collection.queries)))

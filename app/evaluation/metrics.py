@@ -1,4 +1,4 @@
-"""How good one ranking is, given the grades of its documents."""
+"""Quality metrics of a ranking, given the grades of its documents."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ METRICS = ("ndcg@10", "recall@100", "mrr@10")
 
 
 def recall(ranking: Sequence[str], grades: Mapping[str, float], k: int = 100) -> float:
-    """Share of the relevant documents (grade above 0) that are among the first `k`; 0 when there are none."""
+    """Share of the relevant documents (grade above 0) among the first `k`; 0 when no document is relevant."""
     relevant = {document for document, grade in grades.items() if grade > 0}
     return len(relevant.intersection(ranking[:k])) / len(relevant) if relevant else 0.0
 
 
 def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, float], k: int = 10) -> float:
-    """1 / rank of the first relevant document, 0 when it is not among the first `k` (Voorhees, TREC-8, 1999)."""
+    """1 / rank of the first relevant document, 0 if there is none among the first `k` (Voorhees, TREC-8, 1999)."""
     for rank, document in enumerate(ranking[:k], 1):
         if grades.get(document, 0.0) > 0:
             return 1 / rank
@@ -29,7 +29,7 @@ def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, float], k: int 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """One value of each metric for each query, in the order of the queries."""
+    """The values of each metric, one per query in the order of the queries."""
 
     ndcg: Sequence[float]
     recall: Sequence[float]

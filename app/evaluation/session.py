@@ -1,4 +1,4 @@
-"""From services and folders to a report: what the command line and the benchmark program share."""
+"""Run an evaluation from services and folders to a report, for the command line and the benchmark program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def evaluate_collections(
     variants: Sequence[Variant] = VARIANTS,
     vector_cache: Path | None = None,
 ) -> Report:
-    """Measure the collections one after the other, with services that are opened for it. Raises KnowledgeError."""
+    """Open the services and evaluate the collections one after another. Raises KnowledgeError."""
     async with opening as plain, _with_cache(plain, vector_cache) as services:
         evaluations = [await evaluate(services, c, progress, variants=variants) for c in collections]
         async with services.database.engine.connect() as connection:
@@ -39,7 +39,7 @@ async def evaluate_collections(
 
 @contextlib.asynccontextmanager
 async def _with_cache(services: Services, folder: Path | None) -> AsyncIterator[Services]:
-    """The same services with vectors from a cache, or as they are."""
+    """The same services with cached vectors if a folder is given."""
     if folder is None:
         yield services
         return

@@ -1,4 +1,4 @@
-"""A tenant that lives as long as one evaluation."""
+"""The temporary tenant of an evaluation."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from app.knowledge.entries.entry import MAX_TITLE
 
 BATCH = 500
 PATIENCE = 120.0
-"""Seconds that upkeep by another worker may take before the evaluation gives up."""
+"""Seconds to wait for upkeep by another worker before the evaluation fails."""
 
 
 class EvaluationFailed(KnowledgeError):
-    """The collection could not be made searchable; the text says why."""
+    """The collection could not be made searchable; the message gives the reason."""
 
 
 @contextlib.asynccontextmanager
 async def open_tenant(services: Services, name: str) -> AsyncIterator[UUID]:
-    """A fresh tenant, removed with all it has on leaving, also when cancelled."""
+    """Create a tenant, and delete it with all its data at the end, also after a cancellation."""
     slug = f"eval-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')[:40]}-{secrets.token_hex(4)}"
     tenant = await services.tenants.create(slug, f"Evaluation of {name}"[:200], actor="evaluation")
     try:
         yield tenant.id
     finally:
-        # Records of searches refer to the tenant: they are written before it goes.
+        # Pending records of searches refer to the tenant: write them before it is deleted.
         await services.journal.flush()
         await services.tenants.delete(tenant.id, actor="evaluation")
 
@@ -44,10 +44,9 @@ async def open_tenant(services: Services, name: str) -> AsyncIterator[UUID]:
 async def fill_tenant(
     services: Services, tenant_id: UUID, collection: Collection, progress: ShowProgress
 ) -> dict[UUID, str]:
-    """Import the documents, embed them and do what upkeep is due; returns document ids by entry id.
+    """Import and embed the documents, and run the upkeep that is due; return document ids by entry id.
 
-    Raises EvaluationFailed when an entry is refused or stays without a vector, EmbeddingUnavailable,
-    DatabaseUnavailable.
+    Raises EvaluationFailed when an entry is refused or cannot be embedded, EmbeddingUnavailable, DatabaseUnavailable.
     """
     documents: dict[UUID, str] = {}
     with progress(f"{collection.name}: import", len(collection.documents)) as report:
@@ -74,7 +73,7 @@ async def fill_tenant(
 
 
 async def finish_upkeep(services: Services, tenant_id: UUID, patience: float = PATIENCE) -> None:
-    """Work until the tenant has nothing queued or running, here or at another worker. Raises EvaluationFailed."""
+    """Run jobs until the tenant has none queued or running, here or in another worker. Raises EvaluationFailed."""
     deadline = time.monotonic() + patience
     while True:
         async with services.database.tenant_session(tenant_id) as session:

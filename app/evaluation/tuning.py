@@ -1,4 +1,4 @@
-"""What other weights and fusions would make of a tenant's own searches, by the feedback on their hits."""
+"""Measure other weights and fusions on a tenant's own searches, using the feedback on their hits."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ from app.knowledge.vocabulary import Fusion, Weights
 
 DEPTH = 10
 FEW = 20
-"""Judged queries below which differences mean little."""
+"""Number of judged queries below which differences mean little."""
 
 GRID: tuple[tuple[Fusion, float], ...] = (
     *(("rrf", weight) for weight in (0.0, 0.3, 0.5, 0.7, 1.0)),
     *(("score", weight) for weight in (0.4, 0.5, 0.6, 0.7, 0.8)),
 )
-"""Fusions, each with what meaning weighs; at 0 and 1 the order is that of one leg alone."""
+"""Fusions, each with a semantic weight; with 0 and 1 the order is that of one leg."""
 
 
 class NothingToTuneBy(KnowledgeError):
-    """The tenant has no feedback with queries; the text says what is missing."""
+    """The tenant has no feedback with queries; the message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to fuse, and how well it ranks.
+    """A fusion with weights, and the quality of its rankings.
 
     Attributes:
-        ndcg: mean nDCG@10; what nobody judged counts as wrong.
-        ndcg_judged: the same with what nobody judged left out of the rankings (Sakai, 2007): hits that these settings
-            bring and nobody has seen yet do not count against them.
-        against_current: of `ndcg`, with the bounds of chance; None for the current settings themselves.
+        ndcg: mean nDCG@10; unjudged hits count as not relevant.
+        ndcg_judged: the same without unjudged hits (Sakai, 2007), so that new hits of a choice do not count against it.
+        against_current: difference of `ndcg` to the current settings, with its interval; None for these themselves.
     """
 
     fusion: Fusion
@@ -56,7 +55,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Choices over the judged queries of one tenant, the current one first and then the best."""
+    """Choices measured on the judged queries of one tenant: the current one first, then the others, best first."""
 
     tenant: str
     queries: int
@@ -69,7 +68,7 @@ class Tuning:
 
     @property
     def remark(self) -> str:
-        """What to do with them, in one line."""
+        """A recommendation in one line."""
         best = self.choices[1]
         if self.queries < FEW:
             return f"{self.queries} judged queries are few: gather feedback on {FEW} or more before changing anything"
@@ -85,9 +84,9 @@ class Tuning:
 async def tune(services: Services, slug: str, progress: ShowProgress, *, reader: str) -> Tuning:
     """Run the tenant's judged queries with its current settings and with each of GRID.
 
-    The audit trail notes that `reader` has read them; nothing else is recorded.
+    The read by `reader` is recorded in the audit trail; nothing else is recorded.
 
-    Raises TenantNotFound, NothingToTuneBy, EmbeddingUnavailable (a ranking by words alone would tell nothing),
+    Raises TenantNotFound, NothingToTuneBy, EmbeddingUnavailable (keyword-only rankings would prove nothing) and
     DatabaseUnavailable.
     """
     tenant = await services.tenants.find(slug)
@@ -144,7 +143,7 @@ async def _rank(
     services: Services, tenant: TenantContext, query: JudgedQuery, fusion: Fusion, weights: Weights
 ) -> list[UUID]:
     wanted = SearchQuery(query=query.query[:MAX_QUERY_LENGTH], limit=DEPTH, fusion=fusion, weights=weights)
-    # The tenant's own limit on a page does not matter here.
+    # The tenant's max_limit must not apply here.
     free = replace(tenant, settings=replace(tenant.settings, max_limit=None))
     async with services.ranker.run(make_plan(wanted, free, services.search.defaults)) as ranked:
         if ranked.legs.failure is not None:
@@ -153,7 +152,7 @@ async def _rank(
 
 
 def rows_of(tuning: Tuning) -> list[tuple[str, ...]]:
-    """The table: one row for each choice, under its headings."""
+    """The rows of the table: one for each choice."""
     return [
         (
             f"{c.fusion} {c.weights.semantic:g}/{c.weights.keyword:g}{' (current)' if c.current else ''}",

@@ -1,4 +1,4 @@
-"""Vectors kept between evaluations, so that measuring a ranking again does not embed its collection again."""
+"""A cache of vectors between evaluations, so that a repeated evaluation does not embed its collection again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
 
 
 class VectorCache:
-    """EmbeddingProvider that keeps every vector in a file of the folder, one file for each model.
+    """An EmbeddingProvider that stores all vectors in a folder, with one file per model.
 
-    For measuring only, never for serving: it grows without bound, and it does not notice when a provider's own
-    code changes; delete the folder then. Several processes may share it.
+    For evaluations only: the cache grows without bound, and a change of a provider's code does not invalidate it;
+    delete the folder then. Several processes can share it.
     """
 
     def __init__(self, inner: EmbeddingProvider, folder: Path) -> None:
@@ -60,7 +60,7 @@ class VectorCache:
         return self._inner.count_tokens(text)
 
     async def close(self) -> None:
-        """Close the file; the provider within belongs to whoever made it."""
+        """Close the file; the caller closes the inner provider."""
         self._file.close()
 
     def _find(self, kind: str, text: str) -> Vector | None:

@@ -1,4 +1,4 @@
-"""Telling how far long work is, whoever shows it."""
+"""The interface for progress of long operations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias
 
 ShowProgress: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Opens a step with a label and a total; what it yields is called with how much is done so far."""
+"""Opens a step with a label and a total; yields a function to call with the amount done so far."""
 
 
 @contextmanager
 def hide_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A step that nobody sees."""
+    """Show no progress."""
     yield lambda done: None

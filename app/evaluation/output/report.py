@@ -1,4 +1,4 @@
-"""What evaluations found, as one report: Markdown for people, JSON for programs."""
+"""The report of evaluations, in Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADINGS = ("collection", "search", "nDCG@10", "recall@100", "MRR@10", "nDCG −
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Evaluations made with one model and one set of defaults; `server` is the version of Postgres."""
+    """Evaluations with one model and one set of defaults; `server` is the version of Postgres."""
 
     evaluations: Sequence[Evaluation]
     model: EmbeddingModel
@@ -45,7 +45,7 @@ class Report:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the searches and the intervals depend on."""
+        """The settings on which the results depend."""
         defaults = self.defaults
         threshold = defaults.similarity_threshold
         return {
@@ -60,7 +60,7 @@ class Report:
         }
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table: one row for each search variant and one for bm25s, under HEADINGS."""
+        """The rows of the table: one for each search variant and one for bm25s, under HEADINGS."""
         rows: list[tuple[str, ...]] = []
         for evaluation in self.evaluations:
             name = evaluation.collection.name
@@ -78,14 +78,14 @@ class Report:
             "# Ranking quality",
             "",
             f"{self.made_at:%Y-%m-%d %H:%M} UTC. Model {model.provider}/{model.name}, {model.dimensions} dimensions. "
-            "Differences are of mean nDCG@10, in brackets the paired bootstrap interval "
+            "Differences are in mean nDCG@10, with the paired bootstrap interval in brackets "
             f"(95 %, {RESAMPLES:,} resamples); *better leg* is the better of keyword and semantic.",
             "",
             f"| {' | '.join(HEADINGS)} |",
             f"|{'---|' * len(HEADINGS)}",
             *(f"| {' | '.join(row)} |" for row in self.rows()),
             "",
-            "| collection | documents | left out (empty) | judgements | queries | judged | BM25 |",
+            "| collection | documents | skipped (empty) | judgements | queries | judged | BM25 |",
             "|---|---|---|---|---|---|---|",
         ]
         for e in self.evaluations:
@@ -102,7 +102,7 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def write(self, folder: Path, stem: str = "evaluation") -> tuple[Path, Path]:
-        """Write `<stem>.md` and `<stem>.json` into the folder, making it if needed. Raises OSError."""
+        """Write `<stem>.md` and `<stem>.json` into the folder, which is created if needed. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
         markdown, json = folder / f"{stem}.md", folder / f"{stem}.json"
         markdown.write_text(self.as_markdown(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A report as a table on the terminal."""
+"""Show a report as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.evaluation.output.report import HEADINGS, Report
 
 
 def make_table(report: Report) -> Table:
-    """One row for each search variant, a rule between collections."""
+    """Make a table with one row for each search variant, and a line between collections."""
     table = Table(*HEADINGS[:2])
     for heading in HEADINGS[2:]:
         table.add_column(heading, justify="right", no_wrap=True)
