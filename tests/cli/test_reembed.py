@@ -44,7 +44,7 @@ def test_tenant_moves_to_another_model_back_and_again(
     knowledge.succeed("tenant", "create", "mover")
     lines = [{"content": f"berth {n}", "title": f"Title {n}"} for n in range(20)]
     knowledge.succeed("import", str(write_lines(tmp_path / "a.jsonl", lines)), "-t", "mover")
-    assert "no change of model" in knowledge("reembed", "status", "-t", "mover").err
+    assert "no model change is in progress" in knowledge("reembed", "status", "-t", "mover").err
 
     held = knowledge.succeed("reembed", "-t", "mover", "--by-hand", "--json").json
     assert (held["state"], held["progress"], held["comparison"]["queries"]) == ("ready", 1, 20)

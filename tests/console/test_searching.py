@@ -13,7 +13,7 @@ from tests.fixtures.providers.failing import FailingProvider
 
 
 async def test_a_hit_shows_its_source(browser: Browser, admin: Caller) -> None:
-    await admin.add("The bell is silent", title="Bells & <whistles>", tags=["sea", "iron"], is_verified=True)
+    await admin.add("The crew rings it", title="Bells & <whistles>", tags=["sea", "iron"], is_verified=True)
     await admin.add("A boat")
     page = await browser.search("rings bell", mode="keyword")
     hit = page.one("#hit-1")
