@@ -46,7 +46,7 @@ async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Respons
 @tenant_admins.get("/settings", operation_id="get_settings", response_model=SettingsModel)
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the tenant's settings."""
-    return json_response(await services.administration.settings(caller.tenant_id, reader=caller.subject))
+    return json_response(await services.tenants.read_settings(caller.tenant_id, reader=caller.subject))
 
 
 @tenant_admins.patch(
@@ -55,7 +55,7 @@ async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Resp
 async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Change some settings. Null restores the service's default. Limits must not exceed the platform's."""
     return json_response(
-        await services.administration.change_settings(caller.tenant_id, patch.given(), actor=caller.subject)
+        await services.tenants.change_settings(caller.tenant_id, patch.given(), actor=caller.subject)
     )
 
 

@@ -103,7 +103,7 @@ async def full(
             "metadata": {"n": [1, 2.5e-7, None, {"x": "ä"}]},
         },
     )
-    await services.administration.change_settings(
+    await services.tenants.change_settings(
         tenant.id, {"fusion": "score", "type_weights": {"fact": 3.5}}, actor="test"
     )
     return tenant

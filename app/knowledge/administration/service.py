@@ -1,14 +1,13 @@
-"""Statistics, settings, receipts and the audit trail of a tenant, for its admin."""
+"""Statistics, receipts and the audit trail of a tenant, for its admin."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.search.receipts import KeptSearch
+from app.db.queries.search.receipts import KeptSearch, ModelName
 from app.db.queries.tenants import audit, statistics, usage
 from app.db.queries.tenants.audit import AuditRecord
 from app.db.rows import Position
@@ -18,16 +17,6 @@ from app.knowledge.paging import Page, PageRequest
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
-from app.knowledge.tenants.settings import TenantSettings
-
-
-@dataclass(frozen=True, slots=True)
-class ModelName:
-    """The name of an embedding model."""
-
-    provider: str
-    name: str
-    dimensions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +50,7 @@ class TenantStatistics:
 
 
 class AdministrationService:
-    """Reads and changes what the admin of a tenant sees. With `reader`, a read is recorded in the audit trail."""
+    """Reads what the admin of a tenant sees. With `reader`, a read is recorded in the audit trail."""
 
     def __init__(
         self, database: Database, tenants: TenantDirectory, admission: Admission, journal: SearchJournal
@@ -110,16 +99,6 @@ class AdministrationService:
             backlog=work,
             limits={n: Use(number, getattr(tenant.limits, n) or None) for n, number in used.items()},
         )
-
-    async def settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
-        """Read the tenant's settings. Raises TenantNotFound."""
-        return await self._tenants.read_settings(tenant_id, reader=reader)
-
-    async def change_settings(
-        self, tenant_id: UUID, changes: Mapping[str, Any], *, actor: str
-    ) -> TenantSettings:
-        """Change some settings; None resets one. Raises InvalidInput with all invalid fields."""
-        return await self._tenants.change_settings(tenant_id, dict(changes), actor=actor)
 
     async def audit(
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None

@@ -29,9 +29,7 @@ async def judge(desk: Desk, found: SearchResult, entry: UUID, relevant: bool, su
 
 
 async def keep_queries(desk: Desk, keep: bool = True) -> None:
-    await desk.services.administration.change_settings(
-        desk.tenant.id, {"keep_query_text": keep}, actor="admin"
-    )
+    await desk.services.tenants.change_settings(desk.tenant.id, {"keep_query_text": keep}, actor="admin")
 
 
 async def test_feedback_is_for_hits_of_the_callers_own_searches(desk: Desk) -> None:

@@ -66,13 +66,13 @@ async def test_deleted_tenant_is_gone_at_once(
 
 
 async def test_settings_are_merged_reset_and_audited(services: Services, tenant: Tenant) -> None:
-    change = services.administration.change_settings
+    change = services.tenants.change_settings
     await change(tenant.id, {"fusion": "score", "max_limit": 20}, actor="anna")
     settings = await change(
         tenant.id, {"weights": {"semantic": 0.5, "keyword": 0.5}, "max_limit": None}, actor="anna"
     )
     assert (settings.fusion, settings.max_limit, settings.weights) == ("score", None, Weights(0.5, 0.5))
-    assert await services.administration.settings(tenant.id) == settings
+    assert await services.tenants.read_settings(tenant.id) == settings
     page = await services.administration.audit(tenant.id)
     assert [r.action for r in page.items] == ["settings.update"] * 2
 

@@ -79,4 +79,4 @@ async def test_restoration_that_cannot_be_noted_changes_nothing(
         with pytest.raises(asyncpg.CheckViolationError):
             await restore(services, other_tenant, [first, *lines])
     assert {table: await rows(superuser_dsn, table, other_tenant) for table in before} == before
-    assert await services.administration.settings(other_tenant.id) == TenantSettings()
+    assert await services.tenants.read_settings(other_tenant.id) == TenantSettings()

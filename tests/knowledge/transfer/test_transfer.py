@@ -40,7 +40,7 @@ async def test_round_trip_is_exact(
         columns = "language, entries, characters" if table == "corpus_statistics" else "*"
         kept = [r for r in await rows(superuser_dsn, table, full, columns) if '"entries": 0' not in r]
         assert await rows(superuser_dsn, table, other_tenant, columns) == kept, table
-    first, second = [await services.administration.settings(t.id) for t in (full, other_tenant)]
+    first, second = [await services.tenants.read_settings(t.id) for t in (full, other_tenant)]
     assert first == second
 
 
@@ -82,7 +82,7 @@ async def test_restoration_undoes_what_was_changed_since(services: Services, ful
     await services.entries.delete(full.id, texts[2].id)
     asset = (await services.assets.list_assets(full.id, status="indexed")).items[0]
     await services.assets.delete(full.id, asset.id)
-    await services.administration.change_settings(full.id, {"fusion": "rrf"}, actor="test")
+    await services.tenants.change_settings(full.id, {"fusion": "rrf"}, actor="test")
     assert (await restore(services, full, lines)).failed == 0
     restored = await export(services, full)
     records = [line for line in lines if b'"kind":"feedback"' not in line]

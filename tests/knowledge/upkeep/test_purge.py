@@ -25,7 +25,7 @@ def days_ago(days: float) -> datetime:
 
 
 async def keep_for(services: Services, tenant: Tenant, days: int | None) -> None:
-    await services.administration.change_settings(tenant.id, {"purge_expired_after_days": days}, actor="anna")
+    await services.tenants.change_settings(tenant.id, {"purge_expired_after_days": days}, actor="anna")
 
 
 async def present(services: Services, tenant: Tenant) -> set[UUID]:
