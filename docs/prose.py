@@ -41,6 +41,7 @@ CLEAN = (
     "app/console/",
     "app/documents/",
     "app/embedded/",
+    "app/embeddings/",
     "app/errors.py",
     "app/evaluation/",
     "app/knowledge/",

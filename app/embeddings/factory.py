@@ -1,4 +1,4 @@
-"""Builds the provider that the settings name: the one place that knows all of them."""
+"""Builds the configured provider; the only module that refers to all of them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, Re
 from app.embeddings.tokens import BatchLimits
 from app.errors import ConfigurationError
 
-# The time limit holds for a batch, and E5 takes 0.3 s for a chunk when it has the machine to itself.
+# The time limit applies to a batch, and E5 takes 0.3 s for a chunk on an idle machine.
 _LOCAL_BATCH = BatchLimits(texts=16)
 _DEFAULT = ResiliencePolicy()
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
-    """Which provider to build; None takes the provider's own default. Times are in seconds.
+    """The provider to build; None selects the provider's default. Times are in seconds.
 
-    `api_key` and `base_url` are those of the chosen provider and mean nothing to `local` and `mock`.
+    `api_key` and `base_url` belong to the chosen provider; `local` and `mock` ignore them.
     """
 
     kind: str = LOCAL
@@ -39,9 +39,9 @@ class ProviderConfig:
 
 
 def build_provider(config: ProviderConfig) -> QueryCache:
-    """Build the provider with retries, circuit breaker and query cache around it.
+    """Build the provider, wrapped in retries, a circuit breaker and a query cache.
 
-    Raises ConfigurationError, one line that names the setting, for anything that cannot work.
+    Raises ConfigurationError, one line that names the setting, for a configuration that cannot work.
     """
     model = resolve_model(config.kind, config.model, config.dimensions)
     source = _build_source(model, config)
@@ -63,7 +63,7 @@ def build_provider(config: ProviderConfig) -> QueryCache:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A provider as it comes, the batches that it takes, and for a model in this process its queries at a time."""
+    """An unwrapped provider, its batch limits, and for a model in this process its number of concurrent queries."""
 
     provider: EmbeddingProvider
     batch: BatchLimits = _DEFAULT.batch

@@ -1,4 +1,4 @@
-"""What a remote provider's refusal means, whichever software development kit reported it."""
+"""Classifies the errors of remote providers, for every SDK."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 
 
 class InputRefused(EmbeddingUnavailable):
-    """The provider is well but will not take this text; other texts are not affected."""
+    """The provider works but refuses this text; other texts are not affected."""
 
     def __init__(self, provider: str, reason: str, *, attempts: int = 1) -> None:
         super().__init__(provider, reason, attempts=attempts, permanent=True)
@@ -24,7 +24,7 @@ class InputRefused(EmbeddingUnavailable):
 def describe_status(
     provider: str, status: int, headers: Mapping[str, str], *, key_rejected: bool = False
 ) -> EmbeddingUnavailable:
-    """Name the failure behind an HTTP status; the answer's text is left out, it may quote key or content."""
+    """The failure behind an HTTP status. The response's text is omitted, since it may quote the key or content."""
     if key_rejected or status in (401, 403):
         return EmbeddingUnavailable(provider, f"{KEY_REJECTED} (HTTP {status})", permanent=True)
     if status in _INPUT_STATUSES:
@@ -41,7 +41,7 @@ def describe_status(
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Read `retry-after-ms` or `Retry-After` (seconds or a date) as seconds from now; None without one."""
+    """Read `retry-after-ms` or `Retry-After` (seconds or a date) as seconds from now; None if both are missing."""
     for name, divisor in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name)
         if value is None:

@@ -1,4 +1,4 @@
-"""The models that are known, their numbers, and what may be asked of each."""
+"""The known models, their figures, and the dimensions that each offers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HASH = "text-hash"
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """A model's numbers: `dimensions` is the default, `fewest` to `most` what it can be asked for."""
+    """A model's figures: `dimensions` is the default, and `fewest` to `most` is the range that can be requested."""
 
     dimensions: int
     fewest: int
@@ -26,9 +26,9 @@ class ModelFacts:
     similarity_threshold: float
 
 
-# Dimensions and token limits are the makers' figures. Thresholds: MiniLM's and E5's are measured (E5: 95 in
-# 100 right answers of xquad-de and scifact reach 0.815, nine in ten pairs of unrelated subjects stay below
-# 0.775); those of the remote models are choices to be tuned. Unrelated vectors of the mock stay below 0.1,
+# Dimensions and token limits are the vendors' figures. The thresholds of MiniLM and E5 are measured (E5: 95 of
+# 100 correct answers in xquad-de and scifact reach 0.815, and nine in ten pairs of unrelated subjects stay below
+# 0.775). Those of the remote models are initial values, to be tuned. Unrelated vectors of the mock stay below 0.1,
 # which is 2.8 standard deviations at 768 dimensions.
 KNOWN: dict[str, dict[str, ModelFacts]] = {
     LOCAL: {
@@ -45,16 +45,16 @@ KNOWN: dict[str, dict[str, ModelFacts]] = {
 }
 ALIASES = {"all-MiniLM-L6-v2": MINILM, "intfloat/multilingual-e5-small": E5}
 
-# For models that only the operator knows: a limit that most of them keep, a threshold that cuts little.
+# For other models: a token limit that most models support, and a low threshold.
 UNKNOWN_MAX_TOKENS = 512
 UNKNOWN_THRESHOLD = 0.25
 
 
 def resolve_model(provider: str, name: str | None = None, dimensions: int | None = None) -> EmbeddingModel:
-    """Fill in the defaults of a choice of model without loading it.
+    """Complete a choice of model with its defaults, without loading it.
 
     Raises ConfigurationError for an unknown provider, an unknown local model, and dimensions that the model
-    does not have.
+    does not offer.
     """
     if provider not in PROVIDERS:
         raise ConfigurationError("EMBEDDING_PROVIDER", f"must be one of {', '.join(PROVIDERS)}")

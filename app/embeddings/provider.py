@@ -1,4 +1,4 @@
-"""What a source of embeddings must offer."""
+"""The interface of embedding providers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """Which model makes the vectors, and what its numbers mean.
+    """The model that computes the vectors, and its figures.
 
     Attributes:
         provider: `local`, `openai`, `gemini` or `mock`.
-        name: the model's own name, e.g. `all-MiniLM-L6-v2-int8`.
+        name: the model's name, e.g. `all-MiniLM-L6-v2-int8`.
         dimensions: length of a vector.
-        max_tokens: longest input in the model's tokens; longer text must be embedded in passages.
+        max_tokens: longest input, in the model's tokens; longer text must be embedded in passages.
         similarity_threshold: default cosine below which a passage does not count as similar.
     """
 
@@ -47,11 +47,11 @@ class EmbeddingProvider(Protocol):
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed stored texts, any number of them, in order. Raises EmbeddingUnavailable."""
+        """Embed any number of stored texts, in order. Raises EmbeddingUnavailable."""
         ...
 
     def count_tokens(self, text: str) -> int:
-        """Length of `text` in the model's tokens (an upper estimate where the tokenizer is remote)."""
+        """Length of `text` in the model's tokens (an upper estimate if the tokenizer is remote)."""
         ...
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-# Letters, digits, runs of blanks, anything else: the pieces that byte-pair tokenizers never join.
+# Letters, digits, runs of whitespace, other characters: pieces that byte-pair tokenizers never join.
 _PIECES = re.compile(r"[A-Za-z]+|[0-9]|\s+|[^\sA-Za-z0-9]")
 _LETTERS_PER_TOKEN = 3
 _SPECIAL_TOKENS = 2
@@ -14,16 +14,16 @@ _BYTES_PER_TOKEN = 4
 
 
 def estimate_tokens(text: str) -> int:
-    """Count tokens rather too high: a third of the letters, each digit and mark, each byte beyond ASCII.
+    """An upper estimate of the tokens: a third of the letters, each digit and mark, each byte beyond ASCII.
 
-    English prose has 4 to 5 letters to a token, so the estimate lies some 1.5 times above; only long runs of
-    random letters (keys, encoded bytes) come out lower than they are.
+    English prose has 4 to 5 letters per token, so the estimate is about 1.5 times too high. It is too low only for
+    long runs of random letters (keys, encoded bytes).
     """
     return _SPECIAL_TOKENS + sum(_estimate_piece(piece) for piece in _PIECES.findall(text))
 
 
 def approximate_tokens(texts: Iterable[str]) -> int:
-    """Tokens by a rule of thumb, four bytes of UTF-8 each: the same for every model, and free of charge."""
+    """Tokens by a rule of thumb, four bytes of UTF-8 each: the same for every model, and cheap to compute."""
     return sum(-(-len(t if t.isascii() else t.encode("utf-8", "replace")) // _BYTES_PER_TOKEN) for t in texts)
 
 
@@ -37,7 +37,7 @@ def _estimate_piece(piece: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """The most that one request carries: `texts` in number and `tokens` together (None: any)."""
+    """Limits of one request: number of `texts`, and total `tokens` (None: no limit)."""
 
     texts: int
     tokens: int | None = None
@@ -46,7 +46,7 @@ class BatchLimits:
 def split_batches(
     texts: Sequence[str], limits: BatchLimits, count_tokens: Callable[[str], int]
 ) -> Iterator[list[str]]:
-    """Cut texts into consecutive batches within the limits; a text over the token limit goes alone."""
+    """Split texts into consecutive batches within the limits; a text over the token limit is a batch of one."""
     batch: list[str] = []
     tokens = 0
     for text in texts:

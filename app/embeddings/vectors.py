@@ -1,4 +1,4 @@
-"""Numbers that come from outside, as embeddings."""
+"""Checks and normalises vectors that come from callers and providers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from app.errors import EmbeddingUnavailable
 def make_unit_vector(numbers: Sequence[float]) -> Vector:
     """A caller's own embedding, finite and not all zero, as a unit vector."""
     vector = np.asarray(numbers, dtype=np.float64)
-    # The largest component first, so that the norm of extreme numbers neither overflows nor vanishes.
+    # Scaled by the largest component, so that the norm of extreme numbers neither overflows nor underflows.
     vector = vector / np.abs(vector).max()
     unit: Vector = (vector / np.linalg.norm(vector)).astype(np.float32)
     return unit
 
 
 def check_vectors(provider: str, rows: object, count: int, dimensions: int) -> list[Vector]:
-    """Turn a provider's numbers into `count` unit vectors of `dimensions` each, or refuse them all.
+    """Convert a provider's numbers to `count` unit vectors of `dimensions` each, or refuse all of them.
 
     Raises EmbeddingUnavailable for a wrong count, a wrong dimension (permanent), anything that is not a
     number, and vectors that are not finite or have no length.

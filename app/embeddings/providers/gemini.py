@@ -14,14 +14,14 @@ from app.embeddings.vectors import check_vectors
 from app.errors import EmbeddingUnavailable
 
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com/"
-# The API's own limit is 100 texts in a batch.
+# The API accepts at most 100 texts in a batch.
 GEMINI_BATCH = BatchLimits(texts=100, tokens=20_000)
 _API_VERSION = "v1beta"  # the one that Google documents for embeddings
-_NO_KEY = "none"  # a proxy may add the key itself, and one from the environment must not reach it
+_NO_KEY = "none"  # a proxy may add the key; the SDK must not send one from the environment
 
 
 class GeminiProvider:
-    """EmbeddingProvider over one attempt per batch; retries are the wrapper's."""
+    """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class GeminiProvider:
         timeout: float = 60.0,
     ) -> None:
         self._model = model
-        # With a client of ours the kit leaves aiohttp alone, whose path retries after a sleep of its own.
+        # Given a client, the SDK does not use aiohttp, whose code path retries after its own delay.
         self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=True)
         self._client = Client(
             vertexai=False,
@@ -74,7 +74,7 @@ class GeminiProvider:
 
     async def _request(self, texts: list[str], task_type: str) -> list[Vector]:
         provider = self._model.provider
-        # Plain strings would be joined into one content, and one vector, for some models.
+        # For some models, plain strings would be joined into one content and get one vector.
         contents: list[types.ContentUnion] = [types.Content(parts=[types.Part(text=text)]) for text in texts]
         config = types.EmbedContentConfig(task_type=task_type, output_dimensionality=self._model.dimensions)
         try:
@@ -95,7 +95,7 @@ class GeminiProvider:
 
 def _describe_error(provider: str, error: errors.APIError) -> EmbeddingUnavailable:
     details = _list_details(error)
-    # A wrong key is a 400 here, told apart from a refused input only by this.
+    # A wrong key is a 400 here. Only this reason distinguishes it from a refused input.
     rejected = any(detail.get("reason") == "API_KEY_INVALID" for detail in details)
     headers = dict(getattr(error.response, "headers", None) or {})
     failure = describe_status(provider, error.code, headers, key_rejected=rejected)

@@ -27,7 +27,7 @@ _loading = threading.Lock()
 
 
 class MiniLM:
-    """The loaded model: text in, vector out, in the calling thread; safe in several at once."""
+    """The loaded model. It computes in the calling thread and can be used from several threads at the same time."""
 
     def __init__(self, model: bytes, tokenizer: bytes, max_tokens: int) -> None:
         options = onnxruntime.SessionOptions()
@@ -45,10 +45,10 @@ class MiniLM:
         self._counting.no_truncation()
 
     def embed(self, text: str) -> Vector:
-        """Embed one text, cut at the token limit.
+        """Embed one text, truncated at the token limit.
 
-        Always alone: dynamic int8 scales by the whole batch, so padding would change the vector. Without
-        padding the mask is all ones and the masked mean is the mean.
+        Texts are never batched: dynamic int8 scales by the whole batch, so padding would change the vector.
+        Without padding, the mask is all ones and the masked mean is the mean.
         """
         ids = np.array([self._truncating.encode(text).ids], dtype=np.int64)
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
@@ -59,7 +59,7 @@ class MiniLM:
         return vector
 
     def count_tokens(self, text: str) -> int:
-        """Length in tokens before any cut, with the two special ones."""
+        """Length in tokens before truncation, including the two special tokens."""
         return len(self._counting.encode(text).ids)
 
 
@@ -78,7 +78,7 @@ class LocalProvider:
 
     @property
     def query_threads(self) -> int:
-        """Queries that are computed at the same time; others wait."""
+        """The number of queries computed concurrently; others wait."""
         return self._lanes.query_threads
 
     async def embed_query(self, text: str) -> Vector:
@@ -98,7 +98,7 @@ class LocalProvider:
 
 
 def load_minilm() -> MiniLM:
-    """Load the model, once in a process, in 0.3 s; raises ConfigurationError when a file is wrong."""
+    """Load the model, once per process, in 0.3 s. Raises ConfigurationError when a file is missing or different."""
     with _loading:
         return _load_once()
 
@@ -121,7 +121,7 @@ def locate_file(package: str, name: str) -> Path:
 
 
 def read_verified(path: Path, sha256: str) -> bytes:
-    """Read a model file and compare its checksum; raises ConfigurationError when missing or different."""
+    """Read a model file and verify its checksum. Raises ConfigurationError when it is missing or different."""
     remedy = "reinstall the package that holds it"
     try:
         content = path.read_bytes()

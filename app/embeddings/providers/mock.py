@@ -1,4 +1,4 @@
-"""Vectors from a hash of the text: repeatable, instant, without meaning."""
+"""Vectors from a hash of the text: reproducible, instant, without semantics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.embeddings.provider import EmbeddingModel, Vector
 
 
 class MockProvider:
-    """EmbeddingProvider whose vectors agree for equal texts only, on every machine."""
+    """EmbeddingProvider that gives equal texts equal vectors on every machine."""
 
     def __init__(self, model: EmbeddingModel) -> None:
         self._model = model
@@ -38,7 +38,7 @@ class MockProvider:
     def _embed(self, text: str) -> Vector:
         digest = hashlib.shake_256(text.encode("utf-8", "surrogatepass"))
         numbers = np.frombuffer(digest.digest(4 * self._model.dimensions), dtype="<u4")
-        centred = numbers.astype(np.float64) - (2**31 - 0.5)  # never exactly 0, so the vector has a length
+        centred = numbers.astype(np.float64) - (2**31 - 0.5)  # never 0, so the vector has a length
         vector: Vector = (centred / np.linalg.norm(centred)).astype(np.float32)
         vector.setflags(write=False)
         return vector

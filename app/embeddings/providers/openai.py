@@ -1,4 +1,4 @@
-"""Embeddings from OpenAI or any server that speaks its wire format."""
+"""Embeddings from OpenAI or a server with a compatible API."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from app.embeddings.vectors import check_vectors
 from app.errors import EmbeddingUnavailable
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
-# The API takes 2,048 texts and 300,000 tokens; smaller answers keep the event loop free while they are read.
+# The API accepts 2,048 texts and 300,000 tokens; decoding smaller responses blocks the event loop for less time.
 OPENAI_BATCH = BatchLimits(texts=128, tokens=100_000)
-_NO_KEY = "none"  # a server of one's own may need none, and a key from the environment must not reach it
+_NO_KEY = "none"  # self-hosted servers may need none; the SDK must not send one from the environment
 
 
 class OpenAIProvider:
-    """EmbeddingProvider over one attempt per batch; retries are the wrapper's."""
+    """EmbeddingProvider that makes one attempt per batch; the wrapper retries."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class OpenAIProvider:
 
     async def _request(self, texts: list[str]) -> list[Vector]:
         provider = self._model.provider
-        # Other models, and most servers of one's own, refuse a request that names the dimensions.
+        # Other models, and most self-hosted servers, refuse a request that specifies dimensions.
         shortens = self._model.name.startswith("text-embedding-3")
         try:
             response = await self._client.embeddings.with_raw_response.create(
@@ -82,7 +82,7 @@ class OpenAIProvider:
 
 
 def _read_rows(provider: str, body: bytes) -> list[object]:
-    """Take the vectors out of an answer, in the order of its `index` fields."""
+    """Extract the vectors from a response, in the order of its `index` fields."""
     try:
         items = orjson.loads(body)["data"]
         rows = {item["index"]: item["embedding"] for item in items}

@@ -1,4 +1,4 @@
-"""A small cache of query embeddings; never of documents, never of results."""
+"""A small cache of query embeddings. Documents and results are never cached."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from uuid import UUID
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
 
 asking_tenant: ContextVar[UUID | None] = ContextVar("asking_tenant", default=None)
-"""For whom queries are embedded: a vector that is remembered for one tenant does not answer another, which could
-tell from the time it takes what others have just asked."""
+"""The tenant that queries are embedded for. A vector cached for one tenant is not used for another, which could
+otherwise infer from response times what other tenants have searched for."""
 
 _Key = tuple[UUID | None, str, str, int, str]
 
 
 @dataclass(slots=True)
 class _Flight:
-    """A call under way and how many wait for it."""
+    """A call in progress and the number of its waiters."""
 
     task: asyncio.Task[Vector]
     waiters: int = 0
 
 
 class QueryCache:
-    """EmbeddingProvider that remembers the last queries for a short time.
+    """EmbeddingProvider that caches the last queries for a short time.
 
-    Each tenant has vectors of its own in it (`asking_tenant`). Equal queries of a tenant at the same time share one
-    call, which ends early only when all who wait for it are gone. `hits` counts queries answered without a call of
-    their own, `misses` the others.
+    The cache is separate for each tenant (`asking_tenant`). Concurrent equal queries of a tenant share one call,
+    which is cancelled only when all of its waiters are. `hits` counts queries answered without a separate call,
+    `misses` the others.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class QueryCache:
 
     @property
     def inner(self) -> EmbeddingProvider:
-        """The provider that answers what is not remembered."""
+        """The provider that answers queries that are not in the cache."""
         return self._inner
 
     @property
@@ -76,7 +76,7 @@ class QueryCache:
         return await self._join(key, flight)
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        """As `embed_query` for each; those not remembered go in one call."""
+        """As `embed_query` for each; all queries that are not in the cache share one call."""
         keys = {text: self._key(text) for text in texts}
         found = {text: vector for text, key in keys.items() if (vector := self._recall(key)) is not None}
         missing = [text for text in keys if text not in found]
@@ -140,13 +140,13 @@ class QueryCache:
         finally:
             flight.waiters -= 1
             if flight.waiters == 0 and not flight.task.done():
-                self._drop(key, flight)  # nobody may join a call that is being cancelled
+                self._drop(key, flight)  # no waiter may join a call that is being cancelled
                 flight.task.cancel()
 
     def _land(self, key: _Key, flight: _Flight) -> None:
         self._drop(key, flight)
         if not flight.task.cancelled():
-            flight.task.exception()  # seen, even if every waiter has gone
+            flight.task.exception()  # retrieved even if no waiter is left
 
     def _drop(self, key: _Key, flight: _Flight) -> None:
         if self._flights.get(key) is flight:

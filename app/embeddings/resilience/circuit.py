@@ -1,4 +1,4 @@
-"""A circuit breaker: after repeated failures it refuses calls at once, then tries again with one."""
+"""A circuit breaker: after repeated failures it refuses calls immediately, then probes with one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CircuitState = Literal["closed", "open", "half-open"]
 
 
 class CircuitOpen(Exception):
-    """The circuit refuses calls for `retry_after` more seconds."""
+    """The circuit refuses calls for another `retry_after` seconds."""
 
     def __init__(self, retry_after: float) -> None:
         self.retry_after = retry_after
@@ -20,7 +20,7 @@ class CircuitOpen(Exception):
 class Circuit:
     """Opens after `threshold` failed calls in a row and lets one probe through `cool_down` seconds later.
 
-    `on_change` hears of each state that a call's end brings about.
+    `on_change` is called with each new state that results from the end of a call.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class Circuit:
 
     @property
     def state(self) -> CircuitState:
-        """`half-open` once the cool-down is over, until the probe has answered."""
+        """`half-open` from the end of the cool-down until the probe has ended."""
         if self._opened_at is None:
             return "closed"
         return "half-open" if self._remaining() <= 0 else "open"
 
     def admit(self) -> Permit:
-        """Ask for one call; raises CircuitOpen. Leaving the permit without a verdict counts as neither."""
+        """Request permission for one call; raises CircuitOpen. A permit left without a verdict is not counted."""
         if self._opened_at is None:
             return Permit(self, is_probe=False)
         remaining = self._remaining()
@@ -89,7 +89,7 @@ class Permit:
         self._succeeded = True
 
     def fail(self) -> None:
-        """The provider did not do its work."""
+        """The provider failed."""
         self._succeeded = False
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Queries that wait for their tenant's turn at a model in this process, before their time is counted."""
+"""Makes queries wait for their tenant's turn at a model in this process, before their time limit begins."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from app.errors import EmbeddingUnavailable
 
 
 class QueryQueue:
-    """EmbeddingProvider that embeds `places` queries at a time, by turns between the tenants (`asking_tenant`).
+    """EmbeddingProvider that embeds `places` queries at a time; the tenants (`asking_tenant`) take turns.
 
-    It stands around time limits and circuit: a wait behind one's own crowd is no failure of the model, and what one
-    tenant waits for is not counted against the others. No tenant has more than half of several places, so that a short
-    query finds one beside another tenant's long ones. Documents pass by.
+    It wraps the time limits and the circuit: waiting for the tenant's other queries does not count as a failure of the
+    model, and one tenant's waiting does not affect the others. With several places, no tenant has more than half of
+    them, so that a short query finds a place while another tenant runs long ones. Documents are not queued.
     """
 
     def __init__(self, inner: EmbeddingProvider, places: int, patience: float) -> None:
-        """`patience` is in seconds: a query that had no turn by then is refused."""
+        """`patience` is in seconds; a query without a turn by then is refused."""
         self._inner = inner
         self._turns = Turns(places)
         self._most = max(1, places // 2)
@@ -37,11 +37,11 @@ class QueryQueue:
         return self._inner.model
 
     async def embed_query(self, text: str) -> Vector:
-        """As the provider does. Raises EmbeddingUnavailable, too, for a query that had no turn in time."""
+        """As the provider. Raises EmbeddingUnavailable also for a query without a turn in time."""
         return await self._embed(text, asyncio.get_running_loop().time() + self._patience)
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
-        """One after another, as a model in this process computes them; other queries take turns with them."""
+        """Embed one after another, like a model in this process; other queries take turns with these."""
         patience = self._patience + SECONDS_PER_QUERY * (len(texts) - 1)
         deadline = asyncio.get_running_loop().time() + patience
         return [await self._embed(text, deadline) for text in texts]

@@ -1,4 +1,4 @@
-"""Retries, time limits and circuit breaking around any provider: the only place that tries twice."""
+"""Retries, time limits and circuit breaking for any provider. No other module retries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Operation = Literal["query", "documents"]
 
 SECONDS_PER_QUERY = 0.1
-"""What each further query of a call adds to the time that it may take."""
+"""Seconds that each further query of a call adds to its time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class CallBudget:
 class ResiliencePolicy:
     """How hard to try: `attempts` a call; the circuit opens after `failure_threshold` failed calls in a row.
 
-    `cool_down` is in seconds; documents are sent in batches within `batch`, each with a budget of its own.
-    `slow_is_down` says whether taking too long is such a failure: a model in this process is busy then, not gone.
+    `cool_down` is in seconds. Documents are sent in batches within `batch`, each with a separate budget.
+    `slow_is_down`: whether a timeout counts as such a failure; a model in this process is only busy then.
     """
 
     attempts: int = 3
@@ -53,10 +53,10 @@ class ResiliencePolicy:
 
 
 class ResilientProvider:
-    """EmbeddingProvider that retries another within a time limit and stops asking one that is down.
+    """EmbeddingProvider that retries calls of another one within a time limit, and stops calling it when it is down.
 
-    Queries and documents have a circuit each, so that a bulk load over its rate limit does not turn searches
-    off. Every failure leaves as EmbeddingUnavailable with the number of tries, 0 while the circuit is open.
+    Queries and documents have separate circuits, so that a bulk load over its rate limit does not stop searches.
+    Every failure is raised as EmbeddingUnavailable with the number of tries, which is 0 while the circuit is open.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ResilientProvider:
         budget: CallBudget,
         circuit: Circuit,
     ) -> T:
-        """One call with its tries, counted and timed."""
+        """Make one call with its retries; count and time it."""
         provider, outcome, started = self.model.provider, "cancelled", time.perf_counter()
         with span(
             f"provider {operation}", "client", provider=provider, model=self.model.name, texts=len(texts)
@@ -173,7 +173,7 @@ class ResilientProvider:
                 async with asyncio.timeout(max(0.0, deadline - self._clock())):
                     result = await attempt()
             except InputRefused as refused:
-                permit.succeed()  # it answered, and answers others
+                permit.succeed()  # the provider answered, so it works
                 refused.attempts = made
                 raise
             except Exception as error:
@@ -197,13 +197,13 @@ class ResilientProvider:
         if isinstance(error, TimeoutError):
             reason = f"no answer within {budget.timeout:g} s"
         else:
-            # The name only: an exception's text may quote the input.
+            # Only the class name: the message of an exception may quote the input.
             reason = f"unexpected {type(error).__name__}"
             logger.error("%s: %s", self.model.provider, reason)
         return EmbeddingUnavailable(self.model.provider, reason, attempts=made)
 
     def _choose_delay(self, budget: CallBudget, failure: EmbeddingUnavailable, made: int) -> float:
-        """Full jitter below a doubling bound, or what the provider asked for if that is longer."""
+        """Full jitter below a doubling bound, or the delay that the provider requested if that is longer."""
         backoff = self._jitter() * budget.first_delay * 2.0 ** (made - 1)
         return max(backoff, failure.retry_after or 0.0)
 
