@@ -1,4 +1,4 @@
-"""Runs migrations over the connection that `app.db.schema.migration` hands in, or over DATABASE_ADMIN_URL."""
+"""Runs migrations on the connection that `app.db.schema.migration` passes, or on DATABASE_ADMIN_URL."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from app.db.engine import make_engine
 
 
 def run(connection: Connection) -> None:
-    """Apply the requested revisions, each in a transaction of its own."""
+    """Apply the requested revisions, each in its own transaction."""
     context.configure(connection=connection, transaction_per_migration=True)
     with context.begin_transaction():
         context.run_migrations()
 
 
 async def run_from_environment() -> None:
-    """Connect as the role that owns the tables, when called as plain `alembic`."""
+    """Connect as the owner of the tables, for a direct call of `alembic`."""
     engine = make_engine(os.environ["DATABASE_ADMIN_URL"], poolclass=NullPool)
     async with engine.connect() as connection:
         await connection.run_sync(run)

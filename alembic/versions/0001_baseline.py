@@ -1,4 +1,4 @@
-"""The schema, as the files of `alembic/sql` have it."""
+"""The schema, as defined in the files of `alembic/sql`."""
 
 from __future__ import annotations
 

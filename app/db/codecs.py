@@ -1,4 +1,4 @@
-"""How values travel between Python and Postgres."""
+"""Conversion of values between Python and Postgres."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pgvector.asyncpg import register_vector
 
 
 def register_types(dbapi_connection: Any, _record: Any) -> None:
-    """Set the codecs of a new connection: a listener for SQLAlchemy's event `connect`."""
+    """Set the codecs of a new connection; a listener for SQLAlchemy's event `connect`."""
     dbapi_connection.run_async(_set_codecs)
 
 
 async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Vectors travel in binary; JSON is sent as text that the caller made, and read as plain values.
+    """Vectors are transferred in binary. JSON is sent as text from the caller, and read as plain values.
 
-    Identifiers are the standard library's UUID: the driver's own subclass cannot be serialised by orjson.
+    UUIDs are of the standard library's class, since orjson cannot serialise the driver's subclass.
     """
     try:
         await register_vector(driver)
@@ -40,5 +40,5 @@ async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
             "json", schema="pg_catalog", encoder=str.encode, decoder=orjson.loads, format="binary"
         )
     except BaseException:
-        driver.terminate()  # the pool closes only what it has taken up
+        driver.terminate()  # the pool closes only connections that it has accepted
         raise

@@ -1,4 +1,4 @@
-"""Connections of a pool: beginning on one, giving it back, and what their ends and answers say about the database."""
+"""Connections of a pool: beginning transactions, returning connections, and detecting that the database is down."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.db.outage import AWAY, Outage
 
 
 class Connections:
-    """The connections of an engine to one database, of which callers with a turn may each take one.
+    """The connections of an engine to one database. Each caller with a turn may take one.
 
     Attributes:
         outage: whether the database can be reached.
-        in_use: the connections of the transactions under way.
+        in_use: the connections of open transactions.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class Connections:
         lent: bool,
         make_apart: Callable[[], AsyncEngine],
     ) -> None:
-        """`timeout` is in seconds, for making a connection and beginning a transaction on it.
+        """`timeout` is in seconds, for connecting and beginning a transaction.
 
-        `lent` says that others use the engine too; `make_apart` makes one whose connections are no part of the pool.
+        `lent`: the engine has other users. `make_apart` creates an engine whose connections are not in the pool.
         """
         self._engine = engine
         self._turns = turns
@@ -48,10 +48,9 @@ class Connections:
         self.outage = Outage(self._ask, self._cut)
 
     async def begin(self, statement: str) -> tuple[AsyncConnection, asyncpg.Connection[asyncpg.Record]]:
-        """Run the statement that opens a transaction. A pooled connection that died while it was idle costs the caller
-        nothing.
+        """Run the statement that opens a transaction. A pooled connection that died while idle is replaced.
 
-        Raises DatabaseUnavailable, whatever keeps the connection from being made: callers cannot mend it.
+        Raises DatabaseUnavailable for every failure to connect, since callers cannot fix any of them.
         """
         deadline = asyncio.get_running_loop().time() + self._timeout
         for left in range(self._size, -1, -1):
@@ -83,7 +82,7 @@ class Connections:
         raise AssertionError("the last try returns or raises")
 
     async def _ask(self) -> None:
-        """Have the database say something, on a connection of the pool or, when all are in use, on one beside it."""
+        """Query the database on a connection of the pool or, when all are in use, on a separate one."""
         if self._turns.taken < self._size:
             async with self._turns.turn(PLATFORM):
                 opened, _ = await self.begin("select 1")
@@ -100,7 +99,7 @@ class Connections:
             await engine.dispose()
 
     def _watch(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
-        """Doubt the database when it ends this connection."""
+        """Treat the database as doubtful if it closes this connection."""
         if driver not in self._drivers and not driver.is_closed():
             self._drivers.add(driver)
             driver.add_termination_listener(self._note_end)
@@ -111,12 +110,12 @@ class Connections:
             self.outage.doubt()
 
     def end(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
-        """End a connection at once, which says nothing about the database."""
+        """Close a connection immediately; this is not counted against the database."""
         self._drivers.discard(driver)
         driver.terminate()
 
     def _cut(self) -> None:
-        """End all connections; of an engine that was lent, those in use here."""
+        """Close all connections; with a lent engine, only those in use here."""
         for driver in list(self.in_use if self._lent else self._drivers):
             self.end(driver)
 

@@ -1,7 +1,7 @@
-"""The database as services see it: `tenant_session` and `platform_session` are the only ways in.
+"""The database as services use it: `tenant_session` and `platform_session` are the only entry points.
 
-`Database.tenant_session(tenant_id)` opens a transaction in which `app.current_tenant` is set, so that the
-policies of Postgres show that tenant's rows and no others.
+`Database.tenant_session(tenant_id)` opens a transaction with `app.current_tenant` set, so that the row-level
+security policies show only the rows of that tenant.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ TENANT_EXISTS = parse_statement(
 )
 
 LEAST_SHARE = 3
-"""Connections that a tenant may have at the same time, however many tenants are active: a long write of its own leaves
-room for its searches."""
+"""Concurrent connections that a tenant may have regardless of the number of active tenants: a long write leaves room
+for the tenant's searches."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolUse:
-    """Connections of the pool: how many it has, how many are in use, and how many callers wait for one."""
+    """The size of the pool, its connections in use, and the callers that wait for one."""
 
     size: int
     in_use: int
@@ -45,7 +45,7 @@ class PoolUse:
 
 
 class Database:
-    """A pool of connections for a role that row-level security binds."""
+    """A connection pool for a role that is subject to row-level security."""
 
     def __init__(
         self,
@@ -59,26 +59,26 @@ class Database:
         crowd: int | None = None,
         engine: AsyncEngine | None = None,
     ) -> None:
-        """Times are in seconds; `connect_timeout` is for making a connection and beginning a transaction on it.
+        """Times are in seconds; `connect_timeout` is for connecting and beginning a transaction.
 
-        `engine` lets a host application lend its own engine.
+        With `engine`, a host application can lend its own engine.
 
-        While several tenants are active they share `crowd` connections: as many transactions as run side by side
-        without slowing each other down; None: the whole pool.
+        While several tenants are active, they share `crowd` connections: the number of transactions that run
+        concurrently without slowing each other down. None: the whole pool.
         """
         self._lent = engine is not None
-        # First come, first served, by turns between tenants: the pool itself lets a caller that returns a connection
-        # take it again before one that waits, and with many callers some would wait for seconds.
+        # First come, first served, with turns between tenants. The pool alone lets a caller that returns a connection
+        # take it again before a waiting caller, so that with many callers some would wait for seconds.
         self._turns = Turns(pool_size, crowd=crowd, least=LEAST_SHARE)
         self._pool_size = pool_size
-        # The server's own time limit comes first, unless nothing is heard of the server any more.
+        # The server's own time limit applies first, unless the server has stopped responding.
         self._patience = statement_timeout + connect_timeout
         self._dsn = dsn
         self.engine = engine or make_engine(
             dsn,
             pool_size=pool_size,
             max_overflow=0,
-            # The connection used last has its plans made and its caches warm.
+            # The most recently used connection has its plans ready and its caches warm.
             pool_use_lifo=True,
             pool_timeout=pool_timeout,
             pool_recycle=1800,
@@ -107,7 +107,7 @@ class Database:
             patience=self._patience,
         )
         self.tell_of_deleted: list[Callable[[UUID], None]] = []
-        """Whoever remembers tenants, and is told when a session finds its own deleted."""
+        """Functions to call when a session finds that its tenant was deleted; for caches of tenants."""
 
     @asynccontextmanager
     async def tenant_session(
@@ -115,21 +115,21 @@ class Database:
     ) -> AsyncIterator[TenantSession]:
         """A transaction in which only the rows of `tenant_id` exist; commits on leaving, rolls back on error.
 
-        `setup` is SQL text of this package run in the same round trip (planner settings of a leg).
-        `background` says that this is background work, with this time limit for a statement in place of the usual one.
-        Raises DatabaseUnavailable when the database is down or a time limit is hit, and TenantNotFound when something
-        was to be written for a tenant that another process has deleted meanwhile.
+        `setup` is SQL text from this package that runs in the same round trip (planner settings of a leg).
+        `background` marks background work, and is its time limit for each statement instead of the usual one.
+        Raises DatabaseUnavailable when the database is down or a time limit is exceeded, and TenantNotFound for a
+        write to a tenant that another process has deleted.
         """
-        # The type is what makes the literal safe: only a UUID's own text reaches the statement.
+        # The type makes the literal safe: only the text of a UUID reaches the statement.
         begin = f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);{setup}"
-        # No caller of the tenant shall wait for its background work.
+        # The tenant's callers must not wait for its background work.
         turn = tenant_id if background is None else PLATFORM
         patience = self._patience if background is None else None
         try:
             async with self._transactions.open(begin, turn, background) as driver:
                 yield TenantSession(driver, OPENED, self._outage, patience, tenant_id)
         except asyncpg.ForeignKeyViolationError as error:
-            # Each table and partition has a key of its own for its tenant: no list of names would hold for long.
+            # Every table and partition has its own foreign key to tenants; a list of their names would become outdated.
             async with self._transactions.open(begin, turn, background) as driver:
                 session = TenantSession(driver, OPENED, self._outage, patience, tenant_id)
                 remains = await session.fetch_value(TENANT_EXISTS)
@@ -151,20 +151,20 @@ class Database:
 
     @property
     def is_calm(self) -> bool:
-        """Whether so few connections are in use that a caller may take a second one, to be done sooner."""
+        """Whether so few connections are in use that a caller may take a second one to finish sooner."""
         return self._turns.is_calm and 4 * self._turns.taken <= self._pool_size
 
     @property
     def pool_use(self) -> PoolUse:
-        """How much of the pool is in use at this moment."""
+        """The current use of the pool."""
         return PoolUse(self._pool_size, self._turns.taken, self._turns.waited_for)
 
     async def answers(self, patience: float) -> bool:
-        """Whether the database answers within `patience` seconds, however busy the pool is."""
+        """Whether the database answers within `patience` seconds, even if the pool is busy."""
         return await self._outage.answers(patience)
 
     def make_engine_apart(self) -> AsyncEngine:
-        """An engine for the same database whose connections are no part of the pool; the caller disposes of it."""
+        """An engine for the same database whose connections are not in the pool; the caller disposes of it."""
         if self._lent:
             return create_async_engine(self.engine.url, poolclass=NullPool)
         return make_engine(self._dsn, poolclass=NullPool)

@@ -1,4 +1,4 @@
-"""Making an engine for a database address."""
+"""Creates an engine for a database address."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **options: Any) -> AsyncEngine:
     """An engine for a `postgresql://` address.
 
-    The driver reads the address itself: SQLAlchemy would hand it `sslmode` and the like as arguments that it does
-    not take.
+    The driver parses the address itself: SQLAlchemy would pass `sslmode` and similar options as arguments that the
+    driver does not accept.
     """
     address = dsn.replace("postgresql+asyncpg://", "postgresql://", 1)
     return create_async_engine(

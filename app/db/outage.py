@@ -1,4 +1,4 @@
-"""Failures of the database, told apart from those of a statement: what callers hear, and what is logged."""
+"""Failures of the database, as opposed to those of a statement: the errors for callers, and the log."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ AWAY = (
 
 BUSY = "every database connection is in use at the moment"
 
-# The first that fits; what is in none of these is a connection that is gone or cannot be made.
+# The first match applies. Errors of other classes mean that the connection is lost or cannot be opened.
 REASONS: tuple[tuple[type[BaseException], str, float], ...] = (
-    (asyncpg.DiskFullError, "the database has no room left", 30.0),
-    (asyncpg.TooManyConnectionsError, "the database takes no more connections at the moment", 1.0),
-    (asyncpg.InsufficientResourcesError, "the database has too little memory for this at the moment", 5.0),
-    (asyncpg.ReadOnlySQLTransactionError, "the database takes no changes at the moment", 5.0),
-    (asyncpg.DeadlockDetectedError, "the work collided with that of others", 1.0),
-    (asyncpg.LockNotAvailableError, "others are at work on the same rows", 1.0),
-    (asyncpg.QueryCanceledError, "the database took too long over this", 5.0),
+    (asyncpg.DiskFullError, "the database has no disk space left", 30.0),
+    (asyncpg.TooManyConnectionsError, "the database accepts no more connections at the moment", 1.0),
+    (asyncpg.InsufficientResourcesError, "the database has not enough memory for this at the moment", 5.0),
+    (asyncpg.ReadOnlySQLTransactionError, "the database is read-only at the moment", 5.0),
+    (asyncpg.DeadlockDetectedError, "the request conflicted with another transaction", 1.0),
+    (asyncpg.LockNotAvailableError, "another transaction holds locks on the same rows", 1.0),
+    (asyncpg.QueryCanceledError, "the database took too long to answer", 5.0),
 )
 
 
 PATIENCE = 1.5
-"""Seconds that callers wait for a sign of life once something speaks against the database: the 503 comes within 2 s."""
+"""Seconds that callers wait for a response of a doubtful database, so that a 503 is sent within 2 s."""
 
 T = TypeVar("T")
 
@@ -62,11 +62,12 @@ class _Away(DatabaseUnavailable):
 
 
 class Outage:
-    """Whether the database can be reached; logs one line when it goes away and one when it is back.
+    """Whether the database can be reached; logs one line when it goes down and one when it is back.
 
-    A lost connection, or one that cannot be made, makes it doubtful, and any answer to what was asked later ends the
-    doubt. Meanwhile one task asks it, with all the time that it takes to connect, and callers wait for what comes of
-    that, for PATIENCE from its beginning: a database that is slow to connect to is refused no longer than it takes.
+    A lost connection, or a failed attempt to connect, makes the database doubtful. Any answer to a later query ends
+    the doubt. Until then one task probes the database, with the full connection timeout, and callers wait for the
+    result, for up to PATIENCE from the start of the probe. Calls to a database that is slow to connect are refused only
+    until the probe succeeds.
     """
 
     def __init__(
@@ -75,9 +76,9 @@ class Outage:
         cut: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`ask` has the database say something, and calls `hear`; raises DatabaseUnavailable.
+        """`ask` queries the database and calls `hear`; raises DatabaseUnavailable.
 
-        `cut` ends all connections, when there has been no word on any of them while the asking ran out of time.
+        `cut` closes all connections; it is called when the probe timed out and no connection received an answer.
         """
         self._ask = ask
         self._cut = cut
@@ -92,7 +93,7 @@ class Outage:
         self._limits: set[asyncio.Timeout] = set()
 
     def doubt(self) -> None:
-        """Something speaks against the database; the next caller has it asked."""
+        """Mark the database as doubtful; the next caller starts a probe."""
         self._doubted = self._clock()
         if self._limits:
             asyncio.get_running_loop().call_later(PATIENCE, self._end_attempts, frozenset(self._limits))
@@ -104,10 +105,10 @@ class Outage:
 
     @asynccontextmanager
     async def limit(self, deadline: float) -> AsyncIterator[None]:
-        """A time limit, by the clock of the loop, for an attempt to use a connection. Raises TimeoutError.
+        """A time limit, by the loop's clock, for an attempt to use a connection. Raises TimeoutError.
 
-        When the database comes into doubt meanwhile it ends PATIENCE later, even if the database is back by then: the
-        connection may be one of those that were lost.
+        If the database becomes doubtful during the attempt, the limit is PATIENCE from then, even if the database is
+        back by that time: the connection may be one of those that were lost.
         """
         async with asyncio.timeout_at(deadline) as limit:
             if asyncio.current_task() is not self._asking:
@@ -118,7 +119,7 @@ class Outage:
                 self._limits.discard(limit)
 
     def hear(self, asked: float) -> None:
-        """Note an answer to something that was asked at the time `asked`."""
+        """Record an answer to a query sent at the time `asked`."""
         self._heard = self._clock()
         if self._doubted is None or asked < self._doubted:
             return
@@ -133,39 +134,39 @@ class Outage:
             log.warning("the database is back", extra={"seconds": seconds, "refused": refused})
 
     async def listen(self, answer: Awaitable[T]) -> T:
-        """What the database answers on one of its connections.
+        """Wait for the database's answer on one of its connections.
 
-        Raises DatabaseUnavailable when the connection is lost or silent, and what the driver raises.
+        Raises DatabaseUnavailable when the connection is lost or silent, and the errors of the driver.
         """
         asked = self._clock()
         try:
             heard = await answer
-        except OSError as error:  # of the socket; a time limit's TimeoutError is one too
+        except OSError as error:  # from the socket; includes the TimeoutError of a time limit
             raise self.refuse(error) from error
         self.hear(asked)
         return heard
 
     async def settle(self) -> None:
-        """Wait while the database is doubtful. Raises DatabaseUnavailable when it says nothing."""
+        """Wait while the database is doubtful. Raises DatabaseUnavailable when it does not answer."""
         if self._doubted is None or asyncio.current_task() is self._asking:
             return
         if not await self.answers(PATIENCE):
             raise self.refuse(TimeoutError())
 
     async def answers(self, patience: float) -> bool:
-        """Whether the database answers within `patience` seconds, of which those count that it has been asked for."""
+        """Whether the database answers within `patience` seconds, counted from the start of the current probe."""
         answer = self._start_asking()
         left = self._asked + patience - self._clock()
         await asyncio.wait((answer,), timeout=max(left, 0.0))
         return answer.done() and answer.result()
 
     def ask_if_silent(self, since: float) -> None:
-        """Have the database asked unless it said something after the time `since`; it is not doubtful for that."""
+        """Probe the database unless it has answered after the time `since`; this does not make it doubtful."""
         if self._heard < since:
             self._start_asking()
 
     def is_silent(self, since: float) -> bool:
-        """Whether the database, being asked, has said nothing since then."""
+        """Whether the database is being probed and has not answered since then."""
         return self._heard < since and self._answer is not None and not self._answer.done()
 
     def _start_asking(self) -> asyncio.Future[bool]:
@@ -184,7 +185,7 @@ class Outage:
             if isinstance(error.__cause__, TimeoutError) and self._heard < began:
                 self._cut()
         except (DatabaseUnavailable, asyncpg.PostgresError):
-            there = True  # its own words, though not those that were hoped for: callers shall hear them
+            there = True  # an error from the database itself: it is up, and callers get that error
         except Exception:
             log.exception("the database could not be queried")
         finally:
@@ -192,7 +193,7 @@ class Outage:
                 answer.set_result(there)
 
     def refuse(self, error: BaseException) -> DatabaseUnavailable:
-        """Note a failure; returns what the caller is told of it."""
+        """Record a failure; returns the error for the caller."""
         if isinstance(error, DBAPIError) and error.orig is not None:
             error = error.orig.__cause__ or error.orig
         for kind, reason, retry_after in REASONS:
@@ -209,7 +210,7 @@ class Outage:
         return _Away()
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop probing."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait((self._asking,))

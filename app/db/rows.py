@@ -1,4 +1,4 @@
-"""Rows as typed values: objects of a dataclass whose fields are the statement's columns, in the same order."""
+"""Rows as typed values: instances of a dataclass whose fields are the columns of the statement, in order."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ T = TypeVar("T")
 
 
 class Position(NamedTuple):
-    """A place in a list that is ordered by time, then id."""
+    """A position in a list ordered by time, then id."""
 
     at: datetime
     id: UUID
 
 
 def read_rows(row_type: type[T], rows: Sequence[asyncpg.Record]) -> list[T]:
-    """One object of a dataclass or named tuple for each row.
+    """One instance of a dataclass or named tuple for each row.
 
-    Raises TypeError when the columns are not its fields, in their order.
+    Raises TypeError when the columns differ from its fields or their order.
     """
-    # Checked once for all rows, which are then read by position: that takes half the time of reading them by name.
+    # Checked once for all rows. They are then read by position, which takes half the time of reading by name.
     if rows and tuple(rows[0].keys()) != vars(row_type)["__match_args__"]:
         raise TypeError(f"the columns {', '.join(rows[0].keys())} are not the fields of {row_type.__name__}")
     return [row_type(*row) for row in rows]

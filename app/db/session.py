@@ -1,7 +1,7 @@
-"""Sessions: the only way to a query, inside a transaction that `Database` opened.
+"""Sessions: the only way to run a query, in a transaction that `Database` has opened.
 
-In a `TenantSession` only one tenant's rows exist, and the session itself binds `:tenant_id`: query functions take one,
-and a query without a tenant is a type error.
+In a `TenantSession` only the rows of one tenant are visible, and the session binds `:tenant_id`. Query functions take
+a `TenantSession`, so a query without a tenant is a type error.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Row = asyncpg.Record
 T = TypeVar("T")
 
 OPENED = object()
-"""Proof that a session's transaction is open: `Database` alone passes it."""
+"""Proof that a session's transaction is open; only `Database` passes it."""
 
 
 class _Session:
-    """Runs statements on one connection, inside the transaction that its maker opened."""
+    """Runs statements on one connection, in a transaction that `Database` has opened."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class _Session:
         patience: float | None,
     ) -> None:
         if opened_by is not OPENED:
-            raise TypeError("sessions are made by Database, which opens their transaction")
+            raise TypeError("sessions are created by Database, which opens their transaction")
         self._connection = connection
         self._outage = outage
         self._patience = patience
@@ -45,11 +45,11 @@ class _Session:
         return await self._run(self._connection.fetch, statement, parameters)
 
     async def fetch_as(self, row_type: type[T], statement: Statement, /, **parameters: Any) -> list[T]:
-        """All rows as objects of a dataclass that has the statement's columns as its fields."""
+        """All rows as instances of a dataclass whose fields are the statement's columns."""
         return read_rows(row_type, await self._run(self._connection.fetch, statement, parameters))
 
     async def fetch_one_as(self, row_type: type[T], statement: Statement, /, **parameters: Any) -> T | None:
-        """The first row as `fetch_as` gives it, or None."""
+        """The first row as an instance, like in `fetch_as`, or None."""
         row = await self._run(self._connection.fetchrow, statement, parameters)
         return None if row is None else read_rows(row_type, (row,))[0]
 
@@ -62,7 +62,7 @@ class _Session:
         return await self._run(self._connection.fetchval, statement, parameters)
 
     async def execute(self, statement: Statement, **parameters: Any) -> int:
-        """Run a statement without a result; returns the number of rows it touched."""
+        """Run a statement without a result; returns the number of affected rows."""
         status = await self._run(self._connection.execute, statement, parameters)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
@@ -70,7 +70,7 @@ class _Session:
     async def stream(
         self, statement: Statement, batch: int, **parameters: Any
     ) -> AsyncIterator[Sequence[Row]]:
-        """Rows through a cursor, `batch` at a time, for results that may be left early or do not fit memory."""
+        """Rows from a cursor, `batch` at a time, for results that are too large for memory or not read to the end."""
         cursor = await self._run(partial(self._connection.cursor, prefetch=None), statement, parameters)
         while rows := await self._outage.listen(cursor.fetch(batch, timeout=self._patience)):
             yield rows
@@ -83,11 +83,11 @@ class _Session:
         return await self._outage.listen(call(statement.sql, *values, timeout=self._patience))
 
     def _bind(self, parameters: dict[str, Any]) -> None:
-        """Add the parameters that the session itself gives to every statement."""
+        """Add the parameters that the session itself binds in every statement."""
 
 
 class TenantSession(_Session):
-    """One transaction in which only one tenant's rows exist; `:tenant_id` is that tenant in every statement."""
+    """A transaction in which only one tenant's rows are visible; `:tenant_id` is that tenant in every statement."""
 
     def __init__(
         self,
@@ -107,4 +107,4 @@ class TenantSession(_Session):
 
 
 class PlatformSession(_Session):
-    """One transaction without a tenant: tables are empty, and only the functions that cross tenants work."""
+    """A transaction without a tenant: tables appear empty, and only functions that work across tenants can be used."""

@@ -1,6 +1,6 @@
-"""SQL lives in a `.sql` file beside the module that runs it.
+"""Loads SQL statements from the `.sql` file next to the module that runs them.
 
-This reads the files once and turns named parameters into asyncpg's numbered ones.
+Files are read once, and named parameters are converted to asyncpg's numbered ones.
 
 A file holds statements headed `-- name: fetch_entry`; comments that follow describe them. `:name` is a bound
 parameter. `{model_id}` is a literal integer, needed where the planner must see the value to pick a partial
@@ -28,7 +28,7 @@ class Statement:
     parameters: tuple[str, ...]
 
     def literal(self, **integers: int) -> Statement:
-        """The statement with its `{name}` places filled by integers."""
+        """The statement with its `{name}` placeholders replaced by integers."""
         return _with_literals(self, tuple(sorted(integers.items())))
 
 
@@ -51,7 +51,7 @@ def parse_statement(name: str, text: str) -> Statement:
 
 
 def load_statements(module: str) -> Mapping[str, Statement]:
-    """All statements of the SQL file beside a module, by name. Raises KeyError at use for a name that is not there."""
+    """The statements of the SQL file next to a module, by name. Looking up a missing name raises KeyError."""
     package, _, file = module.rpartition(".")
     text = (files(package) / f"{file}.sql").read_text(encoding="utf-8")
     parts = HEADING.split(text)[1:]

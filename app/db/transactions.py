@@ -1,4 +1,4 @@
-"""Transactions: when a caller may open one, on which connection, and how it ends."""
+"""Transactions: waiting for a turn, choosing a connection, and ending the transaction."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Transactions:
         statement_timeout: float,
         patience: float,
     ) -> None:
-        """Times are in seconds: to wait for a turn, for the server on one statement, and for a server that says
-        nothing."""
+        """Times are in seconds: for waiting for a turn, for one statement on the server, and for a silent server."""
         self._connections = connections
         self._outage = connections.outage
         self._turns = turns
@@ -43,7 +42,7 @@ class Transactions:
     ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
         """A transaction that begins with the SQL text `begin`; commits on leaving, rolls back on error.
 
-        `turn` is whose turn it takes; `time_limit` is for each of its statements, None: the usual one.
+        `turn` identifies who takes the turn. `time_limit` applies to each statement; None: the usual limit.
         Raises DatabaseUnavailable.
         """
         await self._outage.settle()
@@ -56,9 +55,9 @@ class Transactions:
             self._turns.release(turn)
 
     async def _take_turn(self, turn: Hashable) -> None:
-        """Raises DatabaseUnavailable when it takes too long, because all turns are taken or all of them hang."""
+        """Raises DatabaseUnavailable after the time limit, when all turns are in use or hang."""
         came = time.monotonic()
-        # Early enough that an answer is there when the time is up.
+        # Early enough to have an answer before the time limit.
         asking = asyncio.get_running_loop().call_later(
             self._pool_timeout / 4, self._outage.ask_if_silent, came
         )
@@ -85,10 +84,10 @@ class Transactions:
             await self._outage.listen(driver.execute("commit", timeout=self._patience))
         except BaseException as error:
             if isinstance(error, DatabaseUnavailable) and isinstance(error.__cause__, OSError):
-                self._connections.end(driver)  # a server that is silent would be waited for once more
+                self._connections.end(driver)  # otherwise the rollback would wait for the silent server again
             await self._connections.abandon(pooled, driver, reusable=isinstance(error, Exception))
-            # asyncpg's DataError, a ValueError, is a wrong argument and not an absent database. An OSError is not of
-            # this connection: `listen` has those.
+            # asyncpg's DataError, a ValueError, means a wrong argument, not a missing database. An OSError does not
+            # come from this connection: `listen` converts those.
             if isinstance(error, AWAY) and not isinstance(error, ValueError | OSError):
                 raise self._outage.refuse(error) from error
             raise

@@ -195,9 +195,9 @@ async def test_text_in_place_of_a_tenant_is_refused(pool: Database) -> None:
 async def test_sessions_cannot_be_constructed_directly(seeded: Seeded) -> None:
     outage = Outage(lambda: asyncio.sleep(0), lambda: None)
     async with connected(seeded.database.service_dsn) as connection:
-        with pytest.raises(TypeError, match="made by Database"):
+        with pytest.raises(TypeError, match="created by Database"):
             TenantSession(connection, object(), outage, None, seeded.first)
-        with pytest.raises(TypeError, match="made by Database"):
+        with pytest.raises(TypeError, match="created by Database"):
             PlatformSession(connection, None, outage, None)
 
 

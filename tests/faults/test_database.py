@@ -174,7 +174,7 @@ async def test_a_slow_network_only_takes_longer(scene: Scene) -> None:
 async def test_a_lock_that_others_hold_is_a_503_that_says_so(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser, superuser.transaction():
         await superuser.execute("lock table entries in access exclusive mode")
-        await scene.expect_refusal(await scene.look(), "the database took too long over this")
+        await scene.expect_refusal(await scene.look(), "the database took too long to answer")
         await scene.expect_no_leak()
     await scene.expect_service()
 
@@ -198,7 +198,7 @@ async def test_a_server_without_connections_to_spare_is_a_503_that_says_so(scene
             scene.proxy.reset_connections()
             await asyncio.sleep(0.05)
             await scene.expect_refusal(
-                await scene.look(), "the database takes no more connections at the moment"
+                await scene.look(), "the database accepts no more connections at the moment"
             )
         finally:
             await superuser.execute("alter role kb_service connection limit -1")
@@ -211,7 +211,7 @@ async def test_a_database_that_takes_no_changes_is_still_searched(scene: Scene) 
         await superuser.execute(f"alter database {scene.made.name} set default_transaction_read_only = on")
         scene.proxy.reset_connections()
         await asyncio.sleep(0.05)
-        await scene.expect_refusal(await scene.write(1), "the database takes no changes at the moment")
+        await scene.expect_refusal(await scene.write(1), "the database is read-only at the moment")
         assert (await scene.look()).status_code == 200
         await superuser.execute(f"alter database {scene.made.name} reset default_transaction_read_only")
     scene.proxy.reset_connections()
@@ -290,7 +290,7 @@ async def test_a_full_disk_is_a_503_that_says_so_and_searches_go_on(scene: Scene
             text = " ".join(str(number) for number in range(2000))
             bodies = [{"entries": [{"content": f"{n} {i} {text}"} for i in range(50)]} for n in range(3)]
             answers = [await scene.caller.post("/knowledge/entries/bulk", body) for body in bodies]
-            await scene.expect_refusal(answers[-1], "the database has no room left")
+            await scene.expect_refusal(answers[-1], "the database has no disk space left")
             assert (await scene.look()).status_code == 200
             filler.unlink()
             assert (await scene.caller.post("/knowledge/entries/bulk", bodies[-1])).status_code == 200

@@ -1,4 +1,4 @@
-"""Whether a database is fit to serve: version, extension, migrations, and the rights of the role that logs in."""
+"""Checks whether a database can be served: version, extension, migrations, and rights of the login role."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONNECT_SECONDS = 10
 
 
 async def connect(dsn: str, setting: str) -> asyncpg.Connection[asyncpg.Record]:
-    """Connect, or raise ConfigurationError that names the setting and the kind of failure, never the address."""
+    """Connect. Raises ConfigurationError, which names the setting and the kind of failure but not the address."""
     try:
         return await asyncpg.connect(dsn, timeout=CONNECT_SECONDS)
     except asyncpg.InvalidPasswordError as error:
@@ -25,7 +25,7 @@ async def connect(dsn: str, setting: str) -> asyncpg.Connection[asyncpg.Record]:
 
 
 async def read_revision(dsn: str, setting: str) -> str | None:
-    """The revision that the database is at, or None when it has never been migrated."""
+    """The database's revision, or None when it has never been migrated."""
     connection = await connect(dsn, setting)
     try:
         if not await connection.fetchval("select to_regclass('public.alembic_version') is not null"):
@@ -59,7 +59,7 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 
 async def check_service_role(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Raise ConfigurationError when row-level security would not bind the role that is logged in."""
+    """Raise ConfigurationError when the login role is not subject to row-level security."""
     role = await connection.fetchrow(
         "select rolname, rolsuper, rolbypassrls from pg_roles where rolname = current_user"
     )

@@ -1,4 +1,4 @@
-"""The catalog gate: whether the database that is served still keeps tenants apart as the migrations made it."""
+"""The catalog gate: checks that the database still isolates tenants as the migrations set it up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One protection that is missing: the rule that found it, what is wrong, and what mends it."""
+    """A missing protection: the rule that found it, the fault, and the remedy."""
 
     rule: str
     text: str
@@ -22,7 +22,7 @@ class Fault:
 
 
 async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
-    """Every fault of the isolation of tenants, for the role that is logged in; about 30 ms."""
+    """Find all faults of tenant isolation for the login role; takes about 30 ms."""
     return [
         Fault(rule, row["fault"], row["remedy"])
         for rule, statement in SQL.items()
@@ -31,7 +31,7 @@ async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fa
 
 
 async def check_isolation(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Raise ConfigurationError, one line with the first fault and its remedy, unless there is none."""
+    """Raise ConfigurationError, one line with the first fault and its remedy, if there is a fault."""
     faults = await find_faults(connection)
     if faults:
         others = f" (and {len(faults) - 1} more: knowledge doctor)" if len(faults) > 1 else ""

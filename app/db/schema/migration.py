@@ -1,4 +1,4 @@
-"""Applying the schema: the migrations, and the SQL files that they load."""
+"""Applies the schema: the migrations, and the SQL files that they load."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 SCRIPTS = next(
     folder for folder in (_PACKAGE / "alembic", _PACKAGE.parent / "alembic") if (folder / "env.py").exists()
 )
-"""The migrations: inside the installed package, or beside it in a checkout."""
+"""The folder of the migrations: in the installed package, or next to it in a checkout."""
 
 
 def execute_script(script: str) -> None:
     """Run several SQL statements in the migration's transaction (asyncpg's simple query protocol)."""
     connection: Any = op.get_bind().connection.dbapi_connection
-    op.execute(text("select 1"))  # opens the transaction: the driver does so with its first statement
+    op.execute(text("select 1"))  # opens the transaction: the driver begins it with its first statement
     connection.run_async(lambda driver: driver.execute(script))
 
 
@@ -38,10 +38,10 @@ def run_file(name: str) -> None:
 
 
 def load_function(file: str, function: str) -> None:
-    """Create or replace one function, e.g. `keyword.search`, with its text in a file of `alembic/sql`.
+    """Create or replace one function, e.g. `keyword.search`, from its text in a file of `alembic/sql`.
 
-    Its paragraph is run, i.e. the lines up to the next empty one: its rights with it, its triggers not. What follows
-    `set local role` in the file is run as that role.
+    Runs the function's paragraph, i.e. the lines up to the next empty one. That includes its rights but not its
+    triggers. A function below `set local role` in the file is created as that role.
     """
     before, found, after = re.split(
         rf"^(create or replace function {re.escape(function)}\()", _read_file(file), flags=re.M
@@ -62,14 +62,14 @@ def _read_file(name: str) -> str:
 
 
 def configuration() -> Config:
-    """Alembic's configuration for the scripts of this project."""
+    """The Alembic configuration of this project."""
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS))
     return config
 
 
 def latest_revision() -> str:
-    """The revision that this version of the service expects."""
+    """The revision that this version of the service requires."""
     head = ScriptDirectory.from_config(configuration()).get_current_head()
     assert head is not None
     return head
@@ -81,7 +81,7 @@ def known_revisions() -> frozenset[str]:
 
 
 def check_revision(revision: str | None, setting: str | None) -> None:
-    """Raise ConfigurationError, which names the setting, for a revision that this version does not have."""
+    """Raise ConfigurationError, which names the setting, for a revision that this version does not contain."""
     if revision is not None and revision not in known_revisions():
         raise ConfigurationError(
             setting,
@@ -92,9 +92,9 @@ def check_revision(revision: str | None, setting: str | None) -> None:
 
 
 async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False) -> None:
-    """Bring the database at `admin_dsn` to `revision`, as the role that owns the tables.
+    """Migrate the database at `admin_dsn` to `revision`, as the owner of the tables.
 
-    Raises ConfigurationError for a database at a revision that is not known here, and asyncpg.PostgresError, e.g.
+    Raises ConfigurationError for a database at an unknown revision, and asyncpg.PostgresError, e.g.
     InsufficientPrivilegeError.
     """
     config = configuration()
@@ -102,7 +102,7 @@ async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False)
 
     def apply(connection: Connection) -> None:
         check_revision(MigrationContext.configure(connection).get_current_revision(), "DATABASE_ADMIN_URL")
-        connection.rollback()  # alembic begins a transaction for each revision only where there is none
+        connection.rollback()  # alembic begins a transaction for each revision only if there is none
         config.attributes["connection"] = connection
         (command.downgrade if down else command.upgrade)(config, revision)
 
@@ -111,7 +111,7 @@ async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False)
             await connection.run_sync(apply)
             await connection.commit()
     except DBAPIError as error:
-        # Alembic's own statements pass through SQLAlchemy, the scripts do not: one kind of error for both.
+        # Alembic's own statements use SQLAlchemy and the scripts do not; both should raise the same kind of error.
         cause = error.orig.__cause__ if error.orig is not None else None
         if isinstance(cause, asyncpg.PostgresError):
             raise cause from error

@@ -1,4 +1,4 @@
-"""Whether the database that answers now is one that this version can serve."""
+"""Checks that this version can serve the connected database."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ REVISION = parse_statement("revision", "select version_num from alembic_version"
 
 
 async def check_readiness(database: Database) -> None:
-    """Raise DatabaseUnavailable when the database does not answer, or lacks migrations that this version needs.
+    """Raise DatabaseUnavailable when the database does not answer or lacks migrations that this version needs.
 
-    A revision that this version does not know is a newer one: while an upgrade is rolled out, the database is
-    migrated first, and the instances of the older version go on serving.
+    An unknown revision is a newer one: in a rolling upgrade the database is migrated first, and instances of the
+    older version continue to serve.
     """
     async with database.platform_session() as session:
         revision = await session.fetch_value(REVISION)
@@ -26,8 +26,8 @@ async def check_readiness(database: Database) -> None:
 
 @cache
 def outdated_revisions() -> frozenset[str | None]:
-    """Revisions before the one that is needed; None stands for a database without any.
+    """Revisions before the required one; None stands for a database without a revision.
 
-    Reads the migrations from files the first time, which blocks for a moment.
+    The first call reads the migrations from files, which blocks briefly.
     """
     return frozenset({None, *known_revisions()}) - {latest_revision()}

@@ -1,4 +1,4 @@
-"""Registering embedding models: a row, a check of the dimension, and an HNSW index of its own."""
+"""Registers embedding models: a row, a check constraint on the dimension, and a separate HNSW index."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from app.embeddings.provider import EmbeddingModel
 
 M = 16
 EF_CONSTRUCTION = 128
-"""HNSW build parameters. pgvector's default of 64 for the second finds 0.94 of the ten nearest of 100,000 passages
-with `hnsw.ef_search` 100, 128 finds 0.99, for twice the time of building."""
+"""HNSW build parameters. With `hnsw.ef_search` 100, pgvector's default of 64 for the second finds 0.94 of the ten
+nearest of 100,000 passages; 128 finds 0.99 and doubles the build time."""
 
 
 async def register_model(
@@ -18,10 +18,10 @@ async def register_model(
 ) -> tuple[int, bool]:
     """Register a model as the table owner; returns its number and whether it is new.
 
-    A new one is noted in the platform's trail when `actor` says whose doing it is.
+    With `actor`, a new model is recorded in the platform's audit trail.
 
-    May be called again after an interruption: it makes only what is missing. The index is built partition by
-    partition without blocking writers, since CONCURRENTLY does not work on a partitioned parent.
+    Can be called again after an interruption: it creates only what is missing. The index is built partition by
+    partition, because CONCURRENTLY does not work on a partitioned parent and writers must not be blocked.
     """
     connection = await connect(admin_dsn, "DATABASE_ADMIN_URL")
     try:

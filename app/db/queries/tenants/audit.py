@@ -48,7 +48,7 @@ Action = Literal[
     "tenant.export",
     "tenant.import",
 ]
-"""What a tenant's audit trail tells of; `tests/api/acts.py` has each done."""
+"""The actions in a tenant's audit trail; `tests/api/acts.py` performs each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ async def write_audit(
     *,
     outcome: AuditOutcome = "done",
 ) -> None:
-    """Note a change or an administrative read, in the transaction that makes it; metadata only, never content."""
+    """Record a change or an administrative read, in its transaction; metadata only, never content."""
     await session.execute(
         SQL["write_audit"],
         id=new_id(),

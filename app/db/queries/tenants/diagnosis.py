@@ -1,4 +1,4 @@
-"""The questions of `knowledge doctor`, answered as the service's role and one tenant at a time."""
+"""The queries of `knowledge doctor`, run as the service's role and for one tenant at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A database server; `bytes` is the size of the database, `role_connections` -1 where the role has no limit."""
+    """A database server; `bytes` is the size of the database, `role_connections` is -1 if the role has no limit."""
 
     version: str
     now: datetime
@@ -44,7 +44,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class SearchIndex:
-    """An index of a leg: the partitions that have theirs (`attached`), how often it was read, and its size."""
+    """An index of a leg: the partitions that have it (`attached`), how often it was read, and its size."""
 
     name: str
     present: bool
@@ -68,10 +68,10 @@ class Backlog:
     """Work and failures of `counted` of `tenants`, and the largest tenant that has an index of its vectors.
 
     Attributes:
-        overdue: jobs that could be done now; `oldest_seconds` is how long the first of them has waited.
-        lost: jobs whose worker has not been heard of.
+        overdue: jobs that are due; `oldest_seconds` is the longest wait among them.
+        lost: jobs whose worker no longer responds.
         failed: tenants' slugs with their assets that could not be read.
-        refused: tenants' slugs with their entries that the provider refused for good.
+        refused: tenants' slugs with their entries that the provider refused permanently.
         pending: entries that wait for their vectors.
     """
 
@@ -93,12 +93,12 @@ async def read_server(connection: Connection) -> Server:
 
 
 async def read_extension(connection: Connection) -> Extension:
-    """What the server has of pgvector. Raises IndexError where it is not installed."""
+    """The server's versions of pgvector. Raises IndexError if it is not installed."""
     return read_rows(Extension, await connection.fetch(SQL["extension"].sql))[0]
 
 
 async def list_broken_indexes(connection: Connection) -> list[str]:
-    """Indexes of ours that Postgres does not use."""
+    """The service's indexes that Postgres does not use."""
     return [row["name"] for row in await connection.fetch(SQL["broken_indexes"].sql)]
 
 
@@ -108,7 +108,7 @@ async def list_search_indexes(connection: Connection) -> list[SearchIndex]:
 
 
 async def measure_backlog(database: Database, seconds: float) -> Backlog:
-    """Look at one tenant after the other, for about as long as `seconds`. Raises DatabaseUnavailable."""
+    """Inspect one tenant after another, for about `seconds`. Raises DatabaseUnavailable."""
     deadline = time.monotonic() + seconds
     async with database.platform_session() as session:
         tenants = await list_tenants(session)
@@ -138,7 +138,7 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
 
 
 async def explain_indexed(session: TenantSession, space: VectorSpace) -> str:
-    """The plan of a semantic search by the index, without running it; its session has the leg's settings."""
+    """The plan of an indexed semantic search, without running it; the session must have the leg's settings."""
     statement = search.SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions)
     known = {
         "vector": [1.0] + [0.0] * (space.dimensions - 1),

@@ -19,7 +19,7 @@ SQL = load_statements(__name__)
 PlatformAction = Literal[
     "access", "model.add", "tenant.create", "tenant.delete", "tenant.health", "tenant.limits", "tenant.list"
 ]
-"""What the platform's audit trail tells of; `tests/api/acts.py` has each done."""
+"""The actions in the platform's audit trail; `tests/api/acts.py` performs each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ async def note_action(
     *,
     outcome: AuditOutcome = "done",
 ) -> None:
-    """Note what a platform administrator read or was refused; changes of tenants are noted by what makes them."""
+    """Record what a platform administrator read or was refused; changes of tenants record themselves."""
     await session.fetch(SQL["note_action"], actor=actor, action=action, subject=subject, outcome=outcome)
 
 
 async def change_limits(
     session: PlatformSession, tenant_id: UUID, changes_json: str, actor: str
 ) -> Mapping[str, int] | None:
-    """Replace some of the platform's limits for a tenant, null removes one; returns all, or None without a tenant."""
+    """Set some of the platform's limits for a tenant; null removes one. Returns all, or None without a tenant."""
     changed: Mapping[str, int] | None = await session.fetch_value(
         SQL["change_limits"], id=tenant_id, changes=changes_json, actor=actor
     )
@@ -114,7 +114,7 @@ async def own_tenant(session: TenantSession) -> OwnTenant | None:
 
 
 async def hold_tenant(session: TenantSession) -> None:
-    """Let nobody else change the tenant's row until the transaction ends, and read it as the last one left it."""
+    """Lock the tenant's row until the transaction ends, and read its latest version."""
     await session.fetch(SQL["hold_tenant"])
 
 

@@ -1,4 +1,4 @@
-"""What a tenant has stored and embedded, as counted in the database."""
+"""What a tenant has stored and embedded, as counted by the database."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """`entries` in number; `bytes` of files, and one for each character of entries' text (a title's count twice)."""
+    """Number of `entries`; `bytes` of files, plus one for each character of entries' text (titles count twice)."""
 
     entries: int
     bytes: int
 
 
 async def fetch_stored(session: TenantSession) -> Stored:
-    """What is stored, this transaction's own writes included."""
+    """What is stored, including the writes of this transaction."""
     row = await session.fetch_row(SQL["stored"])
     assert row is not None
     return Stored(row["entries"], row["bytes"])
 
 
 async def lock_stored(session: TenantSession) -> None:
-    """Keep other transactions that ask for this lock waiting until this one ends."""
+    """Make other transactions that request this lock wait until this one ends."""
     await session.fetch_value(SQL["lock"])
 
 
@@ -36,11 +36,11 @@ async def fetch_tokens(session: TenantSession) -> int:
 
 
 async def add_tokens(session: TenantSession, tokens: int) -> None:
-    """Count tokens that were embedded; last in a transaction, since it locks a row that others want."""
+    """Count embedded tokens. Call it last in a transaction, since it locks a contended row."""
     if tokens > 0:
         await session.execute(SQL["add_tokens"], tokens=tokens)
 
 
 async def purge_tokens(session: TenantSession, days: int) -> None:
-    """Forget the counts of days that are longer ago."""
+    """Delete the counts of older days."""
     await session.execute(SQL["purge"], days=days)

@@ -1,4 +1,4 @@
-"""What is to be sent to subscribers, as stored: the outbox."""
+"""The outbox: stored messages to subscribers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
-    """An entry that a saved search found; `id` is the same for the same entry with the same content."""
+    """An entry found by a saved search; `id` is the same for the same entry with the same content."""
 
     id: UUID
     saved_search_id: UUID
@@ -29,7 +29,7 @@ class NewDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One that this worker has for a while; `attempts` counts this try."""
+    """A delivery that this worker has claimed; `attempts` includes this try."""
 
     id: UUID
     saved_search_id: UUID
@@ -47,7 +47,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class QueuedDeliveries:
-    """How many new deliveries wait, and how many were given up for want of room."""
+    """How many new deliveries are waiting, and how many were dropped because the queue is full."""
 
     waiting: int
     given_up: int
@@ -64,7 +64,7 @@ class OutboxWork:
 async def put_deliveries(
     session: TenantSession, deliveries: Sequence[NewDelivery], most: int
 ) -> QueuedDeliveries:
-    """Queue what was not queued or sent before, up to `most` of a subscription."""
+    """Queue deliveries that were not queued or sent before, up to `most` for each subscription."""
     queued = await session.fetch_one_as(
         QueuedDeliveries,
         SQL["put"],
@@ -82,24 +82,24 @@ async def put_deliveries(
 async def claim_deliveries(
     session: TenantSession, *, each: int, limit: int, lease: timedelta
 ) -> list[Delivery]:
-    """Due deliveries, at most `each` of a subscription; others find them after `lease` unless they are ended."""
+    """Claim due deliveries, at most `each` of a subscription. Unfinished ones are available again after `lease`."""
     return await session.fetch_as(Delivery, SQL["claim"], each=each, limit=limit, lease=lease)
 
 
 async def end_delivery(
     session: TenantSession, delivery_id: UUID, state: Literal["delivered", "given_up", "overtaken"]
 ) -> None:
-    """Note how it ended."""
+    """Record how a delivery ended."""
     await session.execute(SQL["end"], id=delivery_id, state=state)
 
 
 async def retry_delivery(session: TenantSession, delivery_id: UUID, delay: timedelta) -> None:
-    """Let it be tried again."""
+    """Schedule a retry."""
     await session.execute(SQL["retry"], id=delivery_id, delay=delay)
 
 
 async def note_success(session: TenantSession, saved_search_id: UUID) -> None:
-    """The endpoint took something."""
+    """Record that the endpoint accepted a message."""
     await session.execute(SQL["note_success"], saved_search_id=saved_search_id)
 
 
@@ -112,9 +112,10 @@ async def note_failure(
     gone: bool,
     patience: timedelta,
 ) -> str | None:
-    """The endpoint did not take something; returns the subscription's state, or None when it has ended.
+    """Record that the endpoint did not accept a message; returns the subscription's state, None if it has ended.
 
-    Nothing is sent to it for as long as `hold`. It is disabled when it is `gone`, or fails for `patience`.
+    Nothing is sent to the endpoint for `hold`. The subscription is disabled when the endpoint is `gone` or fails for
+    `patience`.
     """
     state: str | None = await session.fetch_value(
         SQL["note_failure"],
@@ -134,19 +135,19 @@ async def next_due(session: TenantSession) -> float | None:
 
 
 async def give_up_waiting(session: TenantSession, saved_search_id: UUID) -> int:
-    """Send nothing of what this saved search has found until now; returns how many messages that were."""
+    """Drop the waiting messages of this saved search; returns their number."""
     return await session.execute(SQL["give_up_waiting"], saved_search_id=saved_search_id)
 
 
 async def tidy(session: TenantSession, *, waiting: timedelta, kept: timedelta, absence: timedelta) -> None:
-    """Give up what waits for too long, forget what ended long ago, disable subscriptions of absent owners."""
+    """Drop messages that waited too long, delete old finished ones, and disable subscriptions of absent owners."""
     await session.execute(SQL["give_up_old"], age=waiting)
     await session.execute(SQL["purge"], age=kept)
     await session.execute(SQL["disable_absent"], age=absence)
 
 
 async def due_work(session: TenantSession) -> OutboxWork:
-    """What there is to do for the tenant's subscriptions."""
+    """The pending work for the tenant's subscriptions."""
     work = await session.fetch_one_as(OutboxWork, SQL["due_work"])
     assert work is not None
     return work

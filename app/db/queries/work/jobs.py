@@ -30,8 +30,8 @@ JobKind = Literal[
 ]
 
 PROVIDER_KINDS: frozenset[JobKind] = frozenset({"embed_entries"})
-"""Work that is nothing without the provider of its tenant's model, and waits while that is paused. Files do not: they
-are read and found by their words meanwhile."""
+"""Work that needs the provider of its tenant's model, and waits while the provider is paused. Files do not wait: they
+are parsed, and found by the keyword leg in the meantime."""
 
 CHANNEL = "jobs"
 COUNTED_JOBS = 100_000
@@ -50,11 +50,11 @@ class Job:
     """Claimed work.
 
     Attributes:
-        attempts: tries begun, this one included, but for those that ended for no fault of the work.
-        fence: proves the claim; it changes when the job is given to another worker.
-        lost: workers that died, or were given up for dead, while they had the job.
-        postponed: tries that ended because this process has no provider of the model, or the provider, which answered
-            others, failed at what the job is about.
+        attempts: tries so far, including this one, except those that ended for reasons outside the job.
+        fence: proves the claim; it changes when another worker gets the job.
+        lost: number of workers that died or were presumed dead while they held the job.
+        postponed: tries that ended because this process has no provider for the model, or because the provider failed
+            on the job's content while it answered other requests.
     """
 
     tenant_id: UUID
@@ -69,7 +69,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """Jobs of one kind over all tenants: due, not yet due, under way; and how long the first of the due has waited."""
+    """Jobs of one kind over all tenants: due, not yet due, running; and the longest wait of a due job."""
 
     kind: str
     waiting: int
@@ -79,7 +79,7 @@ class QueueFigures:
 
 
 async def enqueue_job(session: TenantSession, kind: JobKind, subject: str, delay: timedelta) -> None:
-    """Queue work once; work that is queued already runs at the earlier of the two times."""
+    """Queue a job once; a job that is already queued runs at the earlier of the two times."""
     await session.execute(
         SQL["enqueue"],
         id=new_id(),
@@ -91,26 +91,26 @@ async def enqueue_job(session: TenantSession, kind: JobKind, subject: str, delay
 
 
 async def claim_job(session: PlatformSession, kinds: Sequence[JobKind], lease: timedelta) -> Job | None:
-    """Take a job whose worker let its lease run out, else the next due one of a tenant chosen by lot."""
+    """Claim a job with an expired lease, otherwise the next due job of a tenant chosen at random."""
     return await session.fetch_one_as(Job, SQL["claim"], kinds=list(kinds), lease=lease)
 
 
 async def extend_lease(session: TenantSession, job: Job, lease: timedelta) -> bool:
-    """Keep a job for longer; False when it was given to another worker or removed."""
+    """Extend the lease; False when the job was given to another worker or removed."""
     return await session.execute(SQL["extend"], id=job.id, fence=job.fence, lease=lease) > 0
 
 
 async def complete_job(session: TenantSession, job: Job) -> bool:
-    """Remove finished work, in the transaction that writes its results; False when the claim is lost."""
+    """Remove a finished job, in the transaction that writes its results; False when the claim is lost."""
     return await session.execute(SQL["complete"], id=job.id, fence=job.fence) > 0
 
 
 async def release_job(
     session: TenantSession, job: Job, delay: timedelta, *, counts: bool, postpones: bool = False
 ) -> None:
-    """Give a job back to be tried again after `delay`.
+    """Return a job to the queue, to be retried after `delay`.
 
-    `counts` says whether this try counts. With `postpones` the delay doubles from one time to the next.
+    `counts`: whether this try counts. With `postpones`, the delay doubles each time.
     """
     await session.execute(
         SQL["release"],
@@ -125,20 +125,20 @@ async def release_job(
 
 
 async def pause_provider(session: TenantSession, pause: timedelta) -> None:
-    """Hand out no work that needs the provider of the tenant's model, of any tenant, for as long as `pause`."""
+    """Hand out no job that needs the provider of the tenant's model, for any tenant, for `pause`."""
     await session.execute(SQL["pause"], pause=pause)
 
 
 async def is_provider_paused(session: TenantSession, within: timedelta = timedelta(0)) -> bool:
-    """Whether the provider of the tenant's model is paused, or was so `within` the time before now."""
+    """Whether the provider of the tenant's model is paused, or was within the last `within`."""
     return bool(await session.fetch_value(SQL["is_paused"], within=within))
 
 
 async def listen_for_jobs(database: Database, wake: Callable[[], None]) -> None:
-    """Call `wake` whenever any process queues work that is due, and once at the start, until the connection ends.
+    """Call `wake` whenever a process queues a due job, and once at the start, until the connection ends.
 
-    Takes a connection of its own beside the pool. Raises what connecting raises. A pooler between, such as PgBouncer
-    in transaction mode, lets no notification through: workers poll all the same.
+    Uses a separate connection outside the pool. Raises the errors of connecting. A pooler such as PgBouncer in
+    transaction mode does not forward notifications, so workers also poll.
     """
     engine = database.make_engine_apart()
     try:
@@ -156,16 +156,16 @@ async def listen_for_jobs(database: Database, wake: Callable[[], None]) -> None:
 
 
 def is_statements_fault(error: DatabaseUnavailable) -> bool:
-    """Whether the database is there, and gave up on what it was asked: the same work may fail again."""
+    """Whether the database is up and cancelled this statement, so that the same job may fail again."""
     return isinstance(error.__cause__, STATEMENT_FAILURES)
 
 
 async def count_jobs(database: Database) -> list[QueueFigures]:
-    """How much work there is, by kind; kinds without any are left out. Counts stop at COUNTED_JOBS."""
+    """Jobs by kind; kinds without jobs are omitted. Counts stop at COUNTED_JOBS."""
     async with database.platform_session(background=timedelta(seconds=2)) as session:
         return await session.fetch_as(QueueFigures, SQL["figures"], most=COUNTED_JOBS)
 
 
 async def cancel_jobs(session: TenantSession, kind: JobKind, subject: str) -> None:
-    """Remove work, queued or running; a running worker finds its claim lost."""
+    """Remove a job, queued or running; a worker that runs it finds that its claim is lost."""
     await session.execute(SQL["cancel"], kind=kind, subject=subject)

@@ -1,4 +1,4 @@
-"""A tenant's change from one embedding model to another, as stored."""
+"""The stored state of a tenant's change from one embedding model to another."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ SQL = load_statements(__name__)
 
 
 State = Literal["filling", "ready", "switched", "dropping"]
-"""Of a change that is under way. `app.knowledge.reembedding.machine` says what leads from one to the next."""
+"""States of a change in progress. `app.knowledge.reembedding.machine` defines the transitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What searches with the old and the new model have in common.
+    """How similar the results of the old and the new model are.
 
     Attributes:
-        queries: how many were compared, and from `source`: the tenant's own, or titles of its entries.
-        overlap: mean share of the first ten hits that both models bring, as the tenant searches (0 to 1).
-        semantic_overlap: the same of the semantic leg alone.
+        queries: number of compared queries; `source` is their origin: the tenant's queries, or titles of its entries.
+        overlap: mean share of the first ten hits that both models find, with the tenant's settings (0 to 1).
+        semantic_overlap: the same for the semantic leg only.
         same: queries whose first ten hits are the same entries.
-        empty: queries for which the new model's semantic leg brings nothing, although the old one's does.
-        judged: queries that callers have given feedback on; None for both figures where there are none.
-        ndcg_old, ndcg_new: mean nDCG@10 of their hits with the old and the new model. Hits that nobody judged count
-            as wrong, and those judged were found by the old one: the new one does no worse than this says.
+        empty: queries for which the semantic leg finds nothing with the new model, but does with the old one.
+        judged: queries with feedback from callers; without any, the next two figures are None.
+        ndcg_old, ndcg_new: mean nDCG@10 of their hits with the old and the new model. Hits without feedback count as
+            wrong, and hits with feedback were found by the old model, so `ndcg_new` is a lower bound.
     """
 
     queries: int
@@ -48,17 +48,17 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """A change of model, and how far the model that is not in use has come.
+    """A change of model, and the progress of the model that is not in use.
 
     Attributes:
-        rate: texts to embed a minute; None: as many as the provider takes.
-        switch_at_overlap: least overlap at which the tenant is switched by itself; None: by hand.
-        visited: entries that have been given the work of getting vectors of the new model.
-        current, other: numbers of the model in use, and of the one that is not.
-        entries: how many the tenant has.
-        waiting, refused: entries without a vector of `other`: still to be made, and refused by its provider.
+        rate: texts to embed per minute; None: as many as the provider accepts.
+        switch_at_overlap: minimum overlap at which the tenant is switched automatically; None: manually.
+        visited: entries that have been queued for vectors of the new model.
+        current, other: numbers of the model in use, and of the other model.
+        entries: number of the tenant's entries.
+        waiting, refused: entries without a vector of `other`: still to be computed, and refused by its provider.
         passages, index_state: of `other`.
-        workers: how many have the tenant's job now.
+        workers: number of workers that hold the tenant's job.
     """
 
     from_model: int
@@ -84,26 +84,26 @@ class ChangeRow:
     workers: int
 
     def model(self, model_id: int) -> EmbeddingModel:
-        """The one of the two models that has this number."""
+        """The model with this number, of the two."""
         return self.new if model_id == self.to_model else self.old
 
 
 @dataclass(frozen=True, slots=True)
 class SampledQueries:
-    """Queries to compare two models on: the tenant's own, or titles of its entries."""
+    """Queries for comparing two models: the tenant's queries, or titles of its entries."""
 
     texts: Sequence[str]
     source: Literal["queries", "titles"]
 
 
 async def lock_tenant(session: TenantSession) -> int | None:
-    """Keep everybody from writing entries until the transaction ends; returns the number of the tenant's model."""
+    """Block writes of entries until the transaction ends; returns the number of the tenant's model."""
     model_id: int | None = await session.fetch_value(SQL["lock_tenant"])
     return model_id
 
 
 async def fetch_change(session: TenantSession) -> ChangeRow | None:
-    """The tenant's change, if one is under way."""
+    """The tenant's change, if one is in progress."""
     row = await session.fetch_row(SQL["fetch"])
     if row is None:
         return None
@@ -119,7 +119,7 @@ async def fetch_change(session: TenantSession) -> ChangeRow | None:
 async def start_change(
     session: TenantSession, from_model: int, to_model: int, rate: int | None, switch_at_overlap: float | None
 ) -> None:
-    """Begin a change; the tenant is locked and has none."""
+    """Begin a change; the tenant must be locked and have no change."""
     await session.execute(
         SQL["start"],
         from_model=from_model,
@@ -130,35 +130,35 @@ async def start_change(
 
 
 async def adjust_change(session: TenantSession, rate: int | None, switch_at_overlap: float | None) -> None:
-    """Set the pace of a change, and when it switches."""
+    """Set the rate of a change, and when it switches."""
     await session.execute(SQL["adjust"], rate=rate, switch_at_overlap=switch_at_overlap)
 
 
 async def visit_entries(session: TenantSession, model_id: int, limit: int) -> None:
-    """Let the next `limit` entries wait for vectors of the model, as far as they have none."""
+    """Queue the next `limit` entries for vectors of the model, if they have none."""
     await session.execute(SQL["visit"], model_id=model_id, limit=limit)
 
 
 async def declare_ready(session: TenantSession, model_id: int, comparison: Comparison) -> None:
-    """Note that the new model can take over, and how it compares with the old one."""
+    """Record that the new model can take over, and how it compares with the old one."""
     await session.execute(
         SQL["declare_ready"], model_id=model_id, comparison=orjson.dumps(comparison).decode()
     )
 
 
 async def count_lagging(session: TenantSession, model_id: int) -> int:
-    """How many entries the model in use finds and this one does not, although its vectors can be made."""
+    """How many entries the model in use finds and this one does not, although its vectors can be computed."""
     return int(await session.fetch_value(SQL["lags"], model_id=model_id))
 
 
 async def use_model(session: TenantSession, model_id: int) -> None:
-    """Let the tenant search and write with this model from now on."""
+    """Switch the tenant's searches and writes to this model."""
     await session.execute(SQL["use_model"], model_id=model_id)
     await session.execute(SQL["note_switch"])
 
 
 async def begin_drop(session: TenantSession) -> None:
-    """End the time in which entries get vectors of both models."""
+    """End the period in which entries get vectors of both models."""
     await session.execute(SQL["begin_drop"])
 
 
@@ -168,14 +168,14 @@ async def drop_vectors(session: TenantSession, model_id: int, limit: int) -> int
 
 
 async def finish_change(session: TenantSession, model_id: int) -> None:
-    """Forget the change and what waits for the model that was given up."""
+    """Delete the change, and the pending entries of the abandoned model."""
     await session.execute(SQL["drop_pending"], model_id=model_id)
     await session.execute(SQL["drop_statistics"], model_id=model_id)
     await session.execute(SQL["finish"])
 
 
 async def sample_queries(session: TenantSession, limit: int) -> SampledQueries:
-    """Queries of the tenant where some are kept, else titles."""
+    """Queries of the tenant if any are kept, otherwise titles."""
     if rows := await session.fetch(SQL["recent_queries"], limit=limit):
         return SampledQueries([row["query"] for row in rows], "queries")
     rows = await session.fetch(SQL["sampled_titles"], limit=limit)

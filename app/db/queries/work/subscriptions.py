@@ -1,4 +1,4 @@
-"""Subscriptions on saved searches, and the entries that they have yet to be compared with, as stored."""
+"""Stored subscriptions to saved searches, and the entries that still have to be compared with them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Where a saved search's finds go, and how that goes; `secret` is shown once, to who subscribed.
+    """The target of a saved search's finds, and its state; `secret` is shown once, to the subscriber.
 
     Attributes:
-        state: `paused` while the owner is not known to be a reader, `disabled` once it was given up.
+        state: `paused` while the owner is not known to be a reader, `disabled` after too many failures.
         waiting: entries still to be delivered.
-        failures: tries in a row that the endpoint did not take, since `failing_since`.
+        failures: consecutive tries that the endpoint did not accept, since `failing_since`.
     """
 
     saved_search_id: UUID
@@ -53,7 +53,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class ActiveSearch:
-    """A saved search that somebody is subscribed to, and what it asks for."""
+    """A saved search with a subscription, and its request."""
 
     saved_search_id: UUID
     request: Mapping[str, Any]
@@ -61,7 +61,7 @@ class ActiveSearch:
 
 @dataclass(frozen=True, slots=True)
 class MatchedEntry:
-    """An entry that a saved search finds; `similarity` is None where its vectors are not near the query's."""
+    """An entry that a saved search finds; `similarity` is None if its vectors are not near the query's."""
 
     id: UUID
     asset_id: UUID | None
@@ -79,7 +79,7 @@ class MatchedEntry:
 
 
 async def count_others(session: TenantSession, saved_search_id: UUID) -> int:
-    """The tenant's subscriptions but for this one; nobody else counts until the transaction ends."""
+    """The number of the tenant's other subscriptions; other transactions wait to count until this one ends."""
     await session.fetch(SQL["lock_tenant"])
     return int(await session.fetch_value(SQL["count_others"], id=saved_search_id))
 
@@ -87,20 +87,20 @@ async def count_others(session: TenantSession, saved_search_id: UUID) -> int:
 async def put_subscription(
     session: TenantSession, saved_search_id: UUID, url: str, secret: str, rights: timedelta
 ) -> None:
-    """Subscribe, or subscribe anew."""
+    """Create or replace a subscription."""
     await session.execute(SQL["put"], id=saved_search_id, url=url, secret=secret, rights=rights)
 
 
 async def fetch_subscriptions(
     session: TenantSession, ids: Sequence[UUID], owner: str | None = None
 ) -> dict[UUID, Subscription]:
-    """Subscriptions, without their secrets, by the id of their saved search; with `owner` those of that owner only."""
+    """Subscriptions, without secrets, by the id of their saved search; with `owner`, only those of that owner."""
     found = await session.fetch_as(Subscription, SQL["fetch"], ids=list(ids), owner=owner)
     return {subscription.saved_search_id: subscription for subscription in found}
 
 
 async def list_subscriptions(session: TenantSession, before: Position | None, limit: int) -> list[Position]:
-    """Where subscriptions are in the list of all, by the ids of their saved searches, newest first."""
+    """A page of the list of subscriptions, by the ids of their saved searches, newest first."""
     at, last_id = before or (None, None)
     return await session.fetch_as(Position, SQL["list"], before_at=at, before_id=last_id, limit=limit)
 
@@ -108,12 +108,12 @@ async def list_subscriptions(session: TenantSession, before: Position | None, li
 async def delete_subscription(
     session: TenantSession, saved_search_id: UUID, owner: str | None = None
 ) -> bool:
-    """End a subscription; False when there is none, or `owner` is not whose it is."""
+    """End a subscription; False when there is none or it has a different owner."""
     return await session.execute(SQL["delete"], id=saved_search_id, owner=owner) > 0
 
 
 async def set_rights(session: TenantSession, owner: str, rights: timedelta) -> int:
-    """Let an owner count as a reader for as long as `rights` from now; returns the number of subscriptions."""
+    """Treat an owner as a reader for `rights` from now; returns the number of subscriptions."""
     return await session.execute(SQL["set_rights"], owner=owner, rights=rights)
 
 
@@ -123,21 +123,21 @@ async def list_active(session: TenantSession) -> list[ActiveSearch]:
 
 
 async def hold_requests(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Any]:
-    """What these saved searches ask for, by their ids; it stays so until the transaction ends."""
+    """The requests of these saved searches, by id; locked until the transaction ends."""
     rows = await session.fetch(SQL["hold_requests"], ids=list(ids))
     return {row["id"]: row["request"] for row in rows}
 
 
 async def list_changes(session: TenantSession, kind: ChangeKind, limit: int) -> list[Change]:
-    """Entries that can be compared now, the longest waiting first.
+    """Entries that can be compared now, longest wait first.
 
-    `ready` are those with their vectors, `words` those whose words were not compared yet.
+    `ready`: entries that have their vectors. `words`: entries whose words have not been compared yet.
     """
     return await session.fetch_as(Change, SQL["changes"], kind=kind, limit=limit)
 
 
 async def count_changes(session: TenantSession) -> int:
-    """Entries that are still to be compared."""
+    """The number of entries that are still to be compared."""
     return int(await session.fetch_value(SQL["count_changes"]))
 
 
@@ -155,7 +155,7 @@ async def match_entries(
 ) -> list[MatchedEntry]:
     """Those of the entries that pass the filter and share a word, or have a cosine of `threshold` with the vector.
 
-    `words` is the text whose every word counts, `query` the one whose identifiers do.
+    `words` is the text of which all words count, `query` the text of which only identifiers count.
     """
     return await session.fetch_as(
         MatchedEntry,
@@ -171,17 +171,17 @@ async def match_entries(
 
 
 async def finish_changes(session: TenantSession, changes: Sequence[Change]) -> None:
-    """Forget changes that every subscription was compared with."""
+    """Delete changes that have been compared with all subscriptions."""
     await _note(session, "finish_changes", changes)
 
 
 async def note_words(session: TenantSession, changes: Sequence[Change]) -> None:
-    """Remember that the words of these were compared, and their meaning was not."""
+    """Record that these were compared by keyword only."""
     await _note(session, "note_words", changes)
 
 
 async def forget_changes(session: TenantSession) -> None:
-    """Forget all changes when no subscription is active."""
+    """Delete all changes if no subscription is active."""
     await session.execute(SQL["forget_changes"])
 
 
