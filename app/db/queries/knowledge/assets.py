@@ -1,4 +1,4 @@
-"""Assets and the chunks cut from them, as stored."""
+"""Stored assets and the chunks cut from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """An ingested file; `progress` runs from 0 to 1, `error` says why it failed, `chunks` counts its entries."""
+    """An ingested file; `progress` is 0 to 1, `error` the reason of a failure, `chunks` the number of its entries."""
 
     id: UUID
     external_id: str | None
@@ -44,7 +44,7 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class SameAsset:
-    """The asset that a file repeats or is a new version of."""
+    """The asset that a file duplicates or replaces."""
 
     id: UUID
     sha256: bytes
@@ -53,7 +53,7 @@ class SameAsset:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The bytes of an asset's version, and what its chunks inherit."""
+    """The bytes of an asset's version, and the fields that its chunks inherit."""
 
     name: str
     media_type: str
@@ -73,7 +73,7 @@ class ExtractedText:
 
 @dataclass(frozen=True, slots=True)
 class KnownVector:
-    """A passage's vector that the tenant already has, of an entry's text with this hash."""
+    """An existing vector of the tenant, for a passage of the text with this hash."""
 
     text_hash: bytes
     passage: int
@@ -84,7 +84,7 @@ class KnownVector:
 
 @dataclass(frozen=True, slots=True)
 class NewAsset:
-    """A file as it is taken in."""
+    """A file to be ingested."""
 
     external_id: str | None
     name: str
@@ -111,7 +111,7 @@ class NewAsset:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk on its way into `entries`."""
+    """A chunk to be inserted into `entries`."""
 
     id: UUID
     index: int
@@ -122,12 +122,12 @@ class ChunkRow:
 
 
 async def find_same_asset(session: TenantSession, external_id: str | None, sha256: bytes) -> SameAsset | None:
-    """The asset with the external_id, else (without one) with the same bytes; locked."""
+    """The asset with the external_id or, without one, with the same bytes; locked."""
     return await session.fetch_one_as(SameAsset, SQL["find_same"], external_id=external_id, sha256=sha256)
 
 
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
-    """Add an asset; False when another writer has just added the same."""
+    """Insert an asset; False when another writer has just inserted the same."""
     added = await session.execute(
         SQL["insert"],
         id=asset_id,
@@ -138,7 +138,7 @@ async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) 
 
 
 async def replace_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> None:
-    """Put a new version in the place of an asset's bytes; its chunks stay until they are swapped."""
+    """Replace an asset's bytes with a new version; its chunks stay until they are swapped."""
     await session.execute(SQL["replace"], id=asset_id, **asset.as_parameters())
 
 
@@ -150,7 +150,7 @@ async def fetch_assets(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID
 async def list_assets(
     session: TenantSession, *, before: Position | None, limit: int, status: str | None
 ) -> list[Position]:
-    """Where assets are in the list of all, newest first."""
+    """A page of positions in the list of assets, newest first."""
     at, last_id = before or (None, None)
     return await session.fetch_as(
         Position, SQL["list"], before_at=at, before_id=last_id, limit=limit, status=status
@@ -158,19 +158,19 @@ async def list_assets(
 
 
 async def fetch_original(session: TenantSession, asset_id: UUID) -> Original | None:
-    """The bytes of an asset, and what its chunks inherit."""
+    """The bytes of an asset, and the fields that its chunks inherit."""
     return await session.fetch_one_as(Original, SQL["original"], id=asset_id)
 
 
 async def fetch_text(session: TenantSession, asset_id: UUID) -> ExtractedText | None:
-    """The extracted text of an asset; None where there is no such asset."""
+    """The extracted text of an asset; None if there is no such asset."""
     return await session.fetch_one_as(ExtractedText, SQL["extracted_text"], id=asset_id)
 
 
 async def set_progress(
     session: TenantSession, job: Job, asset_id: UUID, generation: int, progress: float
 ) -> bool:
-    """Say how far the work has come; False when the asset is gone or has a newer version, or the claim is lost."""
+    """Record progress; False when the asset was deleted or has a newer version, or the claim is lost."""
     touched = await session.execute(
         SQL["set_progress"],
         id=asset_id,
@@ -191,7 +191,7 @@ async def finish_asset(
     text: str,
     total_pages: int | None,
 ) -> bool:
-    """Declare an asset indexed; False when it is gone or has a newer version."""
+    """Mark an asset as indexed; False when it was deleted or has a newer version."""
     touched = await session.execute(
         SQL["finish"],
         id=asset_id,
@@ -204,7 +204,7 @@ async def finish_asset(
 
 
 async def fail_asset(session: TenantSession, asset_id: UUID, generation: int, error: str) -> None:
-    """Declare that a version cannot be read, and why."""
+    """Mark a version as failed, with the reason."""
     await session.execute(SQL["fail"], id=asset_id, generation=generation, error=error)
 
 
@@ -219,7 +219,7 @@ async def delete_asset(session: TenantSession, asset_id: UUID) -> bool:
 
 
 async def delete_chunks(session: TenantSession, asset_id: UUID) -> None:
-    """Remove an asset's chunks, to put others in their place."""
+    """Remove an asset's chunks, to replace them with others."""
     await session.execute(SQL["delete_chunks"], id=asset_id)
 
 
@@ -249,14 +249,14 @@ async def insert_chunks(
 
 
 async def insert_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
-    """Keep the vectors of chunks that the same transaction has inserted."""
+    """Store the vectors of chunks that the same transaction has inserted."""
     await session.execute(SQL["insert_vectors"], model_id=model_id, **as_columns(vectors))
 
 
 async def known_vectors(
     session: TenantSession, model_id: int, text_hashes: Sequence[bytes]
 ) -> list[KnownVector]:
-    """Vectors that the tenant already has for these texts, by passage."""
+    """Existing vectors of the tenant for these texts, by passage."""
     return await session.fetch_as(
         KnownVector, SQL["known_vectors"], model_id=model_id, text_hashes=list(text_hashes)
     )

@@ -1,4 +1,4 @@
-"""Vectors and the entries that still wait for theirs."""
+"""Vectors, and entries that still wait for vectors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PendingText:
 
 
 async def mark_pending(session: TenantSession, ids: Sequence[UUID]) -> None:
-    """Note that entries need vectors of the tenant's model."""
+    """Queue entries for vectors of the tenant's model."""
     await session.execute(SQL["mark_pending"], ids=list(ids))
 
 
@@ -48,7 +48,7 @@ async def drop_vectors(session: TenantSession, ids: Sequence[UUID]) -> None:
 
 
 async def copy_known(session: TenantSession, model_id: int, ids: Sequence[UUID]) -> set[UUID]:
-    """Give waiting entries the vectors of equal texts that the tenant already has; returns those served."""
+    """Copy existing vectors of equal texts to waiting entries; returns the entries that received them."""
     rows = await session.fetch(SQL["copy_known"], model_id=model_id, ids=list(ids))
     return {row["entry_id"] for row in rows}
 
@@ -61,7 +61,7 @@ async def list_pending(
     *,
     without: Collection[UUID] = (),
 ) -> list[PendingText]:
-    """Texts of waiting entries, longest waiting first; those in `without` are left out."""
+    """Texts of waiting entries, longest wait first, except those in `without`."""
     return await session.fetch_as(
         PendingText,
         SQL["pending"],
@@ -73,19 +73,19 @@ async def list_pending(
 
 
 async def store_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
-    """Keep vectors of entries whose text is still the one embedded, and stop waiting for them."""
+    """Store the vectors of entries whose text has not changed since, and remove the entries from the queue."""
     await session.execute(SQL["store"], model_id=model_id, **as_columns(vectors))
 
 
 def as_columns(vectors: Sequence[PassageVector]) -> dict[str, list[Any]]:
-    """Vectors as the arrays that statements unnest."""
+    """Vectors as arrays, which the statements unnest."""
     return {
         "entry_ids": [v.entry_id for v in vectors],
         "passages": [v.passage for v in vectors],
         "text_hashes": [v.text_hash for v in vectors],
         "char_starts": [v.char_start for v in vectors],
         "char_ends": [v.char_end for v in vectors],
-        # Wrapped, since a bare array would be taken for another dimension of the list.
+        # Wrapped, since the driver treats a bare array as another dimension of the list.
         "vectors": [v.vector if isinstance(v.vector, HalfVector) else HalfVector(v.vector) for v in vectors],
     }
 
@@ -101,7 +101,7 @@ async def note_failure(session: TenantSession, model_id: int, ids: Sequence[UUID
 
 
 async def start_index(session: TenantSession, model_id: int, threshold: int) -> bool:
-    """Begin to index a tenant that has grown past `threshold` passages; False when there is nothing to do."""
+    """Begin indexing a tenant with more than `threshold` passages; False when there is nothing to do."""
     touched = await session.execute(SQL["start_index"], model_id=model_id, threshold=threshold)
     return touched > 0
 
@@ -112,5 +112,5 @@ async def index_batch(session: TenantSession, model_id: int, limit: int) -> int:
 
 
 async def finish_index(session: TenantSession, model_id: int) -> bool:
-    """Declare the tenant's index complete, if it is."""
+    """Mark the tenant's index as complete, if it is."""
     return await session.execute(SQL["finish_index"], model_id=model_id) > 0

@@ -1,4 +1,4 @@
-"""Entries, as stored."""
+"""Stored entries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LockedEntry:
-    """An entry that no other transaction can change; `fields` are those that callers write."""
+    """A locked entry; `fields` are those that callers write."""
 
     version: int
     asset_id: UUID | None
@@ -65,7 +65,7 @@ class Relation:
 
 
 async def fetch_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Entry]:
-    """Entries by id; those that do not exist are left out."""
+    """Entries by id; ids that do not exist are omitted."""
     return {entry.id: entry for entry in await session.fetch_as(Entry, SQL["fetch"], ids=list(ids))}
 
 
@@ -90,7 +90,7 @@ async def list_entries(
     external_id: str | None,
     source: str | None = None,
 ) -> list[Position]:
-    """Where entries are in the list of all, newest first; `source` is entry (written) or asset (cut from one)."""
+    """A page of positions in the list of entries, newest first; `source` is `entry` (written) or `asset` (a chunk)."""
     at, last_id = before or (None, None)
     return await session.fetch_as(
         Position,
@@ -107,7 +107,7 @@ async def list_entries(
 
 
 async def find_same(session: TenantSession, keys: Sequence[tuple[str | None, bytes]]) -> dict[int, UUID]:
-    """For each (external_id, content hash): the entry that it repeats, by position."""
+    """For each (external_id, content hash): the existing entry that it duplicates, by position."""
     rows = await session.fetch(
         SQL["find_same"],
         external_ids=[external_id for external_id, _ in keys],
@@ -117,13 +117,13 @@ async def find_same(session: TenantSession, keys: Sequence[tuple[str | None, byt
 
 
 async def find_missing(session: TenantSession, ids: Sequence[UUID]) -> set[UUID]:
-    """Which of these ids no entry of the tenant has."""
+    """The ids among these that no entry of the tenant has."""
     rows = await session.fetch(SQL["missing"], ids=list(ids))
     return {row["id"] for row in rows}
 
 
 async def insert_entries(session: TenantSession, rows: Sequence[Mapping[str, Any]]) -> set[UUID]:
-    """Add entries; returns the ids that were added. One that repeats another writer's new entry is left out."""
+    """Insert entries; returns the inserted ids. Duplicates of another writer's new entry are skipped."""
     added = await session.fetch(SQL["insert"], rows=orjson.dumps(list(rows)).decode())
     return {row["id"] for row in added}
 
@@ -139,7 +139,7 @@ async def delete_entry(session: TenantSession, entry_id: UUID) -> bool:
 
 
 async def purge_expired(session: TenantSession, limit: int) -> Sequence[UUID]:
-    """Remove up to `limit` entries that expired as long ago as the tenant has set; returns their ids."""
+    """Remove up to `limit` entries that expired longer ago than the tenant's setting; returns their ids."""
     rows = await session.fetch(SQL["purge_expired"], limit=limit)
     return [row["id"] for row in rows]
 

@@ -1,4 +1,4 @@
-"""What lies around an entry and in an asset, for people who look at it."""
+"""Details of entries and assets, for display."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EntryVectors:
 
     Attributes:
         is_current: whether searches use the model.
-        state: `ready`, `pending` (still to be made), `refused` (the provider was asked often enough), or `none`.
+        state: `ready`, `pending` (still to be computed), `refused` (all tries failed), or `none`.
         passages: each passage's first character and the one after its last, in the text that is embedded: title, an
             empty line, content.
     """
@@ -34,7 +34,7 @@ class EntryVectors:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An entry that another names or is named by: `parent`, `superseded_by`, `source`, `child` or `supersedes`."""
+    """An entry linked from or to another one: `parent`, `superseded_by`, `source`, `child` or `supersedes`."""
 
     relation: str
     id: UUID
@@ -45,7 +45,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class StoredPart:
-    """A part of an asset's text and the length of the whole, both None until there is one."""
+    """A part of an asset's text, and the length of the whole text; both None until there is a text."""
 
     text: str | None
     total: int | None
@@ -64,12 +64,12 @@ class ChunkSpan:
 
 
 async def fetch_vectors(session: TenantSession, entry_id: UUID) -> list[EntryVectors]:
-    """Models of which the entry has vectors or waits for them, the tenant's own first; no vector itself."""
+    """Models of which the entry has or waits for vectors, the tenant's model first; without the vectors."""
     return await session.fetch_as(EntryVectors, SQL["vectors"], id=entry_id)
 
 
 async def fetch_connections(session: TenantSession, entry_id: UUID, limit: int) -> list[Connection]:
-    """Entries that the entry names or is named by, each with an excerpt."""
+    """Entries linked from or to the entry, each with an excerpt."""
     return await session.fetch_as(Connection, SQL["connections"], id=entry_id, limit=limit)
 
 
@@ -79,12 +79,12 @@ async def count_accesses(session: TenantSession, entry_id: UUID) -> int:
 
 
 async def fetch_text_part(session: TenantSession, asset_id: UUID, start: int, size: int) -> StoredPart | None:
-    """`size` characters of an asset's text from `start`; None where there is no such asset."""
+    """`size` characters of an asset's text from `start`; None if there is no such asset."""
     return await session.fetch_one_as(StoredPart, SQL["text_part"], id=asset_id, start=start, size=size)
 
 
 async def find_chunk(session: TenantSession, asset_id: UUID, index: int) -> int:
-    """The first character of an asset's chunk, as its metadata say; 0 where they do not."""
+    """The first character of an asset's chunk according to its metadata; 0 if they do not contain it."""
     if not 0 <= index < 2**31:
         return 0
     start = await session.fetch_value(SQL["chunk_start"], id=asset_id, index=index)
@@ -92,7 +92,7 @@ async def find_chunk(session: TenantSession, asset_id: UUID, index: int) -> int:
 
 
 async def list_chunks(session: TenantSession, asset_id: UUID, start: int, end: int) -> list[ChunkSpan]:
-    """Chunks of an asset that reach into this part of its text, in their order."""
+    """Chunks of an asset that overlap this part of its text, in order."""
     return [
         ChunkSpan(
             c["id"], c["chunk_index"] + 1, c["title"], int(c["char_start"]), int(c["char_end"]), c["page"]

@@ -1,4 +1,4 @@
-"""A whole tenant, read as lines of JSON and written from them, as stored."""
+"""Reads a whole tenant as lines of JSON, and writes it from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.db.statements import load_statements
 SQL = load_statements(__name__)
 
 EXPORTING = "set local timezone='UTC';set local enable_sort=off;"
-"""One form of times; and rows in the order of their index, since a sort would hold all of them."""
+"""A fixed time zone, and rows in index order, since a sort would need memory for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class AssetLine:
 
 
 async def stream_assets(session: TenantSession) -> AsyncIterator[AssetLine]:
-    """The assets, each when it is asked for."""
+    """The assets, each fetched on demand."""
     async for rows in session.stream(SQL["assets"], 1):
         yield read_rows(AssetLine, rows)[0]
 
@@ -52,42 +52,42 @@ async def fetch_original_part(session: TenantSession, asset_id: UUID, start: int
 
 
 async def find_asset(session: TenantSession, line: str) -> tuple[UUID, bool] | None:
-    """The asset here that a line stands for, and whether it is the same in all; locked."""
+    """The existing asset that a line describes, and whether they are identical; locked."""
     row = await session.fetch_row(SQL["same_asset"], line=line)
     return None if row is None else (row["id"], row["identical"])
 
 
 async def put_asset(session: TenantSession, line: str, original: bytes) -> None:
-    """Write an asset as its line says. Raises asyncpg.IntegrityConstraintViolationError, asyncpg.DataError."""
+    """Write an asset from its line. Raises asyncpg.IntegrityConstraintViolationError and asyncpg.DataError."""
     await session.execute(SQL["put_asset"], line=line, original=original)
 
 
 async def drop_chunks(session: TenantSession, asset_id: UUID) -> None:
-    """Remove the chunks of an asset whose lines are to come."""
+    """Remove the chunks of an asset whose lines will follow."""
     await session.execute(SQL["drop_chunks"], id=asset_id)
 
 
 async def find_entries(session: TenantSession, lines: str) -> dict[UUID, UUID]:
-    """For each line, by its id: the entry here that it stands for, where there is one."""
+    """For each line, by its id: the existing entry that it describes, if there is one."""
     rows = await session.fetch(SQL["same_entries"], lines=lines)
     return {row["id"]: row["present"] for row in rows}
 
 
 async def update_entries(session: TenantSession, lines: str) -> dict[UUID, bool]:
-    """Bring entries that are here up to their lines; returns those that changed, and whether their text did."""
+    """Update existing entries from their lines; returns those that changed, and whether their text changed."""
     rows = await session.fetch(SQL["update_entries"], lines=lines)
     return {row["id"]: row["text_changed"] for row in rows}
 
 
 async def insert_entries(session: TenantSession, lines: str) -> int:
-    """Add entries without their parents and successors. Raises as `put_asset` does."""
+    """Insert entries without their parents and successors. Raises the errors of `put_asset`."""
     return await session.execute(SQL["insert_entries"], lines=lines)
 
 
 async def link_entries(session: TenantSession, lines: str) -> tuple[Sequence[UUID], int]:
-    """Give entries their parents, successors and sources.
+    """Set the parents, successors and sources of entries.
 
-    Returns the entries that changed, and how many parents and successors are not here.
+    Returns the entries that changed, and how many parents and successors do not exist.
     """
     row = await session.fetch_row(SQL["link_entries"], lines=lines)
     assert row is not None
@@ -95,7 +95,7 @@ async def link_entries(session: TenantSession, lines: str) -> tuple[Sequence[UUI
 
 
 async def set_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> Sequence[UUID]:
-    """How often entries were shown; returns those of which something else was known."""
+    """Set how often entries were shown; returns those whose count changed."""
     rows = await session.fetch(
         SQL["set_accesses"],
         ids=list(accesses),
@@ -105,10 +105,10 @@ async def set_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> 
 
 
 async def mark_lacking(session: TenantSession, ids: Sequence[UUID]) -> int:
-    """Let entries without a vector of the tenant's model wait for it; returns how many those are."""
+    """Queue entries without a vector of the tenant's model; returns their number."""
     return await session.execute(SQL["mark_lacking"], ids=list(ids))
 
 
 async def put_record(session: TenantSession, kind: str, line: str) -> bool:
-    """Write a line of kind `saved_search` or `feedback`; False when it is there."""
+    """Write a line of kind `saved_search` or `feedback`; False when it already exists."""
     return await session.execute(SQL[f"put_{kind}"], line=line) > 0

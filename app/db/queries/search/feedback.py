@@ -1,4 +1,4 @@
-"""What callers say of their searches' hits, as stored."""
+"""Stored feedback of callers on the hits of their searches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FeedbackCounts:
-    """Hits that were called relevant and not relevant, and searches that found nothing."""
+    """Numbers of hits marked relevant and not relevant, and of searches without results."""
 
     relevant: int
     not_relevant: int
@@ -24,7 +24,7 @@ class FeedbackCounts:
 
 @dataclass(frozen=True, slots=True)
 class EmptySearch:
-    """A query that found nothing, and how often."""
+    """A query without results, and its frequency."""
 
     query: str
     searches: int
@@ -33,7 +33,7 @@ class EmptySearch:
 
 @dataclass(frozen=True, slots=True)
 class DislikedEntry:
-    """An entry that was found and not wanted; `queries` are a few that it was not wanted for, where they are kept."""
+    """An entry that was marked as not relevant; `queries` are a few of the queries, where they are kept."""
 
     entry_id: UUID
     title: str | None
@@ -56,7 +56,7 @@ class Judgement:
 async def put_feedback(
     session: TenantSession, search_id: UUID, entry_id: UUID, subject: str, relevant: bool, query: str | None
 ) -> datetime:
-    """Keep a caller's word on a hit, in place of the earlier one. Raises asyncpg.ForeignKeyViolationError."""
+    """Store a caller's feedback on a hit, replacing earlier feedback. Raises asyncpg.ForeignKeyViolationError."""
     at: datetime = await session.fetch_value(
         SQL["put"],
         search_id=search_id,
@@ -69,27 +69,27 @@ async def put_feedback(
 
 
 async def erase_queries(session: TenantSession) -> None:
-    """Forget what was asked in searches and feedback, unless the tenant keeps it."""
+    """Delete the queries in searches and feedback, unless the tenant keeps them."""
     await session.execute(SQL["erase_queries"])
 
 
 async def count_feedback(session: TenantSession, age: timedelta) -> FeedbackCounts:
-    """Feedback and searches that are not older than `age`."""
+    """Count feedback and searches not older than `age`."""
     counts = await session.fetch_one_as(FeedbackCounts, SQL["counts"], age=age)
     assert counts is not None
     return counts
 
 
 async def list_empty_searches(session: TenantSession, age: timedelta, limit: int) -> list[EmptySearch]:
-    """Queries that found nothing, the most frequent first."""
+    """Queries without results, the most frequent first."""
     return await session.fetch_as(EmptySearch, SQL["empty_searches"], age=age, limit=limit)
 
 
 async def list_disliked(session: TenantSession, age: timedelta, limit: int) -> list[DislikedEntry]:
-    """Entries that callers called not relevant, those that most did first, with up to five of the queries."""
+    """Entries marked as not relevant, by number of callers, each with up to five of the queries."""
     return await session.fetch_as(DislikedEntry, SQL["disliked"], age=age, limit=limit)
 
 
 async def list_judgements(session: TenantSession) -> list[Judgement]:
-    """What callers say of entries as answers to queries, by majority."""
+    """The majority judgement of callers on entries as answers to queries."""
     return await session.fetch_as(Judgement, SQL["judgements"])

@@ -1,4 +1,4 @@
-"""The reading of a search's hits, and of what keeps an entry from being one."""
+"""Reads the entries of a search's hits, and the reasons why an entry is not a hit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry as hits show it."""
+    """An entry as shown in hits."""
 
     id: UUID
     entry_type: str
@@ -42,11 +42,11 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class HydratedEntry(StoredEntry):
-    """An entry with what its snippet needs.
+    """An entry with the data for its snippet.
 
     Attributes:
-        query_lexemes: the query's, as they are stemmed in the entry's language.
-        char_start, char_end: the passage nearest to the query's vector, where there is one.
+        query_lexemes: the lexemes of the query, stemmed in the entry's language.
+        char_start, char_end: the passage nearest to the query's vector, if there is one.
     """
 
     language: str
@@ -62,9 +62,9 @@ FILTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one entry stands to a search; `failed` are those of FILTERS that it does not pass.
+    """How an entry relates to a search; `failed` are those of FILTERS that it does not pass.
 
-    `cosine` is that of its nearest passage, None while it has no vector.
+    `cosine` is the similarity of its nearest passage, None while it has no vector.
     """
 
     unexpired: bool
@@ -101,7 +101,7 @@ async def fetch_verdict(
     vector: Any | None,
     entry_filter: EntryFilter,
 ) -> Verdict | None:
-    """How one entry stands to a search; None for no such entry."""
+    """How an entry relates to a search; None if there is no such entry."""
     row = await session.fetch_row(
         SQL["verdict"].literal(model_id=space.model_id, dimensions=space.dimensions),
         id=entry_id,

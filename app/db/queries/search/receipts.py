@@ -1,4 +1,4 @@
-"""The receipts of searches: what each did, kept for a day."""
+"""The receipts of searches: a record of each search, kept for a day."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SQL = load_statements(__name__)
 
 
 class RankedEntry(NamedTuple):
-    """A candidate of a search; the time of its last change is the version that was ranked."""
+    """A candidate of a search; the time of its last change identifies the version that was ranked."""
 
     id: UUID
     updated_at: datetime
@@ -30,7 +30,7 @@ class RankedEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a search's query and filters can be recognised by, and not read from."""
+    """Fingerprints by which a search's query and filters can be recognised but not read."""
 
     query: str
     filters: str
@@ -47,14 +47,14 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a search did; in the order in which its admin reads it.
+    """The record of a search, in the order in which admins read it.
 
     Attributes:
-        query: its text, only where the tenant keeps it.
-        options: what was asked besides, as JSON, without what was left at its default.
+        query: the text of the query, only if the tenant keeps it.
+        options: the other parameters of the request, as JSON, without those that have their default.
         ranking: all candidates, best first.
         weights: of the semantic and the keyword leg.
-        asked: by what its next pages are recognised; None in receipts of the first releases.
+        asked: the fingerprints by which the next pages are recognised; None in receipts of the first releases.
     """
 
     mode: str
@@ -77,20 +77,20 @@ class Receipt:
 
     @property
     def boost(self) -> Sequence[str]:
-        """The boosts that were asked for."""
+        """The requested boosts."""
         boost: Sequence[str] = self.options.get("boost", ())
         return boost
 
     @property
     def diversity(self) -> float:
-        """How much diversity was asked for."""
+        """The requested diversity."""
         diversity: float = self.options.get("diversity", 0.0)
         return diversity
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSearch:
-    """One search as it is kept for its tenant's admin and for the next pages."""
+    """A search as stored for the tenant's admins and for the next pages."""
 
     id: UUID
     subject: str
@@ -101,7 +101,7 @@ class KeptSearch:
 
 
 async def insert_searches(session: TenantSession, searches: Sequence[KeptSearch]) -> None:
-    """Keep searches of one tenant."""
+    """Store searches of one tenant."""
     await session.execute(
         SQL["insert_searches"],
         ids=[s.id for s in searches],
@@ -115,7 +115,7 @@ async def insert_searches(session: TenantSession, searches: Sequence[KeptSearch]
 
 
 async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) -> KeptSearch | None:
-    """One kept search that is not older than `age`."""
+    """A stored search that is not older than `age`."""
     row = await session.fetch_row(SQL["fetch_search"], id=search_id, age=age)
     if row is None:
         return None
@@ -130,9 +130,9 @@ async def fetch_search(session: TenantSession, search_id: UUID, age: timedelta) 
 
 
 async def purge_searches(session: TenantSession, age: timedelta, empty_age: timedelta) -> int:
-    """Drop kept searches older than `age`, and without their receipts keep those that found nothing for `empty_age`.
+    """Delete searches older than `age`; those without results are kept for `empty_age`, without receipts.
 
-    Returns how many were dropped.
+    Returns how many were deleted.
     """
     dropped = await session.execute(SQL["purge_searches"], age=age, empty_age=empty_age)
     await session.execute(SQL["strip_receipts"], age=age)
@@ -140,7 +140,7 @@ async def purge_searches(session: TenantSession, age: timedelta, empty_age: time
 
 
 def encode_receipt(receipt: Receipt) -> str:
-    """The receipt as JSON: candidates and models as lists, for there are many candidates."""
+    """The receipt as JSON, with candidates and models as lists, since there are many candidates."""
     model, asked = receipt.model, receipt.asked
     stored = {
         "version": receipt.version,
@@ -166,7 +166,7 @@ def encode_receipt(receipt: Receipt) -> str:
 
 
 def decode_receipt(stored: Mapping[str, Any]) -> Receipt:
-    """The receipt in stored JSON; one of the first releases does not say all."""
+    """The receipt from stored JSON; receipts of the first releases lack some fields."""
     asked = stored.get("asked")
     fallback = stored["fallback"]
     semantic, keyword = stored["weights"]

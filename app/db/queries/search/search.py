@@ -19,7 +19,7 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """What a search asks of an entry besides its text; None asks nothing. Order as in SQL's `entry_filter`."""
+    """The conditions of a search on entries, without the text; None matches all. Order of SQL's `entry_filter`."""
 
     include_superseded: bool = False
     roles: tuple[str, ...] | None = None
@@ -38,7 +38,7 @@ class EntryFilter:
         return self == EntryFilter(include_superseded=self.include_superseded)
 
     def as_row(self) -> tuple[Any, ...]:
-        """The composite value that Postgres receives."""
+        """The composite value for Postgres."""
         return (
             self.include_superseded,
             self.roles,
@@ -55,7 +55,7 @@ class EntryFilter:
 
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
-    """A registered model as SQL needs it: literals that pick its partial index."""
+    """A registered model in SQL: literals that select its partial index."""
 
     model_id: int
     dimensions: int
@@ -63,16 +63,16 @@ class VectorSpace:
 
 @dataclass(frozen=True, slots=True)
 class KeywordQuery:
-    """What the keyword leg looks for.
+    """The query of the keyword leg.
 
     Attributes:
-        text: the query as asked.
-        limit: entries that are wanted.
-        budget: postings that are read for candidates, rarest words first.
-        pool: candidates that are scored by all words, at least.
-        phrases: parts of the text that were quoted.
-        corrections: lexemes to look for as well, in place of words that no entry has.
-        whole: look for the identifiers in the text only, not for words that are parts of them.
+        text: the query as given by the caller.
+        limit: number of entries to find.
+        budget: postings to read for candidates, rarest words first.
+        pool: minimum number of candidates that are scored by all words.
+        phrases: quoted parts of the text.
+        corrections: additional lexemes to search for, which replace words that no entry has.
+        whole: search only for the identifiers in the text, not for words that are parts of them.
     """
 
     text: str
@@ -87,7 +87,7 @@ class KeywordQuery:
 
 @dataclass(frozen=True, slots=True)
 class LegHit:
-    """An entry as one leg found it; `value` is a cosine similarity or a BM25 score."""
+    """An entry found by one leg; `value` is a cosine similarity or a BM25 score."""
 
     entry_id: UUID
     updated_at: datetime
@@ -96,12 +96,12 @@ class LegHit:
 
 @dataclass(frozen=True, slots=True)
 class KeywordMatches:
-    """What the words of a query found, best first.
+    """The entries found by the words of a query, best first.
 
     Attributes:
-        total: entries with one of the words, an approximate, capped count.
+        total: number of entries with at least one of the words, approximate and capped.
         full_match: BM25 of an entry that covers the whole query.
-        unknown: lexemes of the query that no entry has; None where nothing was found.
+        unknown: lexemes of the query that no entry has; None if nothing was found.
     """
 
     hits: Sequence[LegHit]
@@ -111,7 +111,7 @@ class KeywordMatches:
 
 
 CORRECTION_WEIGHT = 0.7
-"""What a corrected word is worth beside one that was spelt as the entries spell it."""
+"""The weight of a corrected word, relative to a word that is spelt as in the entries."""
 
 
 async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMatches:
@@ -135,7 +135,7 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
 
 
 async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
-    """Run the statements of the legs for nothing, so that the connection has their plans."""
+    """Run the statements of the legs once and discard the results, so that the connection has their plans."""
     nothing = EntryFilter()
     await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
     await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1, 1))
@@ -144,9 +144,9 @@ async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> N
 
 
 async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[str] | None) -> dict[str, str]:
-    """For the longest five lexemes of the query that no entry has, the tenant's lexeme that is spelt most like each.
+    """For each of the longest five lexemes of the query that no entry has: the tenant's most similar lexeme.
 
-    `unknown` narrows the lexemes to look at; None looks at all of the query's.
+    `unknown` restricts the lexemes to check; None checks all lexemes of the query.
     """
     rows = await session.fetch(
         SQL["similar_lexemes"],
@@ -172,7 +172,7 @@ async def exact_all(
     entry_filter: EntryFilter,
     limit: int,
 ) -> list[LegHit]:
-    """Nearest entries of the whole tenant by comparing every passage."""
+    """Nearest entries of the whole tenant, by comparing all passages."""
     rows = await session.fetch(
         SQL["exact_all"].literal(model_id=space.model_id, dimensions=space.dimensions),
         vector=vector,
@@ -191,7 +191,7 @@ async def exact_ids(
     ids: Sequence[UUID],
     limit: int,
 ) -> list[LegHit]:
-    """Nearest of the given entries by comparing every passage of theirs."""
+    """Nearest of the given entries, by comparing all of their passages."""
     rows = await session.fetch(
         SQL["exact_ids"].literal(model_id=space.model_id, dimensions=space.dimensions),
         vector=vector,
@@ -210,9 +210,9 @@ async def indexed(
     entry_filter: EntryFilter,
     wanted: int,
 ) -> tuple[list[LegHit], bool]:
-    """Nearest entries in the order of the HNSW index, read until `wanted` distinct ones are there.
+    """Nearest entries in the order of the HNSW index, read until there are `wanted` distinct ones.
 
-    The second value is False when the scan ended before that: there may be more than the index gave.
+    The second value is False when the scan ended before that; there may be more than the index returned.
     """
     nearest: dict[UUID, LegHit] = {}
     enough = False
@@ -230,7 +230,7 @@ async def indexed(
         if len(nearest) >= wanted or 1 - hit.value > max_distance:
             enough = True
             break
-    # Relaxed order: the index may hand out a nearer passage a little late.
+    # Relaxed order: the index may return a nearer passage slightly late.
     ranked = sorted(nearest.values(), key=lambda hit: (-hit.value, hit.entry_id))
     return [hit for hit in ranked if 1 - hit.value <= max_distance][:wanted], enough
 
@@ -238,6 +238,6 @@ async def indexed(
 async def first_vectors(
     session: TenantSession, space: VectorSpace, ids: Sequence[UUID]
 ) -> dict[UUID, NDArray[np.float32]]:
-    """The vector of each entry's first passage, where it has one; of length 1, as stored."""
+    """The vector of each entry's first passage, if it has one; a unit vector, as stored."""
     rows = await session.fetch(SQL["first_vectors"].literal(model_id=space.model_id), ids=list(ids))
     return {row["entry_id"]: row["embedding"].to_numpy().astype(np.float32) for row in rows}

@@ -1,4 +1,4 @@
-"""What is known of a tenant's stock: for ranking, for upkeep, and for its admin."""
+"""Statistics of a tenant's entries and searches, for ranking, upkeep and admins."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from app.db.statements import load_statements
 SQL = load_statements(__name__)
 
 FREQUENT = 2
-"""Entries from which on a lexeme's document frequency is kept: a word in one entry is cheap to count, and the others
-are the vocabulary against which misspelt words are held."""
+"""Minimum number of entries for a lexeme's document frequency to be stored. A word in one entry is cheap to count; the
+other words are the vocabulary for spelling corrections."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueWork:
-    """Whether `lexemes` should be counted again, `vectors` indexed, `embeddings` made, a `model_change` continued."""
+    """Whether to recount `lexemes`, index `vectors`, compute `embeddings`, or continue a `model_change`."""
 
     lexemes: bool
     vectors: bool
@@ -28,7 +28,7 @@ class DueWork:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Counts of what a tenant has; `pending_embeddings` are entries that wait for vectors of the model in use."""
+    """Counts of a tenant's data; `pending_embeddings` are entries that wait for vectors of the model in use."""
 
     entries: int
     entries_by_type: Mapping[str, int]
@@ -51,7 +51,7 @@ class HourOfSearches:
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """An embedding model that the tenant has vectors of, or waits for; `entries` have vectors of it."""
+    """An embedding model of which the tenant has or waits for vectors; `entries` counts entries with its vectors."""
 
     provider: str
     name: str
@@ -66,7 +66,7 @@ class ModelUse:
 
 @dataclass(frozen=True, slots=True)
 class KindOfWork:
-    """Background work of one kind; `oldest` is when the longest waiting was due."""
+    """Background work of one kind; `oldest` is the due time of the job with the longest wait."""
 
     kind: str
     queued: int
@@ -76,7 +76,7 @@ class KindOfWork:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A tenant in counts; searches are those of the last 24 hours."""
+    """Counts of a tenant; searches are those of the last 24 hours."""
 
     entries: int
     assets: int
@@ -91,13 +91,13 @@ class Health:
 
 
 async def refresh_lexemes(session: TenantSession) -> None:
-    """Count the document frequencies of the tenant's frequent lexemes anew."""
+    """Recount the document frequencies of the tenant's frequent lexemes."""
     await session.execute(SQL["reset_changes"])
     await session.execute(SQL["refresh_lexemes"], least=FREQUENT)
 
 
 async def due_work(session: TenantSession, *, least_entries: int, exact_limit: int) -> DueWork:
-    """What the tenant's growth calls for."""
+    """The work that is due because of the tenant's growth."""
     due = await session.fetch_one_as(
         DueWork, SQL["due_work"], least_entries=least_entries, exact_limit=exact_limit
     )
@@ -106,19 +106,19 @@ async def due_work(session: TenantSession, *, least_entries: int, exact_limit: i
 
 
 async def overview(session: TenantSession) -> Overview:
-    """Counts for the tenant's admin."""
+    """Counts for the tenant's admins."""
     found = await session.fetch_one_as(Overview, SQL["overview"])
     assert found is not None
     return found
 
 
 async def searches_by_hour(session: TenantSession) -> list[HourOfSearches]:
-    """The searches of the last 24 hours, counted and timed by hour (UTC)."""
+    """Counts and times of the searches of the last 24 hours, by hour (UTC)."""
     return await session.fetch_as(HourOfSearches, SQL["searches_by_hour"])
 
 
 async def models_in_use(session: TenantSession) -> list[ModelUse]:
-    """The models that the tenant has vectors of or waits for, the one it searches with first."""
+    """The models of which the tenant has or waits for vectors, the model in use first."""
     return await session.fetch_as(ModelUse, SQL["models_in_use"])
 
 
@@ -128,5 +128,5 @@ async def backlog(session: TenantSession) -> list[KindOfWork]:
 
 
 async def health(session: TenantSession) -> Health | None:
-    """Counts of the tenant, for the platform; None when it is gone."""
+    """Counts of the tenant, for the platform; None when the tenant was deleted."""
     return await session.fetch_one_as(Health, SQL["health"])

@@ -1,4 +1,4 @@
-"""Searches that callers keep, as stored."""
+"""Stored searches of callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SavedSearch:
-    """A search under its owner's name for it; `request` holds what the owner asked for and nothing else."""
+    """A search under the name that its owner gave it; `request` contains only what the owner specified."""
 
     id: UUID
     name: str
@@ -31,7 +31,7 @@ class SavedSearch:
 
 @dataclass(frozen=True, slots=True)
 class PutSearch:
-    """A search that was kept: whether its name is new, and whether it took the place of one that asked otherwise."""
+    """The result of saving: whether the name is new, and whether a different request was replaced."""
 
     id: UUID
     is_new: bool
@@ -39,7 +39,7 @@ class PutSearch:
 
 
 async def count_others(session: TenantSession, owner: str, name: str) -> int:
-    """How many the owner has under other names; nobody adds one for this owner until the transaction ends."""
+    """Count the owner's other saved searches; the owner cannot add one elsewhere until the transaction ends."""
     await session.fetch(SQL["lock_owner"], owner=owner)
     return int(await session.fetch_value(SQL["count"], owner=owner, name=name))
 
@@ -47,7 +47,7 @@ async def count_others(session: TenantSession, owner: str, name: str) -> int:
 async def put_saved_search(
     session: TenantSession, owner: str, name: str, request: Mapping[str, Any]
 ) -> PutSearch:
-    """Keep a search, in place of the owner's of the same name if there is one. Call `count_others` before."""
+    """Save a search; it replaces the owner's search of the same name. Call `count_others` before."""
     kept = await session.fetch_one_as(
         PutSearch,
         SQL["save"],
@@ -61,14 +61,14 @@ async def put_saved_search(
 
 
 async def fetch_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> SavedSearch | None:
-    """One of the owner's."""
+    """One saved search of the owner."""
     return await session.fetch_one_as(SavedSearch, SQL["fetch"], owner=owner, id=saved_search_id)
 
 
 async def list_saved_searches(
     session: TenantSession, owner: str, before: Position | None, limit: int
 ) -> list[SavedSearch]:
-    """The owner's, newest first."""
+    """The owner's saved searches, newest first."""
     at, last_id = before or (None, None)
     return await session.fetch_as(
         SavedSearch, SQL["list"], owner=owner, before_at=at, before_id=last_id, limit=limit
@@ -76,5 +76,5 @@ async def list_saved_searches(
 
 
 async def delete_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> bool:
-    """Forget one of the owner's, with its subscription; False when there is none."""
+    """Delete a saved search of the owner, with its subscription; False when there is none."""
     return await session.execute(SQL["delete"], owner=owner, id=saved_search_id) > 0
