@@ -1,6 +1,6 @@
--- Each statement looks for one way in which tenants would not be kept apart, as the role that is logged in and from the
--- catalog alone. A row says what is wrong, and the remedy. "Ours" are the tables that the owner of `entries` owns, and
--- whatever else the role that is logged in may use: a host application's own tables are its own affair.
+-- Each statement looks for one way in which tenants would not be isolated, as the login role and only in the catalog.
+-- A row contains a fault and its remedy. "Ours" are the tables that the owner of `entries` owns, and other objects that
+-- the login role may use; a host application's own tables are not checked.
 
 -- name: row_security
 select format('table %s has row-level security %s', c.oid::regclass,
@@ -30,8 +30,8 @@ select format('table %s has no policy for kb_app', c.oid::regclass) as fault,
  order by 1;
 
 -- name: shared_tables
--- No policy guards what has no tenant: there the service has these rights and no others. Of platform_audit it has none at
--- all, which the rule `grants` sees to.
+-- Tables without a tenant have no policy: on them the service has only these rights. On platform_audit it has no rights,
+-- which the rule `grants` checks.
 with allowed (place, privilege) as (
   values ('public.alembic_version', 'SELECT'),
          ('public.embedding_models', 'SELECT'), ('public.embedding_models', 'UPDATE (paused_until)')
@@ -68,8 +68,8 @@ select format('the service may %s on %s, where no policy keeps tenants apart', p
  order by 1;
 
 -- name: wide_policies
--- A policy either compares the tenant, for the application and the tables' owner alone, or is one of the three by which
--- the keyword functions and the queue look across tenants. A restrictive one only narrows what another shows.
+-- A policy either compares the tenant, for the application and the owner of the tables only, or is one of the three by
+-- which the keyword functions and the queue read across tenants. A restrictive policy only narrows another one.
 select format('policy %s on %s shows rows of other tenants', quote_ident(p.polname), c.oid::regclass) as fault,
        format('drop policy %I on %s', p.polname, c.oid::regclass) as remedy
   from pg_policy p
@@ -94,7 +94,7 @@ select format('policy %s on %s shows rows of other tenants', quote_ident(p.polna
  order by 1;
 
 -- name: keys
--- Unique indexes and foreign keys see all rows: one that does not start with the tenant tells, or ties, across tenants.
+-- Unique indexes and foreign keys see all rows: one that does not start with the tenant leaks or links across tenants.
 select format('unique index %s does not start with tenant_id', i.indexrelid::regclass) as fault,
        format('drop the index or constraint %s', i.indexrelid::regclass) as remedy
   from pg_index i
@@ -117,7 +117,7 @@ select format('foreign key %s of %s does not start with tenant_id', quote_ident(
  order by 1;
 
 -- name: views
--- A view reads with its owner's rights unless it is security_invoker; a materialised one holds rows of its own.
+-- A view reads with its owner's rights unless it is security_invoker; a materialised view stores rows itself.
 select format('view %s reads with its owner''s rights', c.oid::regclass) as fault,
        case c.relkind when 'm' then format('drop materialized view %s', c.oid::regclass)
                       else format('alter view %s set (security_invoker = true)', c.oid::regclass) end as remedy
@@ -143,7 +143,7 @@ select format('rule %s on %s rewrites statements', quote_ident(w.rulename), w.ev
  order by 1;
 
 -- name: grants
--- TRUNCATE passes by the policies, and a foreign key or trigger of one's own tells what is in a table.
+-- TRUNCATE bypasses the policies, and the right to create a foreign key or trigger reveals the content of a table.
 select format('%s may %s on %s', g.grantee, g.privilege, g.place) as fault,
        format('revoke %s on %s from %s', g.privilege, g.place, g.grantee) as remedy
   from (
@@ -184,8 +184,9 @@ select format('the service may %s', x.what),
  order by 1;
 
 -- name: definer_functions
--- Functions that run with their owner's rights are few, known, and looked up on a path that nobody else can put
--- objects on. Others are a fault where one of our roles owns them or the service can call them.
+-- The functions that run with their owner's rights are listed here, and their search path contains only schemas in which
+-- no other role can create objects. Other such functions are a fault if one of our roles owns them or the service can
+-- call them.
 with known (name, owner) as (
   values ('tenancy.list_tenants', 'entries'), ('tenancy.create_tenant', 'entries'), ('tenancy.delete_tenant', 'entries'),
          ('tenancy.note_action', 'entries'), ('tenancy.change_limits', 'entries'), ('public.index_words', 'entries'),
@@ -221,13 +222,13 @@ select format('function %s has no fixed search_path that begins with pg_catalog 
   from functions
  where prosecdef and coalesce(path, '') !~ '^pg_catalog(, (public|tenancy|keyword|queue))*, pg_temp$'
 union all
-select format('function %s may be executed by everybody', signature),
+select format('function %s may be executed by public', signature),
        format('revoke execute on function %s from public', signature)
   from functions where has_function_privilege('public', oid, 'execute')
  order by 1;
 
 -- name: tenant_function
--- An immutable one would be folded into cached plans, which then show another tenant's rows.
+-- An immutable function would be folded into cached plans, which would then show rows of another tenant.
 select 'function current_tenant() does not read app.current_tenant as the migrations made it' as fault,
        'create the function again as alembic/sql/tenants.sql does' as remedy
  where not exists (
@@ -264,7 +265,7 @@ select format('the service''s role is a member of %s', r.rolname), format('revok
  order by 1;
 
 -- name: schemas
--- Definer functions look names up in these schemas: who creates there decides what they run.
+-- Definer functions look up names in these schemas: a role that can create objects there controls what they run.
 select format('%s may create in schema %I', x.who, n.nspname) as fault,
        format('revoke create on schema %I from %s', n.nspname, x.who) as remedy
   from pg_namespace n
@@ -272,6 +273,6 @@ select format('%s may create in schema %I', x.who, n.nspname) as fault,
  where n.nspname in ('public', 'tenancy', 'keyword', 'queue')
    and (x.who = 'public' or to_regrole(quote_ident(x.who)) is not null)
    and has_schema_privilege(x.who, n.oid, 'create')
-   -- What everybody may, each of them may: one line is enough.
+   -- Rights of public apply to each of these roles: one line is enough.
    and (x.who = 'public' or not has_schema_privilege('public', n.oid, 'create'))
  order by 1;

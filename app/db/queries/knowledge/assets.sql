@@ -40,7 +40,7 @@ select name, media_type, original as data, generation, tags, roles, metadata fro
 select extracted_text as text from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: set_progress
--- Only by whoever holds the job: a worker given up for dead must not call a finished asset unfinished.
+-- Only for the worker that holds the job: a worker presumed dead must not mark a finished asset as unfinished.
 update assets set status = 'processing', progress = :progress
  where tenant_id = :tenant_id and id = :id and generation = :generation
    and exists (select from jobs j where j.tenant_id = :tenant_id and j.id = :job_id and j.fence = :fence
@@ -74,7 +74,7 @@ select :tenant_id, c.id, 'chunk', c.title, c.content, :tags, :roles, c.metadata,
               :text_hashes::bytea[]) c (id, title, content, metadata, chunk_index, text_hash);
 
 -- name: insert_vectors
--- As `store` of embeddings.sql, for chunks that nobody else sees yet: there is no other writer to wait for.
+-- As `store` of embeddings.sql, for chunks that are not yet visible to other transactions: no locks are needed.
 with state as materialized (
   select v.index_state <> 'none' as in_index from vector_statistics v
    where v.tenant_id = :tenant_id and v.model_id = :model_id

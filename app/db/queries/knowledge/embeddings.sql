@@ -1,4 +1,4 @@
--- Vectors of entries, the entries that wait for theirs, and moving a tenant's vectors into the HNSW index.
+-- Vectors of entries, entries that wait for vectors, and moving a tenant's vectors into the HNSW index.
 
 -- name: mark_pending
 insert into pending_embeddings (tenant_id, model_id, entry_id)
@@ -9,7 +9,7 @@ on conflict do nothing;
 delete from embeddings where tenant_id = :tenant_id and entry_id = any (:ids::uuid[]);
 
 -- name: copy_known
--- Vectors of a text that the tenant has embedded before are copied, not made again. Locks as in `store`.
+-- Vectors of a text that the tenant has embedded before are copied, not recomputed. Locks as in `store`.
 with wanted as (
   select p.entry_id, p.model_id, e.text_hash
     from pending_embeddings p join entries e on e.tenant_id = p.tenant_id and e.id = p.entry_id
@@ -45,9 +45,9 @@ select p.entry_id, e.title, e.content, e.text_hash
  order by p.created_at, p.entry_id limit :limit;
 
 -- name: store
--- The share lock makes a change of the text wait, or shows it: a vector of an old text is never kept. Entries
--- are locked before the counter, as every writer does; the counter's lock keeps index_state from changing
--- between its reading and the insert.
+-- The share lock makes changes of the text wait, or reveals them: a vector of an old text is never stored. Entries
+-- are locked before the counter, in the same order as by every writer; the lock on the counter keeps index_state from
+-- changing between the read and the insert.
 with current as materialized (
   select e.id, e.text_hash from entries e
    where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) order by e.id for share

@@ -1,4 +1,4 @@
--- Entries: reading, paging, writing, deleting, and what is related to one.
+-- Entries: reading, paging, writing, deleting, and finding related entries.
 
 -- name: fetch
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
@@ -13,7 +13,7 @@ select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: lock
--- What tells an entry apart, and all of it that callers write.
+-- The identifying fields of an entry, and all fields that callers write.
 select e.id, e.version, e.asset_id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.scope,
        e.parent_id, e.source_ids, e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id
   from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
@@ -30,7 +30,7 @@ select e.created_at as at, e.id from entries e
  order by e.created_at desc, e.id desc limit :limit;
 
 -- name: find_same
--- What each draft repeats: the entry with its external_id, else (for a draft without one) with its content.
+-- The entry that each draft duplicates: the one with its external_id or, for a draft without one, with its content.
 select d.place, same.id
   from unnest(:external_ids::text[], :content_hashes::bytea[]) with ordinality d (external_id, content_hash, place)
  cross join lateral (
@@ -52,8 +52,8 @@ select distinct i.id from unnest(:ids::uuid[]) i (id)
  where not exists (select from entries e where e.tenant_id = :tenant_id and e.id = i.id);
 
 -- name: insert
--- Every writer adds the same entries in the same order, so that none waits for one that waits for it; their times keep
--- the order in which they were given.
+-- Every writer inserts the same entries in the same order, which prevents deadlocks; their times keep the order of the
+-- input.
 insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
                      superseded_by_id, is_verified, metadata, language, expires_at, external_id, content_hash, text_hash,
                      created_at, updated_at)
@@ -89,8 +89,8 @@ update entries e
 delete from entries where tenant_id = :tenant_id and id = :id;
 
 -- name: purge_expired
--- Only where the tenant has set a time. What supersedes an entry stays for as long as that is there: without it the
--- older one would be found again.
+-- Only if the tenant has set a time. An entry stays while an entry that it supersedes exists: without it the older one
+-- would be found again.
 with gone as (
   select e.id from entries e
    where e.tenant_id = :tenant_id
@@ -103,8 +103,8 @@ delete from entries e using gone g where e.tenant_id = :tenant_id and e.id = g.i
 returning e.id;
 
 -- name: related
--- The parent, then siblings (for a chunk its neighbours in the asset), then the entries that it was made from and
--- those made from it, then entries that share tags: what somebody has said comes before what is inferred.
+-- The parent, then siblings (for a chunk its neighbours in the asset), then its source entries and the entries derived
+-- from it, then entries that share tags: explicit relations come before inferred ones.
 with origin as (
   select * from entries where tenant_id = :tenant_id and id = :id
 ), visible as (
@@ -128,7 +128,7 @@ with origin as (
     from origin o join entries e on e.tenant_id = :tenant_id and e.id = any (o.source_ids) and e.id <> o.id
    where (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
   union all
-  -- Fewer than :limit of them can be there as something else, or they would not be reached.
+  -- Fewer than :limit of them are in the list already, otherwise this part is not reached.
   select d.entry_id, 'derived', null, 4, d.place
     from origin o cross join lateral keyword.derived_entries(o.id, 2 * :limit) with ordinality d (entry_id, place)
   union all

@@ -1,4 +1,4 @@
--- What the console shows around an entry and in an asset.
+-- Details of entries and assets for the console.
 
 -- name: vectors
 -- An entry's passages by model, and whether vectors are still to come.
@@ -16,7 +16,7 @@ select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current,
  order by is_current desc, m.id;
 
 -- name: connections
--- What an entry names, and what names it, each with how; `limit` bounds those that name it.
+-- Links from and to an entry, each with its kind; `limit` bounds the links to it.
 with origin as (
   select parent_id, superseded_by_id, source_ids from entries where tenant_id = :tenant_id and id = :id
 ), found as (
@@ -44,7 +44,7 @@ select substring(extracted_text from :start::integer + 1 for :size) as text, len
   from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: chunks
--- Chunks that reach into a part of the text. Their metadata can be edited, so that it may say anything.
+-- Chunks that overlap a part of the text. Their metadata can be edited, so any value must be expected.
 select c.id, c.chunk_index, c.title, c.char_start, c.char_end, c.page
   from (select e.id, e.chunk_index, e.title,
                case when jsonb_typeof(e.metadata -> 'char_start') = 'number'

@@ -1,7 +1,7 @@
 -- Export of a tenant as lines of JSON, and import of such lines.
 
 -- name: assets
--- One JSON object a row, apart from the bytes.
+-- One JSON object per row, without the bytes.
 select a.id, a.byte_size, to_jsonb(a)::text as line
   from (select id, external_id, name, media_type, byte_size, sha256, title, extracted_text, total_pages, tags, roles,
                metadata, status, error, progress, generation, created_at, updated_at
@@ -12,7 +12,7 @@ select translate(encode(substring(original from :start::integer for :length::int
   from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: entries
--- One JSON object a row; vectors of the model in use as pgvector's binary form, which loses nothing.
+-- One JSON object per row; vectors of the model in use in pgvector's binary format, which is lossless.
 select (to_jsonb(e)
         || jsonb_build_object('accesses', coalesce((select a.accesses from access_counts a
                                                      where a.tenant_id = :tenant_id and a.entry_id = e.id), 0))
@@ -35,7 +35,7 @@ select (to_jsonb(f) - 'tenant_id')::text as line from feedback f
  where tenant_id = :tenant_id order by search_id, entry_id, subject;
 
 -- name: same_asset
--- The asset that a line stands for: by id, else by what makes it the same; `identical` says that nothing is to be done.
+-- The asset that a line describes: by id, otherwise by external_id or content; `identical`: nothing has to be done.
 select a.id, a.sha256 = r.sha256 and a.generation = r.generation and a.updated_at = r.updated_at as identical
   from jsonb_populate_record(null::assets, :line::jsonb) r
   join assets a on a.tenant_id = :tenant_id
@@ -62,7 +62,7 @@ on conflict (tenant_id, id) do update
 delete from entries where tenant_id = :tenant_id and asset_id = :id;
 
 -- name: same_entries
--- What each line stands for, of the entries that are here: by id, else by what makes an entry the same.
+-- The existing entry that each line describes: by id, otherwise by external_id or content.
 select r.id, same.id as present
   from jsonb_populate_recordset(null::entries, :lines::jsonb) r
  cross join lateral (
@@ -81,7 +81,7 @@ select r.id, same.id as present
    limit 1) same;
 
 -- name: update_entries
--- Everything but what refers to entries that may still be to come.
+-- All fields except references to entries that may follow later.
 with given as (
   select r.*, sha256(convert_to(r.content, 'UTF8')) as content_sha,
          sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')) as text_sha
@@ -121,7 +121,7 @@ select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.co
   from jsonb_populate_recordset(null::entries, :lines::jsonb) r;
 
 -- name: link_entries
--- Parents and successors, where they are here; returns the entries that changed, and how many links lead nowhere.
+-- Parents and successors, if they exist; returns the entries that changed, and the number of broken links.
 with given as materialized (
   select r.id, r.parent_id, r.superseded_by_id, r.source_ids, p.id as parent, s.id as successor
     from jsonb_populate_recordset(null::entries, :lines::jsonb) r
@@ -146,7 +146,7 @@ on conflict (tenant_id, entry_id) do update set accesses = excluded.accesses whe
 returning entry_id;
 
 -- name: mark_lacking
--- Those that have no vector of the tenant's model wait for it; returns them.
+-- Queues the entries without a vector of the tenant's model; returns them.
 insert into pending_embeddings (tenant_id, model_id, entry_id)
 select :tenant_id, t.model_id, i.id
   from tenants t, unnest(:ids::uuid[]) i (id)

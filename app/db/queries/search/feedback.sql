@@ -1,4 +1,4 @@
--- What callers say of the hits of their searches, and what is read from that.
+-- Feedback of callers on the hits of their searches, and its evaluation.
 
 -- name: put
 insert into feedback as f (tenant_id, search_id, entry_id, subject, relevant, query)
@@ -8,7 +8,7 @@ on conflict (tenant_id, search_id, entry_id, subject) do update
 returning f.at;
 
 -- name: erase_queries
--- What was asked, wherever it is kept, unless the tenant keeps it.
+-- Deletes stored queries everywhere, unless the tenant keeps them.
 with tenant as (
   select id from tenants where id = :tenant_id and coalesce(settings ->> 'keep_query_text', 'false') <> 'true'
 ), of_searches as (
@@ -28,14 +28,14 @@ select (select count(*) from feedback
          as without_results;
 
 -- name: empty_searches
--- By query where it is kept; those whose query is not are counted above and nothing else.
+-- By query, if it is kept; searches whose query is not kept are only counted above.
 select receipt ->> 'query' as query, count(*) as searches, max(at) as last_at
   from searches
  where tenant_id = :tenant_id and result_count = 0 and receipt ? 'query' and at > clock_timestamp() - :age::interval
  group by 1 order by 2 desc, 3 desc, 1 limit :limit;
 
 -- name: disliked
--- Entries that were shown and not wanted, those that most people found so first.
+-- Entries marked as not relevant, by number of people.
 select f.entry_id, e.title, e.entry_type,
        count(*) filter (where not f.relevant) as not_relevant, count(*) filter (where f.relevant) as relevant,
        max(f.at) as last_at,
@@ -47,7 +47,7 @@ having count(*) filter (where not f.relevant) > 0
  order by 4 desc, 5, 6 desc, 1 limit :limit;
 
 -- name: judgements
--- What people say of an entry as an answer to a query, by majority; a draw leaves it open.
+-- The majority judgement on an entry as an answer to a query; a draw gives none.
 select lower(f.query) as query, f.entry_id, sum(case when f.relevant then 1 else -1 end) > 0 as relevant
   from feedback f
  where f.tenant_id = :tenant_id and f.query is not null

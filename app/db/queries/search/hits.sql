@@ -1,7 +1,7 @@
--- The reading of a search's hits.
+-- Reads the entries of a search's hits.
 
 -- name: hydrate
--- The hits themselves, with what the snippet needs: the query's lexemes in the entry's language, and the
+-- The entries, with the data for the snippet: the query's lexemes in the entry's language, and the
 -- passage nearest to the query's vector.
 with lexemes as materialized (
   select language, tsvector_to_array(text_lexemes(language, :query)) as query_lexemes
@@ -24,7 +24,7 @@ select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.
  order by wanted.place;
 
 -- name: verdict
--- Why one entry may be missing: each part of the filter by itself, and what the legs have of the entry.
+-- Reasons why an entry may be missing: each part of the filter separately, and the entry's values in the legs.
 select e.expires_at is null or e.expires_at > now() as unexpired,
        e.superseded_by_id is null or (:filter::entry_filter).include_superseded as current,
        (:filter::entry_filter).roles is null or e.roles && (:filter::entry_filter).roles as role,

@@ -10,7 +10,7 @@ select id, subject, at, result_count, query_time_ms, receipt from searches
  where tenant_id = :tenant_id and id = :id and at > clock_timestamp() - :age::interval;
 
 -- name: purge_searches
--- Of a search without results it is remembered for longer that there was one, and of whatever is old no more.
+-- A search without results is kept for longer, without its receipt; other old searches are deleted.
 delete from searches
  where tenant_id = :tenant_id
    and (at < clock_timestamp() - :empty_age::interval

@@ -1,8 +1,8 @@
--- The statements of a search's legs, and the spelling of words.
+-- The statements of a search's legs, and spelling correction.
 
 -- name: keyword_leg
--- Turns the query into lexemes once for each language that the tenant has, looks their frequencies up, and asks
--- the keyword function for the best entries. More than 200 lexemes of a language add time, not sense.
+-- Converts the query to lexemes once for each language of the tenant, looks up their frequencies, and calls the keyword
+-- function for the best entries. Beyond 200 lexemes of a language, more lexemes cost time and do not improve results.
 with corpus as (
   select coalesce(sum(entries), 0)::bigint as entries,
          (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length
@@ -35,14 +35,14 @@ select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown
                                    w.weights, p.phrases, p.languages) k;
 
 -- name: rehearse_keyword_leg
--- A word that no tenant has looked up in none: only the plans that the function keeps come of it.
+-- Searches for a word that no tenant has, only to make the function cache its plans.
 select count(*) from keyword.search(array['rehearsal'], array['english'], array[1], 1, 1, :filter, 1, 1, 1);
 
 -- name: similar_lexemes
--- For each word of the query that no entry has, the tenant's word that is spelt most like it. The vocabulary is that
--- of lexeme_statistics, and for a small tenant, which may have none yet, that of its entries. Comparing costs most:
--- only the five longest words are looked for, each among the 3,000 most used of like length. Neither has every word,
--- so the entries are asked at the end, without the search's filter: a word that one of them has is spelt correctly.
+-- For each word of the query that no entry has, the tenant's most similar word. The vocabulary is lexeme_statistics or,
+-- for a small tenant without statistics, its entries. Comparing is the main cost: only the five longest words are
+-- looked up, each among the 3,000 most used words of similar length. Neither vocabulary is complete, so the entries are
+-- checked at the end, without the search's filter: a word that one of them has is spelt correctly.
 with stock as (
   select coalesce(sum(entries), 0) as entries from corpus_statistics where tenant_id = :tenant_id
 ), vocabulary as materialized (
@@ -68,7 +68,7 @@ select w.lexeme as misspelt, near.lexeme as correction
              from (select o.lexeme, o.entries
                      from (select lexeme, entries from vocabulary
                            union all
-                           -- First letters are seldom wrong, and the range keeps the search short.
+                           -- First letters are rarely wrong, and the range keeps the search short.
                            select lexeme, entries from lexeme_statistics
                             where tenant_id = :tenant_id and lexeme >= left(w.lexeme, 1)
                               and lexeme < left(w.lexeme, 1) || chr(1114111)) o
@@ -89,8 +89,8 @@ select w.lexeme as misspelt, near.lexeme as correction
 select keyword.filtered_ids(:filter, :limit);
 
 -- name: exact_all
--- Every passage of the tenant is compared; the check of each entry stops as soon as enough have passed. The inner
--- query's fence lets distances go on alone: with the vectors in tow, grouping 10,000 took five times as long.
+-- Every passage of the tenant is compared; checking entries stops as soon as enough have passed. The fence around the
+-- inner query passes on only distances: with the vectors, grouping 10,000 rows took five times as long.
 select n.entry_id, e.updated_at, 1 - n.distance as similarity
   from (
     select p.entry_id, min(p.distance) as distance
@@ -129,7 +129,7 @@ select n.entry_id, e.updated_at, 1 - n.distance as similarity
  order by n.distance, n.entry_id;
 
 -- name: indexed
--- Passages in the order of the HNSW index, nearest first as far as relaxed order promises; read through a cursor.
+-- Passages in the order of the HNSW index, nearest first within the limits of relaxed order; read through a cursor.
 select n.entry_id, e.updated_at, 1 - n.distance as similarity
   from (
     select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance

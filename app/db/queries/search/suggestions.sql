@@ -1,8 +1,8 @@
 -- Tags and words to suggest where a search found nothing.
 
 -- name: suggest_tags
--- Tags that resemble a word of the query, then the most used ones. Compared are those with its first letter, which is
--- seldom wrong, and the most used ones: however many tags a tenant has, some hundreds.
+-- Tags that resemble a word of the query, then the most used ones. Compared are tags with the same first letter, which
+-- is rarely wrong, and the most used tags: a few hundred, regardless of the number of tags.
 with words as (
   select word from unnest(:words::text[]) word
 ), used as materialized (
@@ -25,10 +25,10 @@ select tag, max(likeness) filter (where likeness > :least) as likeness
  order by 2 desc nulls last, max(entries) desc, tag limit :limit;
 
 -- name: suggest_lexemes
--- Words of the tenant that resemble a word of the query and are in an entry that passes the filter, each with
--- that entry, in which they can be read as people write them: lexemes are stems. The vocabulary is that of
--- lexeme_statistics, and for a small tenant, which may have none yet, that of its newest entries; compared are those
--- with the same first letter, which is seldom wrong, and of these not more than some thousands.
+-- Words of the tenant that resemble a word of the query and are in an entry that passes the filter. Each comes with
+-- that entry, which contains the full word, since lexemes are stems. The vocabulary is lexeme_statistics or, for a small
+-- tenant without statistics, its newest entries. Compared are words with the same first letter, which is rarely wrong,
+-- up to a few thousand.
 with corpus as (
   select coalesce(sum(entries), 0)::bigint as entries,
          (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length,

@@ -1,4 +1,4 @@
--- What `knowledge doctor` asks, as the service's role.
+-- The queries of `knowledge doctor`, run as the service's role.
 
 -- name: server
 select current_setting('server_version') as version, clock_timestamp() as now,
@@ -14,7 +14,7 @@ select x.extversion as installed, a.default_version as available
  where x.extname = 'vector';
 
 -- name: broken_indexes
--- An index whose building was interrupted is kept up and never read.
+-- An index whose build was interrupted is maintained but never read.
 select i.indexrelid::regclass::text as name
   from pg_index i
   join pg_class c on c.oid = i.indrelid
@@ -23,7 +23,7 @@ select i.indexrelid::regclass::text as name
  order by 1;
 
 -- name: search_indexes
--- The indexes of both legs: how many partitions have theirs, and how often searches read them.
+-- The indexes of both legs: how many partitions have them, and how often searches read them.
 select x.name, to_regclass('public.' || x.name) is not null as present,
        (select count(*) from pg_partition_tree(x.parent) where isleaf) as partitions,
        count(h.inhrelid) as attached, coalesce(sum(s.idx_scan), 0)::bigint as scans,
@@ -37,7 +37,7 @@ select x.name, to_regclass('public.' || x.name) is not null as present,
  order by x.model_id;
 
 -- name: backlog
--- One tenant's work: queued and due jobs, those whose worker is gone, and what has been given up.
+-- One tenant's work: queued and due jobs, jobs whose worker is lost, and permanent failures.
 select j.jobs, j.overdue, j.lost, j.oldest_seconds, a.failed as failed_assets, p.pending, p.refused,
        coalesce(v.passages, 0) as passages, coalesce(v.index_state, 'none') as index_state, t.model_id
   from tenants t

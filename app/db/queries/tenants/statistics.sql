@@ -1,4 +1,4 @@
--- What is known of a tenant's entries and searches: for ranking, for upkeep, and for its admin.
+-- Statistics of a tenant's entries and searches, for ranking, upkeep and admins.
 
 -- name: refresh_lexemes
 -- Document frequencies of lexemes in at least :least entries; ts_stat reads each tsvector of the tenant once.
@@ -17,7 +17,7 @@ on conflict (tenant_id, lexeme) do update set entries = excluded.entries;
 update corpus_statistics set changes = 0 where tenant_id = :tenant_id;
 
 -- name: due_work
--- What the tenant's growth calls for: new word statistics after a tenth has changed, an index past the exact size.
+-- Work due because of growth: new word statistics after a tenth has changed, an index above the exact size.
 select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coalesce(sum(entries), 0))
           from corpus_statistics where tenant_id = :tenant_id) as lexemes,
        exists (select from vector_statistics v join tenants t on t.id = v.tenant_id and t.model_id = v.model_id
@@ -45,9 +45,9 @@ select (select coalesce(sum(entries), 0)::bigint from corpus_statistics where te
          where p.tenant_id = :tenant_id) as pending_embeddings;
 
 -- name: searches_by_hour
--- The last 24 hours in hours of UTC, the first and the last of them not whole; an hour without searches is absent.
--- Read from searches_by_time alone, which includes what is asked for: 100,000 searches a day are no work for the heap.
--- Hour by hour, so that each sort is a small one.
+-- The last 24 hours by hour (UTC), the first and the last incomplete; hours without searches are omitted. An index-only
+-- scan of searches_by_time, which includes the columns, handles 100,000 searches a day without reading the heap. Read
+-- hour by hour, so that each sort is small.
 select h.hour, s.searches, s.fallbacks, s.without_results, s.percentiles[1] as p50_ms, s.percentiles[2] as p95_ms
   from generate_series(date_bin('1 hour', statement_timestamp() - interval '24 hours', timestamptz '1970-01-01 00:00Z'),
                        statement_timestamp(), interval '1 hour') h (hour)
@@ -62,8 +62,8 @@ select h.hour, s.searches, s.fallbacks, s.without_results, s.percentiles[1] as p
  order by h.hour;
 
 -- name: models_in_use
--- The tenant's model first, then any other that has vectors of it or work to do for it. Every entry has vectors of the
--- tenant's model or waits for them, so only those of another model, while the tenant moves, have to be counted.
+-- The tenant's model first, then other models with vectors or pending work of the tenant. Every entry has or waits for
+-- vectors of the tenant's model, so only those of another model, during a change, have to be counted.
 select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current, coalesce(v.passages, 0) as passages,
        coalesce(v.index_state, 'none') as index_state, p.waiting, p.refused,
        case when m.id = t.model_id
@@ -81,13 +81,13 @@ select m.provider, m.name, m.dimensions, m.id = t.model_id as is_current, coales
  order by is_current desc, m.id;
 
 -- name: backlog
--- Work in the queue by kind; `oldest` is when the longest waiting was due.
+-- Work in the queue by kind; `oldest` is the due time of the job with the longest wait.
 select kind, count(*) filter (where state = 'queued') as queued, count(*) filter (where state = 'running') as running,
        min(run_at) filter (where state = 'queued') as oldest
   from jobs where tenant_id = :tenant_id group by kind order by kind;
 
 -- name: health
--- Counts alone: this is what the platform's administrators see of a tenant.
+-- Only counts: the platform's administrators see nothing else of a tenant.
 select (select coalesce(sum(entries), 0)::bigint from corpus_statistics where tenant_id = :tenant_id) as entries,
        a.assets, a.failed_assets, a.pending_assets, p.pending_embeddings, p.refused_embeddings,
        s.searches, s.fallbacks, t.limits,

@@ -4,7 +4,7 @@
 select id, slug, name, model_id, created_at from tenancy.list_tenants();
 
 -- name: page_of_tenants
--- Oldest first, those after the given one.
+-- Tenants after the given one, oldest first.
 select id, slug, name, model_id, created_at from tenancy.list_tenants()
  where :time::timestamptz is null or (created_at, id) > (:time, :id::uuid)
  order by created_at, id limit :count;
@@ -22,11 +22,11 @@ select tenancy.note_action(:actor, :action, :subject, :outcome);
 select tenancy.change_limits(:id, :changes::jsonb, :actor);
 
 -- name: hold_tenant
--- Those who change the tenant's row come one after the other; those who write its entries are not kept waiting.
+-- Serialises changes of the tenant's row without blocking writes of its entries.
 select 1 from tenants where id = :tenant_id for no key update;
 
 -- name: own_tenant
--- Everything a request needs to know of its tenant, in one row.
+-- All data of the tenant that a request needs, in one row.
 select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as tokens_today, m.id as model_id, m.provider, m.name as model, m.dimensions,
        m.max_tokens, m.similarity_threshold, coalesce(v.passages, 0) as passages,
        coalesce(v.index_state, 'none') as index_state

@@ -1,14 +1,14 @@
 -- What a tenant has stored and embedded, as its limits count it.
 
 -- name: stored
--- What counts against the limits of entries and of bytes.
+-- The usage that counts against the limits of entries and bytes.
 select coalesce(c.entries, 0)::bigint as entries, (coalesce(c.characters, 0) + coalesce(a.bytes, 0))::bigint as bytes
   from (select sum(entries) as entries, sum(characters) as characters
           from corpus_statistics where tenant_id = :tenant_id) c
   left join asset_statistics a on a.tenant_id = :tenant_id;
 
 -- name: lock
--- Until the transaction ends, no other that comes near a limit of the tenant goes on.
+-- Until the transaction ends, other transactions near a limit of the tenant wait.
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid::text, 14));
 
 -- name: tokens_today

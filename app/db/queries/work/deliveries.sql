@@ -1,8 +1,8 @@
--- What is to be sent to subscribers: the outbox, and what became of it.
+-- The outbox: messages to subscribers, and their outcomes.
 
 -- name: put
--- What was sent, or waits to be, is not queued again; what was overtaken by a change and is as it was, is, as if new.
--- What a subscription has no room for is given up.
+-- Messages that were sent or are waiting are not queued again. A message that was superseded by a change is queued again
+-- when the entry returns to that state. Messages over a subscription's limit are dropped.
 with new as (
   select n.*, row_number() over (partition by n.saved_search_id) as place
     from unnest(:ids::uuid[], :saved_search_ids::uuid[], :entry_ids::uuid[], :fingerprints::bytea[], :findings::jsonb[])
@@ -39,9 +39,9 @@ select count(*) filter (where state = 'waiting') as waiting, count(*) filter (wh
   from stored;
 
 -- name: claim
--- Due deliveries, kept from other workers for a while. A failing endpoint is asked with one of them, not with all.
--- Rows are looked up one by one and changed where they lie (they are locked), whatever the planner thinks of their
--- number: it may know nothing of what has just been queued.
+-- Due deliveries, reserved for this worker for a while. A failing endpoint is probed with one of them, not with all.
+-- Rows are looked up one by one and updated by their location (they are locked), independent of the planner's estimate,
+-- which may not include rows that were just queued.
 with due as (
   select d.id, d.run_at, row_number() over (partition by u.saved_search_id order by d.run_at) as place
     from subscriptions u cross join lateral (
@@ -75,14 +75,14 @@ update deliveries set run_at = clock_timestamp() + :delay::interval
  where tenant_id = :tenant_id and id = :id and state = 'waiting';
 
 -- name: note_success
--- What has been said of messages that were not kept stays.
+-- An error about dropped messages is kept.
 update subscriptions set failures = 0, failing_since = null, retry_at = null,
                          last_error = case when failures = 0 then last_error end,
                          last_delivered_at = clock_timestamp()
  where tenant_id = :tenant_id and saved_search_id = :saved_search_id;
 
 -- name: note_failure
--- With a hold nothing more is sent before it is over. Who fails for too long, or is gone, is given up.
+-- Nothing is sent during a hold. A subscription whose endpoint fails for too long, or answers 410, is disabled.
 update subscriptions
    set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()), last_error = :error,
        retry_at = case when :hold::interval is null then retry_at else clock_timestamp() + :hold::interval end,
@@ -92,7 +92,7 @@ update subscriptions
 returning state;
 
 -- name: next_due
--- Seconds until something is due, at least 0; null: nothing waits that could be sent.
+-- Seconds until a delivery is due, at least 0; null if no waiting delivery can be sent.
 select extract(epoch from min(greatest(d.run_at, u.retry_at)) - clock_timestamp())::double precision
   from subscriptions u cross join lateral (
     select d.run_at from deliveries d
@@ -101,7 +101,7 @@ select extract(epoch from min(greatest(d.run_at, u.retry_at)) - clock_timestamp(
  where u.tenant_id = :tenant_id and u.state = 'active' and u.rights_until > clock_timestamp();
 
 -- name: give_up_waiting
--- A saved search asks for something else now.
+-- Called when the request of a saved search has changed.
 update deliveries set state = 'given_up', ended_at = clock_timestamp()
  where tenant_id = :tenant_id and saved_search_id = :saved_search_id and state = 'waiting';
 

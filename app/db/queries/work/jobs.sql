@@ -1,7 +1,7 @@
--- The job queue, as the worker and those who queue work use it.
+-- The job queue, for workers and for callers that queue jobs.
 
 -- name: enqueue
--- The notification goes out with the commit. It is a hint and carries nothing: workers that miss it poll.
+-- The notification is sent with the commit. It is a hint without content; workers that miss it poll.
 with queued as (
   insert into jobs (tenant_id, id, kind, subject, run_at, model_id)
   values (:tenant_id, :id, :kind, :subject, clock_timestamp() + :delay::interval,
@@ -25,8 +25,8 @@ update jobs set lease_until = clock_timestamp() + :lease::interval
 delete from jobs where tenant_id = :tenant_id and id = :id and fence = :fence and state = 'running';
 
 -- name: release
--- Back into the queue, unless the same work was queued again meanwhile. A postponed job waits twice as long each
--- time, up to :longest: should it be what the provider stumbles over, the others have the time between.
+-- Returns the job to the queue, unless the same job was queued again in the meantime. A postponed job waits twice as
+-- long each time, up to :longest: if the job itself makes the provider fail, other jobs can run in between.
 with freed as (
   delete from jobs where tenant_id = :tenant_id and id = :id and fence = :fence and state = 'running' returning *
 )
@@ -44,7 +44,7 @@ select tenant_id, id, kind, subject, case when :counts::boolean then attempts el
 on conflict (tenant_id, kind, subject) where state = 'queued' do nothing;
 
 -- name: pause
--- Nobody is handed work that needs the job's model before then.
+-- Until then, no job that needs this job's model is handed out.
 update embedding_models set paused_until = greatest(paused_until, clock_timestamp() + :pause::interval)
  where id = (select t.model_id from tenants t where t.id = :tenant_id);
 

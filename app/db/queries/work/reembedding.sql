@@ -1,7 +1,7 @@
 -- A tenant's change to another embedding model: the transitions of app/knowledge/reembedding/machine.py.
 
 -- name: lock_tenant
--- Waits for those who are writing entries, whose foreign keys hold the tenant, and keeps others from beginning.
+-- Waits for current writers of entries, whose foreign keys lock the tenant, and blocks new ones.
 select model_id from tenants where id = :tenant_id for update;
 
 -- name: start
@@ -12,8 +12,8 @@ values (:tenant_id, :from_model, :to_model, :rate, :switch_at_overlap);
 update model_changes set rate = :rate, switch_at = :switch_at_overlap where tenant_id = :tenant_id;
 
 -- name: fetch
--- The change, and how far the model that is not in use has come: `other`. A change that is ready is `switched` while the
--- tenant is on the new model.
+-- The change, and the progress of the model that is not in use (`other`). A ready change is `switched` while the tenant
+-- uses the new model.
 select c.from_model, c.to_model, c.rate, c.switch_at as switch_at_overlap, c.visited, c.visited_all, c.comparison,
        c.started_at, c.ready_at, c.switched_at, t.model_id as current, o.id as other,
        case when c.state = 'ready' and t.model_id = c.to_model then 'switched' else c.state end as state,
@@ -38,12 +38,12 @@ select c.from_model, c.to_model, c.rate, c.switch_at as switch_at_overlap, c.vis
  where c.tenant_id = :tenant_id;
 
 -- name: visit
--- The next entries, by id, are given the work of getting vectors of the model, where they have none.
+-- Queues the next entries, by id, for vectors of the model, if they have none.
 with next as materialized (
   select e.id from entries e, model_changes c
    where c.tenant_id = :tenant_id and e.tenant_id = :tenant_id and e.id > c.place order by e.id limit :limit
 ), lacking as materialized (
-  -- Locked: an entry that is being deleted would be no entry any more once its row in the queue is written.
+  -- Locked: an entry that is being deleted would no longer exist when its row in the queue is written.
   select e.id from entries e
    where e.tenant_id = :tenant_id and e.id in (select id from next)
      and not exists (select from embeddings k
@@ -93,7 +93,7 @@ delete from vector_statistics where tenant_id = :tenant_id and model_id = :model
 delete from model_changes where tenant_id = :tenant_id and state = 'dropping';
 
 -- name: recent_queries
--- Saved ones first, then those asked last, each once; receipts hold a query only where the tenant keeps them.
+-- Saved searches first, then the latest queries, each once; receipts contain queries only if the tenant keeps them.
 select q.query
   from (
     select s.request ->> 'query' as query, 1 as place, s.created_at as at from saved_searches s where s.tenant_id = :tenant_id
@@ -106,8 +106,8 @@ select q.query
  group by q.query order by min(q.place), max(q.at) desc limit :limit;
 
 -- name: sampled_titles
--- What entries are about, in their own words: titles, and the beginning of the text where there is none. The hash makes
--- it a sample of all entries, and the same one each time.
+-- Titles of entries, or the beginning of the text if there is no title. The hash gives a sample of all entries that is
+-- the same each time.
 select coalesce(e.title, substring(e.content from 1 for 120)) as query
   from entries e
  where e.tenant_id = :tenant_id and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null

@@ -1,4 +1,4 @@
--- Searches that callers keep.
+-- Saved searches.
 
 -- name: save
 with before as (
@@ -11,7 +11,7 @@ returning s.id, s.id = :id as is_new,
           coalesce((select b.request <> s.request from before b), false) as is_replaced;
 
 -- name: lock_owner
--- Two of an owner's calls at once count one after the other.
+-- Concurrent calls of an owner count one after another.
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' ' || :owner::text, 0));
 
 -- name: count

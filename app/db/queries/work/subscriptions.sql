@@ -1,4 +1,4 @@
--- Subscriptions on saved searches, and the entries that they have yet to be compared with.
+-- Subscriptions to saved searches, and the entries that still have to be compared with them.
 
 -- name: lock_tenant
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' subscriptions', 0));
@@ -7,7 +7,7 @@ select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' subscription
 select count(*) from subscriptions where tenant_id = :tenant_id and saved_search_id <> :id;
 
 -- name: put
--- A failing address is not asked sooner for being given once more.
+-- Subscribing again with a failing address does not shorten its hold.
 insert into subscriptions as u (tenant_id, saved_search_id, url, secret, rights_until)
 values (:tenant_id, :id, :url, :secret, clock_timestamp() + :rights::interval)
 on conflict (tenant_id, saved_search_id) do update
@@ -16,7 +16,7 @@ on conflict (tenant_id, saved_search_id) do update
        retry_at = case when u.url = excluded.url then u.retry_at end;
 
 -- name: fetch
--- Of one owner's, or of anybody's where no owner is given.
+-- Subscriptions of one owner, or of all owners if none is given.
 select u.saved_search_id, s.owner, s.name, u.url,
        case when u.state = 'active' and u.rights_until <= clock_timestamp() then 'paused' else u.state end as state,
        u.rights_until,
@@ -39,7 +39,7 @@ delete from subscriptions u using saved_searches s
    and (:owner::text is null or s.owner = :owner);
 
 -- name: set_rights
--- The owner has called: as a reader (until some time from now), or as somebody who may no longer read (until now).
+-- The owner has called: as a reader (rights until a later time), or without the right to read (rights until now).
 update subscriptions u set rights_until = clock_timestamp() + :rights::interval
   from saved_searches s
  where u.tenant_id = :tenant_id and s.tenant_id = :tenant_id and s.id = u.saved_search_id and s.owner = :owner;
@@ -50,12 +50,12 @@ select u.saved_search_id, s.request from subscriptions u
  where u.tenant_id = :tenant_id and u.state = 'active' order by u.saved_search_id;
 
 -- name: hold_requests
--- What these searches ask for now; until the transaction ends, nobody replaces it.
+-- The current requests of these searches, locked until the transaction ends.
 select s.id, s.request from saved_searches s
  where s.tenant_id = :tenant_id and s.id = any (:ids::uuid[]) order by s.id for share;
 
 -- name: changes
--- Entries to compare: those that have their vector, or get none; or those whose words have not been compared yet; or all.
+-- Entries to compare: those that have a vector or will not get one; those whose words were not compared yet; or all.
 select c.entry_id, c.changed_at
   from entry_changes c
  cross join lateral (
@@ -69,7 +69,7 @@ select c.entry_id, c.changed_at
 select count(*) from entry_changes where tenant_id = :tenant_id;
 
 -- name: match
--- Which of these entries the saved search finds: they pass its filter, and share a word with it or come near it.
+-- The entries among these that the saved search finds: they pass its filter, and share a word or are similar.
 select e.id, e.asset_id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.is_verified,
        e.metadata, w.shared as shares_words, case when n.similarity >= :threshold then n.similarity end as similarity
   from entries e
@@ -86,7 +86,7 @@ select e.id, e.asset_id, e.entry_type, e.title, e.content, e.tags, e.roles, e.co
    and (w.shared or n.similarity >= :threshold);
 
 -- name: finish_changes
--- An entry that was changed once more meanwhile stays.
+-- An entry that was changed again in the meantime stays.
 delete from entry_changes c using unnest(:ids::uuid[], :changed_ats::timestamptz[]) u (entry_id, changed_at)
  where c.tenant_id = :tenant_id and c.entry_id = u.entry_id and c.changed_at = u.changed_at;
 
@@ -96,6 +96,6 @@ update entry_changes c set words_checked = true
  where c.tenant_id = :tenant_id and c.entry_id = u.entry_id and c.changed_at = u.changed_at;
 
 -- name: forget_changes
--- Nobody is subscribed any more.
+-- Called when no subscription is active.
 delete from entry_changes where tenant_id = :tenant_id
    and not exists (select from subscriptions u where u.tenant_id = :tenant_id and u.state = 'active');
