@@ -39,6 +39,7 @@ CLEAN = (
     "app/composition/",
     "app/concurrency/",
     "app/console/",
+    "app/db/",
     "app/documents/",
     "app/embedded/",
     "app/embeddings/",
