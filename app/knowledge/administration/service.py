@@ -62,7 +62,7 @@ class AdministrationService:
 
     async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> TenantStatistics:
         """Read the tenant's statistics."""
-        # Records that are just being written are in neither count.
+        # Write pending records first: they are in neither count until then.
         await self._journal.flush()
         self._tenants.forget(tenant_id)
         tenant = await self._tenants.context(tenant_id)

@@ -81,7 +81,7 @@ class ReembeddingService:
                 switched = await self._machine.switch(tenant_id, back=back, actor=actor)
                 if switched is not None:
                     return show_change(switched, self._machine.served)
-                # Entries written a moment ago.
+                # The missing entries were written a moment ago: embed them now.
                 change = require_change(await self._machine.read(tenant_id))
                 await self._embedder.embed_for(await self._machine.other_context(tenant_id, change))
             raise Conflict("entries are written faster than they are embedded; try again in a moment")
