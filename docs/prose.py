@@ -33,6 +33,7 @@ CLEAN = (
     "Dockerfile",
     "Makefile",
     "README.md",
+    "alembic/",
     "app/api/",
     "app/auth/",
     "app/cli/",

@@ -1,4 +1,4 @@
--- The vectors of entries, and the entries that wait for theirs.
+-- The vectors of entries, and the entries that wait for vectors.
 
 create table embeddings (
   tenant_id uuid not null references tenants on delete cascade,
@@ -14,8 +14,8 @@ create table embeddings (
   foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
 ) partition by hash (tenant_id);
 comment on column embeddings.in_index is
-  'Whether the HNSW index of the model covers the row; false for tenants small enough to be searched exactly';
--- Inline storage: out of line, each comparison would cost a second fetch.
+  'Whether the HNSW index of the model includes the row; false for tenants that are small enough for exact search';
+-- Inline storage: otherwise each comparison would need a second fetch.
 alter table embeddings alter column embedding set storage plain;
 
 do $$
@@ -28,7 +28,7 @@ end $$;
 
 create index embeddings_by_text on embeddings (tenant_id, text_hash, model_id);
 
--- Entries whose vectors are still to be made, per model. A row is removed with the vectors' arrival.
+-- Entries whose vectors are still to be computed, per model. A row is removed when the vectors are stored.
 create table pending_embeddings (
   tenant_id uuid not null references tenants on delete cascade,
   model_id integer not null references embedding_models,

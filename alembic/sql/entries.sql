@@ -1,4 +1,4 @@
--- Assets and entries, the indexes that find them, and the upkeep of the word index.
+-- Assets and entries, their indexes, and the maintenance of the word index.
 
 create table assets (
   tenant_id uuid not null references tenants on delete cascade,
@@ -66,12 +66,12 @@ create table entries (
   foreign key (tenant_id, asset_id) references assets (tenant_id, id) on delete cascade,
   check ((entry_type = 'chunk') = (asset_id is not null and chunk_index is not null))
 ) partition by hash (tenant_id);
-comment on column entries.content_hash is 'sha256 of the content: what makes an entry without external_id the same';
+comment on column entries.content_hash is 'sha256 of the content; identifies an entry without external_id';
 comment on column entries.text_length is
-  'Length in characters, title twice, as in lexemes: BM25 with it ranks no worse than with a count of words';
+  'Length in characters, with the title twice, as in lexemes; BM25 ranks as well with it as with a count of words';
 comment on column entries.text_hash is 'sha256 of the text that is embedded: title and content';
 
--- By tenant: a tenant's share of an index of vectors stays large.
+-- Partitioned by tenant, so that a tenant has a large share of each vector index.
 do $$
 begin
   for n in 0..31 loop
@@ -88,14 +88,14 @@ create unique index entries_by_chunk on entries (tenant_id, asset_id, chunk_inde
 create index entries_by_parent on entries (tenant_id, parent_id) where parent_id is not null;
 create index entries_by_successor on entries (tenant_id, superseded_by_id) where superseded_by_id is not null;
 create index entries_by_time on entries (tenant_id, created_at desc, id desc);
--- fastupdate off: a search would pay for the pending list.
+-- fastupdate off: a pending list would slow down searches.
 create index entries_by_lexeme on entries using gin (tenant_id, lexemes) with (fastupdate = off);
 create index entries_by_tag on entries using gin (tenant_id, tags) with (fastupdate = off);
 create index entries_by_metadata on entries using gin (tenant_id, metadata jsonb_path_ops) with (fastupdate = off);
 create index entries_by_source on entries using gin (tenant_id, source_ids) with (fastupdate = off);
 create index entries_by_expiry on entries (tenant_id, expires_at) where expires_at is not null;
 
--- The partitions of entries_by_lexeme have a pending list all the same: index_words() empties it after each statement.
+-- The partitions of entries_by_lexeme do have a pending list; index_words() empties it after each statement.
 do $$
 declare part regclass;
 begin
@@ -104,9 +104,9 @@ begin
   end loop;
 end $$;
 
--- Entries of one statement have most words in common. Noted in the index's pending list and moved into the index
--- together, 500 of them take a fifth of the time; a search would pay for what is left in the list, so nothing is. Only
--- the owner of an index may do that. The function reads no entry's content and returns nothing.
+-- The entries of one statement share most of their words. Collected in the index's pending list and moved into the index
+-- together, 500 entries take a fifth of the time. The list is always emptied, since a remainder would slow down
+-- searches. Only the owner of an index may do that. The function reads no content of entries and returns nothing.
 create or replace function index_words() returns trigger
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp
 as $$

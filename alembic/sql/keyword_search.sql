@@ -1,10 +1,10 @@
--- Full-text search that uses its index under row-level security, and the filter that all searches share.
+-- Full-text search that uses its index under row-level security, and the filter of all searches.
 --
--- Operators such as @@ and && are not leakproof, so under a policy Postgres reads every row of the tenant instead of an
--- index. The functions of the schema keyword run as kb_keyword, whose policy lets the index be used, and keep tenants
--- apart themselves: each one reads the tenant first, raises when there is none, and has the condition
--- `tenant_id = tenant` in every query. They return ids and numbers, never content. Generic plans are forced: a custom
--- one would be made for 32 partitions in each call, which costs more than the search.
+-- Operators such as @@ and && are not leakproof, so under a policy Postgres reads all rows of the tenant instead of an
+-- index. The functions of the schema keyword run as kb_keyword, whose policy allows the use of the index, and isolate
+-- tenants themselves: each function reads the tenant first, raises an error if there is none, and has the condition
+-- `tenant_id = tenant` in every query. They return ids and numbers, never content. Generic plans are forced: planning
+-- for 32 partitions in each call would cost more than the search.
 
 create type entry_filter as (
   include_superseded boolean,
@@ -18,7 +18,7 @@ create type entry_filter as (
   asset_ids uuid[],
   metadata jsonb
 );
-comment on type entry_filter is 'What a search asks of an entry besides its text; a null field asks nothing';
+comment on type entry_filter is 'The conditions of a search on entries, without the text; a null field is not a condition';
 
 create or replace function entry_matches(e entries, f entry_filter) returns boolean
 language sql stable parallel safe
@@ -57,22 +57,22 @@ revoke all on function keyword.required_tenant() from public;
 
 -- BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75) over the ordinary tsvector.
 --
--- ts_rank of a single lexeme with equal weights is (1 + 1/4 + 1/9 + … + 1/tf^2) / 1.64493406685, so the
--- number of occurrences tf is read back from it by width_bucket. `occurrences` are the lower ends of its values for
--- 1, 2, … 64 occurrences: a constant, since making them took a tenth of a call.
+-- ts_rank of a single lexeme with equal weights is (1 + 1/4 + 1/9 + … + 1/tf^2) / 1.64493406685, so
+-- width_bucket recovers the number of occurrences tf from it. `occurrences` are the lower bounds of its values for
+-- 1, 2, … 64 occurrences. They are a constant, since computing them took a tenth of a call.
 --
--- The work is bounded, however many entries hold a common word: entries are taken from the rarest lexemes, up to
--- p_budget postings; the p_pool of them that would score best if each lexeme occurred once (a lower bound, which
--- knows rare words and short entries) are then scored by all lexemes of the query. Where even the rarest lexeme is
--- beyond the budget, entries that have it together with another one are taken too; where it is in more than 20
--- budgets, reading its postings in the index alone would take too long, and the newest entries are looked through.
+-- The work is bounded, regardless of how many entries contain a common word. Candidates come from the rarest lexemes, up
+-- to p_budget postings. The p_pool candidates that would score best if each lexeme occurred once (a lower bound that
+-- accounts for rare words and short entries) are then scored by all lexemes of the query. If even the rarest lexeme
+-- exceeds the budget, entries that contain it together with another lexeme are added. If it exceeds 20 budgets, reading
+-- its postings in the index would take too long by itself, and the newest entries are scanned instead.
 --
--- p_lexemes, p_languages and p_frequencies go together: a lexeme counts in entries of its language only.
--- A null frequency is counted here, up to p_budget. p_weights lowers what a lexeme is worth (null: 1). p_phrases are
--- whole queries of their own, in p_phrase_languages; an entry that matches one gains as from a word that occurs
--- twice. `unknown` holds the lexemes that no entry has, as the language has them in which most are known: a query
--- in English is not misspelt because the tenant has some German too. `best` is the score of an entry that covers the
--- query: each of its lexemes twice in an entry of mean length.
+-- p_lexemes, p_languages and p_frequencies are parallel arrays: a lexeme counts only in entries of its language.
+-- A null frequency is counted here, up to p_budget. p_weights reduces the weight of a lexeme (null: 1). p_phrases are
+-- complete queries, in p_phrase_languages; an entry that matches one gains as much as from a word that occurs twice.
+-- `unknown` contains the lexemes that no entry has, in the language in which most lexemes are known: a query in English
+-- is not misspelt because the tenant also has German entries. `best` is the score of an entry that covers the query:
+-- each of its lexemes twice in an entry of mean length.
 create or replace function keyword.search(
   p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint, p_mean_length double precision,
   p_filter entry_filter, p_limit integer, p_budget integer, p_pool integer,
@@ -146,7 +146,7 @@ begin
           limit case when q.together then p_budget / 2 else p_budget end) e
         join drivers d on d.query = q.query and d.language = e.language
       union all
-      -- A word that a great many entries have says little: the newest of them will do.
+      -- For a very frequent word, the newest entries are sufficient.
       select e.id, w.weight, false, e.text_length
         from ranked r
         join words w on w.query = r.query
@@ -199,7 +199,7 @@ revoke all on function keyword.search(text[], text[], integer[], bigint, double 
 grant execute on function keyword.search(text[], text[], integer[], bigint, double precision, entry_filter, integer, integer,
                                   integer, double precision[], text[], text[]) to kb_app;
 
--- The entries that pass a filter, at most p_limit of them: one more than the caller can use says "too many".
+-- The entries that pass a filter, at most p_limit. Callers pass one more than they can use, to detect "too many".
 create or replace function keyword.filtered_ids(p_filter entry_filter, p_limit integer) returns uuid[]
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
@@ -209,7 +209,7 @@ declare
   conditions text := '';
   ids uuid[];
 begin
-  -- Only the conditions that an index serves are spelled out; entry_matches checks all of them.
+  -- Only conditions with an index are repeated here; entry_matches checks all of them.
   if p_filter.tags is not null then
     conditions := conditions || case when p_filter.all_tags then ' and e.tags @> ($2).tags' else ' and e.tags && ($2).tags' end;
   end if;
@@ -227,7 +227,7 @@ end $$;
 revoke all on function keyword.filtered_ids(entry_filter, integer) from public;
 grant execute on function keyword.filtered_ids(entry_filter, integer) to kb_app;
 
--- Entries that share at least two of the given tags, by how many.
+-- Entries that share at least two of the given tags, by their number.
 create or replace function keyword.tag_overlaps(p_tags text[], p_without uuid, p_limit integer)
 returns table (entry_id uuid, overlap_count integer)
 language plpgsql stable security definer
@@ -249,7 +249,7 @@ end $$;
 revoke all on function keyword.tag_overlaps(text[], uuid, integer) from public;
 grant execute on function keyword.tag_overlaps(text[], uuid, integer) to kb_app;
 
--- Entries that were made from one entry, the newest first.
+-- Entries derived from an entry, the newest first.
 create or replace function keyword.derived_entries(p_source uuid, p_limit integer) returns table (entry_id uuid)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan

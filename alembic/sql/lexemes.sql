@@ -1,16 +1,16 @@
--- How text becomes lexemes, for entries and queries alike.
+-- Conversion of text to lexemes, for entries and queries.
 
--- Where LC_CTYPE is C, as in the embedded database, Postgres takes every sign beyond ASCII for a letter: the words of
--- „word“, it’s or a no-break space were one word with it, and not found by those without. Signs of Latin-1, general
--- punctuation (but for the joiners inside words), currencies, arrows to geometric shapes, supplemental punctuation, and
--- the punctuation of East Asian scripts become spaces. Letters, digits, fractions and pictures stay. Punctuation inside
--- words is opened up too, so that the parts of "vercel.json" or "KNOW-004" are found.
+-- If LC_CTYPE is C, as in the embedded database, Postgres treats every character beyond ASCII as a letter: the words of
+-- „word“ and it’s, or next to a no-break space, would include it and not be found without it. Symbols of Latin-1,
+-- general punctuation (except joiners inside words), currencies, arrows to geometric shapes, supplemental punctuation,
+-- and the punctuation of East Asian scripts become spaces. Letters, digits, fractions and pictures stay. Punctuation
+-- inside words becomes spaces too, so that the parts of "vercel.json" or "KNOW-004" are found.
 create or replace function spaced_text(content text) returns text
 language sql immutable parallel safe
 return pg_catalog.regexp_replace(content, '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\ufe10-\ufe1f\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd/_.:@#-]', ' ', 'g');
 revoke all on function spaced_text(text) from public;
 grant execute on function spaced_text(text) to kb_app;
-comment on function spaced_text(text) is 'A text with spaces for the signs that part words';
+comment on function spaced_text(text) is 'A text with spaces in place of the characters that separate words';
 
 -- Constant configurations, since a regconfig column or a cast would not be immutable. The languages are those of
 -- app/knowledge/languages.py and of the check on `entries`; a test compares them.
@@ -86,7 +86,7 @@ end;
 revoke all on function text_phrase(text, text) from public;
 grant execute on function text_phrase(text, text) to kb_app;
 
--- Identifiers are kept whole as well as in parts.
+-- Identifiers are indexed as a whole as well as in parts.
 create or replace function identifier_lexemes(content text) returns tsvector
 language sql immutable parallel safe
 begin atomic
@@ -97,7 +97,7 @@ end;
 revoke all on function identifier_lexemes(text) from public;
 grant execute on function identifier_lexemes(text) to kb_app;
 
--- The title counts twice and carries weight A.
+-- The title counts twice and has weight A.
 create or replace function entry_lexemes(language text, title text, content text) returns tsvector
 language sql immutable parallel safe
 return case when title is null then text_lexemes(language, content) || identifier_lexemes(content)

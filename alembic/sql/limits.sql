@@ -1,4 +1,4 @@
--- What the platform allows a tenant, and what a tenant has used of it.
+-- The limits of a tenant, and its usage.
 
 create or replace function tenancy.change_limits(p_id uuid, p_changes jsonb, p_actor text) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -20,7 +20,7 @@ create table asset_statistics (
   tenant_id uuid primary key references tenants on delete cascade,
   bytes bigint not null
 );
-comment on table asset_statistics is 'Bytes of the files that a tenant keeps, exact by the trigger on assets';
+comment on table asset_statistics is 'Bytes of the files of a tenant, kept exact by the trigger on assets';
 
 create table embedding_usage (
   tenant_id uuid not null references tenants on delete cascade,
@@ -28,9 +28,9 @@ create table embedding_usage (
   tokens bigint not null,
   primary key (tenant_id, day)
 );
-comment on table embedding_usage is 'Tokens that were embedded for a tenant on a day (UTC)';
+comment on table embedding_usage is 'Tokens embedded for a tenant on a day (UTC)';
 
--- A removed file only ever lowers the number: when a tenant is deleted, its row here may be gone before its files.
+-- A removed file only lowers the number: when a tenant is deleted, its row here may be deleted before its files.
 create or replace function count_asset_bytes() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
   if tg_op = 'INSERT' then

@@ -1,8 +1,8 @@
--- A tenant's change to another embedding model: its state, and the triggers that keep what a state promises.
+-- A tenant's change to another embedding model: its state, and the triggers that maintain its guarantees.
 --
--- No trigger changes the state; app/knowledge/reembedding/machine.py does. While the row is there and not `dropping`,
--- await_both_models() has each entry that is written wait for vectors of both models; otherwise keep_models_in_use()
--- removes late vectors of a model that is not in use.
+-- No trigger changes the state; app/knowledge/reembedding/machine.py does. While the row exists and is not `dropping`,
+-- await_both_models() queues each written entry for vectors of both models. Otherwise keep_models_in_use() removes late
+-- vectors of a model that is not in use.
 
 create table model_changes (
   tenant_id uuid primary key references tenants on delete cascade,
@@ -19,13 +19,14 @@ create table model_changes (
   ready_at timestamptz,
   switched_at timestamptz
 );
-comment on table model_changes is 'While a row is here and not being dropped, every entry gets vectors of both models';
-comment on column model_changes.rate is 'Texts to embed a minute; null: as many as the provider takes';
-comment on column model_changes.switch_at is 'Least overlap at which the tenant is switched by itself; null: by hand';
-comment on column model_changes.place is 'Entries up to this id wait for their vectors, or have them';
+comment on table model_changes is 'While a row exists and is not being dropped, every entry gets vectors of both models';
+comment on column model_changes.rate is 'Texts to embed per minute; null: as many as the provider accepts';
+comment on column model_changes.switch_at is 'Minimum overlap at which the tenant is switched automatically; null: manually';
+comment on column model_changes.place is 'Entries up to this id wait for their vectors or have them';
 
--- Whoever writes an entry, and whichever model it knows of: the entry waits for vectors of both. A change begins with
--- a lock on the tenant that waits for those who write: each sees the change here, or is seen by it.
+-- Each written entry waits for vectors of both models, independent of the writer and the model that it assumes. A change
+-- begins with a lock on the tenant that waits for current writers: each writer sees the change here, or the change sees
+-- the writer's entries.
 create or replace function await_both_models() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
   if tg_op = 'INSERT' then
@@ -53,8 +54,8 @@ create trigger embed_inserted after insert on entries
 create trigger embed_updated after update on entries
   referencing old table as removed new table as added for each statement execute function await_both_models();
 
--- Vectors that come late, of a model that the tenant has left for good, are not kept: their entries wait for those of
--- the model that it has now. By its name it runs after the trigger that counts, which then counts the removal too.
+-- Late vectors of a model that the tenant no longer uses are not kept: their entries wait for vectors of the current
+-- model. Because of its name, this trigger runs after the counting trigger, which then also counts the removal.
 create or replace function keep_models_in_use() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare
   late record;

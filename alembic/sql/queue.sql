@@ -1,4 +1,4 @@
--- The job queue, and the two functions that look across tenants: to hand out work, and to count it.
+-- The job queue, and the two functions that read it across tenants: to hand out work, and to count it.
 
 create table jobs (
   tenant_id uuid not null references tenants on delete cascade,
@@ -18,17 +18,17 @@ create table jobs (
   postponed integer not null default 0,
   primary key (tenant_id, id)
 );
-comment on column jobs.subject is 'What the job is about, e.g. the id of the asset; one queued job for each kind and subject';
-comment on column jobs.attempts is 'Tries begun, but for those that ended for no fault of the work';
-comment on column jobs.fence is 'Grows with each claim: a worker given up for dead finds its number outdated and changes nothing';
-comment on column jobs.model_id is 'The model whose provider the work needs; 0 where it needs none';
-comment on column jobs.lost is 'How often a worker died, or was given up for dead, while it had the job';
-comment on column jobs.postponed is 'How often the job was put back because its provider was away';
+comment on column jobs.subject is 'The object of the job, e.g. the id of the asset; at most one queued job for each kind and subject';
+comment on column jobs.attempts is 'Tries so far, except those that ended for reasons outside the job';
+comment on column jobs.fence is 'Grows with each claim: a worker presumed dead finds its number outdated and changes nothing';
+comment on column jobs.model_id is 'The model whose provider the job needs; 0 if it needs none';
+comment on column jobs.lost is 'Number of workers that died or were presumed dead while they held the job';
+comment on column jobs.postponed is 'How often the job was put back because its provider was unavailable';
 create unique index jobs_queued_once on jobs (tenant_id, kind, subject) where state = 'queued';
 create index jobs_queued on jobs (tenant_id, model_id, kind, run_at) where state = 'queued';
 create index jobs_running on jobs (lease_until) where state = 'running';
 
--- The queue sees the work of all tenants, and changes no more of it than these columns.
+-- The queue reads the jobs of all tenants, and can change only these columns.
 grant select, update (state, attempts, fence, lease_until, lost) on jobs to kb_queue;
 grant select (id, paused_until) on embedding_models to kb_queue;
 create policy queue_select on jobs for select to kb_queue using (state in ('queued', 'running'));
@@ -40,11 +40,11 @@ grant usage on schema queue to kb_app, kb_queue;
 grant create on schema queue to kb_queue;
 set local role kb_queue;
 
--- Work of dead workers goes first: it waits the longest, and is little.
+-- Jobs of dead workers go first: they have waited the longest, and there are few.
 --
--- A tenant's turn is drawn by lot among those with the fewest running jobs and work of the kinds asked for: each gets
--- its share whatever the others have queued, and nothing needs to be remembered of whose turn was last. The walk reads
--- one index row for each tenant, model and kind, however many jobs there are.
+-- The tenant is chosen at random among those with the fewest running jobs and work of the requested kinds. Each tenant
+-- gets its share regardless of what others have queued, and the last turn does not have to be stored. The walk reads one
+-- index row for each tenant, model and kind, regardless of the number of jobs.
 create or replace function queue.claim_job(p_kinds text[], p_lease interval)
 returns table (tenant_id uuid, id uuid, kind text, subject text, attempts integer, fence bigint, lost integer,
                postponed integer)
@@ -106,7 +106,7 @@ end $$;
 revoke all on function queue.claim_job(text[], interval) from public;
 grant execute on function queue.claim_job(text[], interval) to kb_app;
 
--- How much work waits, runs and is overdue, over all tenants together: figures for monitoring, and nothing else. Ages are
+-- The number of waiting, running and overdue jobs over all tenants together; only figures for monitoring. Ages are
 -- exact: the walk reads one index row for each tenant, model and kind. Counts stop at p_most rows.
 create or replace function queue.count_jobs(p_most integer)
 returns table (kind text, waiting bigint, scheduled bigint, running bigint, oldest_seconds double precision)

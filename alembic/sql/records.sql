@@ -1,4 +1,4 @@
--- Searches made, feedback on them, saved searches, counts of accesses, and the trail of a tenant.
+-- Searches, feedback on them, saved searches, counts of accesses, and the audit trail of a tenant.
 
 create table searches (
   tenant_id uuid not null references tenants on delete cascade,
@@ -12,7 +12,7 @@ create table searches (
   primary key (tenant_id, id)
 );
 comment on column searches.receipt is
-  'Settings, model and per-leg ranks of the hits; the query text only where the tenant keeps it';
+  'Settings, model and per-leg ranks of the hits; the query text only if the tenant keeps it';
 create index searches_by_time on searches (tenant_id, at) include (fallback, result_count, query_time_ms);
 
 create table feedback (
@@ -26,7 +26,7 @@ create table feedback (
   primary key (tenant_id, search_id, entry_id, subject),
   foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
 );
-comment on column feedback.query is 'What was asked, only where the tenant keeps it: searches are forgotten after a day';
+comment on column feedback.query is 'The query, only if the tenant keeps it; searches are deleted after a day';
 
 create table saved_searches (
   tenant_id uuid not null references tenants on delete cascade,
@@ -39,7 +39,7 @@ create table saved_searches (
   unique (tenant_id, owner, name)
 );
 
--- Apart from entries: a counter there would rewrite the whole row, indexes included.
+-- Separate from entries: a counter there would rewrite the whole row and its index entries.
 create table access_counts (
   tenant_id uuid not null references tenants on delete cascade,
   entry_id uuid not null,

@@ -1,6 +1,6 @@
 -- Roles that hold rights and cannot log in, and the extensions.
 --
--- Roles belong to the whole server, so another of its databases may have made them. `grant … with set true` lets a
+-- Roles belong to the whole server, so another database may have created them. `grant … with set true` lets a
 -- migrator that is not a superuser create objects as them.
 
 do $$

@@ -1,4 +1,4 @@
--- What ranking, planning and suggestions need to know of a tenant's entries, kept by triggers or by jobs.
+-- Statistics of a tenant's entries for ranking, planning and suggestions, maintained by triggers or jobs.
 
 -- Kept exact by the triggers below: the corpus size and mean length of BM25.
 create table corpus_statistics (
@@ -9,7 +9,7 @@ create table corpus_statistics (
   changes bigint not null default 0,
   primary key (tenant_id, language)
 );
-comment on column corpus_statistics.changes is 'entries written or removed since lexeme_statistics was made';
+comment on column corpus_statistics.changes is 'Entries written or removed since lexeme_statistics was refreshed';
 
 create table lexeme_statistics (
   tenant_id uuid not null references tenants on delete cascade,
@@ -84,11 +84,11 @@ create table tag_statistics (
   entries bigint not null,
   primary key (tenant_id, tag)
 ) with (fillfactor = 80);
-comment on table tag_statistics is 'How many entries have a tag, hidden ones included; 0 where the last one went';
+comment on table tag_statistics is 'How many entries have a tag, including hidden entries; 0 after the last one was removed';
 create index tag_statistics_by_use on tag_statistics (tenant_id, entries desc, tag) where entries > 0;
 
--- Every tag is counted in one order, so that two writers of a tenant never wait for each other in a circle. A removed
--- tag is only ever lowered, not inserted: when a tenant is deleted, its rows here may be gone before its entries.
+-- Tags are counted in a fixed order, so that writers of a tenant cannot deadlock. For a removed tag the count is only
+-- lowered, and no row is inserted: when a tenant is deleted, its rows here may be deleted before its entries.
 create or replace function count_tags() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare
   changed record;

@@ -1,4 +1,4 @@
--- Subscriptions on saved searches: which entries changed, and what is to be delivered.
+-- Subscriptions to saved searches: changed entries, and deliveries.
 
 create table subscriptions (
   tenant_id uuid not null references tenants on delete cascade,
@@ -17,8 +17,8 @@ create table subscriptions (
   foreign key (tenant_id, saved_search_id) references saved_searches (tenant_id, id) on delete cascade
 );
 comment on column subscriptions.rights_until is
-  'Until then the owner counts as a reader: a time after the last call with a token that says so';
-comment on column subscriptions.failures is 'Tries in a row that the endpoint did not take';
+  'Until then the owner counts as a reader; extended by each call with a token that allows reading';
+comment on column subscriptions.failures is 'Consecutive tries that the endpoint did not accept';
 comment on column subscriptions.retry_at is 'While the endpoint fails: nothing is sent to it before then';
 
 create table entry_changes (
@@ -30,8 +30,8 @@ create table entry_changes (
   foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
 );
 create index entry_changes_by_time on entry_changes (tenant_id, changed_at) where not words_checked;
-comment on table entry_changes is 'New and changed entries that subscriptions have yet to be compared with';
-comment on column entry_changes.words_checked is 'Compared by words already, while the vector is still to be made';
+comment on table entry_changes is 'New and changed entries that still have to be compared with subscriptions';
+comment on column entry_changes.words_checked is 'Already compared by keyword, while the vector is still to be computed';
 
 create table deliveries (
   tenant_id uuid not null references tenants on delete cascade,
@@ -48,15 +48,15 @@ create table deliveries (
   primary key (tenant_id, id),
   foreign key (tenant_id, saved_search_id) references subscriptions (tenant_id, saved_search_id) on delete cascade
 );
-comment on column deliveries.id is 'Made from the subscription, the entry and its fingerprint: the same thing is sent once';
-comment on column deliveries.fingerprint is 'sha256 of what the entry said when it matched';
+comment on column deliveries.id is 'Derived from the subscription, the entry and its fingerprint, so that the same content is sent once';
+comment on column deliveries.fingerprint is 'sha256 of the content of the entry when it matched';
 comment on column deliveries.finding is 'How the saved search found the entry: its legs, and the similarity';
 create index deliveries_due on deliveries (tenant_id, saved_search_id, run_at) where state = 'waiting';
 create index deliveries_by_subscription on deliveries (tenant_id, saved_search_id, state);
 
--- In the transaction that writes entries, whoever writes them: a change that is there is delivered. A job that is queued
--- already is locked until then, so that no worker takes it, finds nothing yet and removes it. By its name the trigger
--- runs after those that count: writers of a tenant lock counters, tags and the job in one order.
+-- Runs in each transaction that writes entries, so that no committed change is missed. A job that is already queued is
+-- locked until the commit, so that no worker takes it, finds no change yet and removes it. Because of its name, the
+-- trigger runs after the counting triggers: all writers of a tenant lock counters, tags and the job in the same order.
 create or replace function note_changes() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin
   insert into entry_changes (tenant_id, entry_id)

@@ -1,7 +1,7 @@
 -- Every table with a tenant_id, and all its partitions: forced row-level security, one policy, and the service's rights.
 --
--- The policy names two roles: the application's, and the owner, whose triggers and backfills see the rows of the tenant
--- that is set and no others. Tables that have the policy are passed over: a migration that makes a table runs this file.
+-- The policy names two roles: the application's, and the owner, whose triggers and backfills see only the rows of the
+-- current tenant. Tables that already have the policy are skipped: a migration that creates a table runs this file.
 
 do $$
 declare place regclass; part regclass;
@@ -22,5 +22,5 @@ begin
   end loop;
 end $$;
 
--- The service adds to a tenant's trail and cannot change it.
+-- The service can add to a tenant's audit trail but not change it.
 revoke update, delete on audit from kb_app;

@@ -1,4 +1,4 @@
--- Embedding models, tenants, the trail of the platform, and the functions that act across tenants.
+-- Embedding models, tenants, the audit trail of the platform, and the functions that act across tenants.
 
 create or replace function current_tenant() returns uuid
 language sql stable parallel safe
@@ -19,7 +19,7 @@ create table embedding_models (
   paused_until timestamptz,
   unique (provider, name, dimensions)
 );
-comment on column embedding_models.paused_until is 'Until then no job that needs this model is handed out';
+comment on column embedding_models.paused_until is 'Until then, no job that needs this model is handed out';
 grant select, update (paused_until) on embedding_models to kb_app;
 
 create table tenants (
@@ -31,16 +31,16 @@ create table tenants (
   created_at timestamptz not null default now(),
   limits jsonb not null default '{}' check (jsonb_typeof(limits) = 'object')
 );
-comment on column tenants.limits is 'What the platform allows this tenant in place of its defaults; 0 is no limit';
+comment on column tenants.limits is 'Limits of this tenant that override the platform defaults; 0 is unlimited';
 
--- Not FORCE: the functions of the schema tenancy belong to the owner and list, make and remove tenants. The service
--- reads `limits` and cannot change that column: only tenancy.change_limits() does.
+-- Not FORCE: the functions of the schema tenancy belong to the owner, and list, create and delete tenants. The service
+-- can read `limits` but not change that column: only tenancy.change_limits() does.
 alter table tenants enable row level security;
 create policy own_tenant on tenants to kb_app
   using (id = (select current_tenant())) with check (id = (select current_tenant()));
 grant select, update (name, settings, model_id) on tenants to kb_app;
 
--- Outlives the tenant it speaks of, so its column is not a tenant_id and no tenant can read it.
+-- Outlives the tenants in it, so its column is not named tenant_id, and no tenant can read it.
 create table platform_audit (
   id bigint generated always as identity primary key,
   at timestamptz not null default now(),
@@ -73,8 +73,8 @@ revoke all on function tenancy.create_tenant(uuid, text, text, integer, text) fr
 grant execute on function tenancy.create_tenant(uuid, text, text, integer, text) to kb_app;
 
 -- Foreign keys cascade to every table of the tenant. The tenant is set so that triggers on those tables, which run
--- under row-level security, find its rows. Every table with a tenant_id is then looked at, whenever it was made: should
--- one still have a row of the tenant, the deletion fails as a whole.
+-- under row-level security, find its rows. Then every table with a tenant_id is checked, including tables created later:
+-- if one still has a row of the tenant, the whole deletion fails.
 create or replace function tenancy.delete_tenant(p_id uuid, p_actor text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -108,8 +108,8 @@ end $$;
 revoke all on function tenancy.delete_tenant(uuid, text) from public;
 grant execute on function tenancy.delete_tenant(uuid, text) to kb_app;
 
--- What an administrator of the platform reads concerns no tenant in particular. The function only adds: the
--- application's role can neither read the trail nor change it.
+-- The reads of platform administrators concern no particular tenant. The function only adds: the application's role can
+-- neither read the audit trail nor change it.
 create or replace function tenancy.note_action(p_actor text, p_action text, p_subject_tenant uuid, p_outcome text)
 returns void
 language sql security definer set search_path = pg_catalog, pg_temp
