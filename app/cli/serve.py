@@ -19,7 +19,7 @@ from app.errors import ConfigurationError
 if TYPE_CHECKING:
     from app.settings import Settings
 
-log = logging.getLogger("app.cli.service")
+log = logging.getLogger("app.cli.serve")
 
 GRACE_SECONDS = 20
 """Seconds for requests in progress after a signal; less than the 30 s that container engines wait."""

@@ -15,7 +15,7 @@ from app.cli.options import examples
 if TYPE_CHECKING:
     from app.settings import Settings
 
-log = logging.getLogger("app.cli.service")
+log = logging.getLogger("app.cli.worker")
 
 
 def register(app: typer.Typer) -> None:

@@ -9,9 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.db.queries.search.receipts import decode_receipt
-from app.knowledge.search.journal.continuation import mark_search, resume
-from app.knowledge.search.journal.receipts import pinned_ranking
+from app.knowledge.search.journal.continuation import mark_search
 from app.knowledge.search.query import SearchQuery
 from tests.api.test_search_answer import fill
 from tests.fixtures.http.callers import Caller
@@ -94,15 +92,6 @@ FIRST_RELEASES = {
 """A receipt without the fields that newer receipts have."""
 
 
-@pytest.mark.parametrize(("fallback", "degraded"), [(True, ["embedding_unavailable"]), (False, [])])
-def test_a_ranking_kept_without_a_reason_is_continued(fallback: bool, degraded: list[str]) -> None:
-    assert pinned_ranking(decode_receipt({**FIRST_RELEASES, "fallback": fallback})).degraded == degraded
-
-
-ANOTHER = "belongs to another search: send the same query and filters"
-ASKED: dict[str, Any] = {"query": "harbour", "limit": 2, "tags": ["b", "a"], "metadata": {"x": 1, "y": [2]}}
-
-
 async def fill_asked(admin: Caller) -> str:
     """Six entries that `ASKED` finds, and the cursor of its second page."""
     for n in range(6):
@@ -160,11 +149,6 @@ def test_fingerprints_of_a_query_differ_between_searches() -> None:
     first, second = uuid4(), uuid4()
     assert mark_search(first, query) == mark_search(first, query)
     assert not set(astuple(mark_search(first, query))) & set(astuple(mark_search(second, query)))
-
-
-def test_a_receipt_without_a_fingerprint_is_continued() -> None:
-    query = SearchQuery(query="harbour", tags=["a"])
-    assert resume(query, uuid4(), decode_receipt(FIRST_RELEASES)) is query
 
 
 async def test_a_receipt_does_not_show_the_fingerprint_of_its_search(admin: Caller) -> None:

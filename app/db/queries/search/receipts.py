@@ -54,7 +54,7 @@ class Receipt:
         options: the other parameters of the request, as JSON, without those that have their default.
         ranking: all candidates, best first.
         weights: of the semantic and the keyword leg.
-        asked: the fingerprints by which the next pages are recognised; None in receipts of the first releases.
+        asked: the fingerprints by which the next pages are recognised.
     """
 
     mode: str
@@ -73,7 +73,7 @@ class Receipt:
     estimated_matches: int
     search_modes_used: Sequence[str]
     similarity_threshold: float
-    asked: Marks | None
+    asked: Marks
 
     @property
     def boost(self) -> Sequence[str]:
@@ -141,7 +141,7 @@ async def purge_searches(session: TenantSession, age: timedelta, empty_age: time
 
 def encode_receipt(receipt: Receipt) -> str:
     """The receipt as JSON, with candidates and models as lists, since there are many candidates."""
-    model, asked = receipt.model, receipt.asked
+    model = receipt.model
     stored = {
         "version": receipt.version,
         "mode": receipt.mode,
@@ -150,7 +150,7 @@ def encode_receipt(receipt: Receipt) -> str:
         "rrf_k": receipt.rrf_k,
         "similarity_threshold": receipt.similarity_threshold,
         "options": receipt.options,
-        "asked": asked,
+        "asked": receipt.asked,
         "model": (model.provider, model.name, model.dimensions),
         "fallback": receipt.fallback,
         "degraded": receipt.degraded,
@@ -166,9 +166,7 @@ def encode_receipt(receipt: Receipt) -> str:
 
 
 def decode_receipt(stored: Mapping[str, Any]) -> Receipt:
-    """The receipt from stored JSON; receipts of the first releases lack some fields."""
-    asked = stored.get("asked")
-    fallback = stored["fallback"]
+    """The receipt from stored JSON."""
     semantic, keyword = stored["weights"]
     return Receipt(
         mode=stored["mode"],
@@ -184,11 +182,11 @@ def decode_receipt(stored: Mapping[str, Any]) -> Receipt:
         ],
         version=stored["version"],
         weights=(semantic, keyword),
-        degraded=stored.get("degraded", ["embedding_unavailable"] if fallback else []),
-        fallback=fallback,
-        strong_match=stored.get("strong_match", False),
+        degraded=stored["degraded"],
+        fallback=stored["fallback"],
+        strong_match=stored["strong_match"],
         estimated_matches=stored["estimated_matches"],
         search_modes_used=stored["search_modes_used"],
         similarity_threshold=stored["similarity_threshold"],
-        asked=Marks(**asked) if asked else None,
+        asked=Marks(**stored["asked"]),
     )

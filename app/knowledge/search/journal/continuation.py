@@ -56,10 +56,8 @@ def mark_search(search_id: UUID, query: SearchQuery) -> Marks:
 def resume(query: SearchQuery, search_id: UUID, receipt: Receipt) -> SearchQuery:
     """Add the filters of the search that the query continues; the query may omit them.
 
-    Raises InvalidInput if the query or its filters differ from that search. Old receipts without hashes skip the check.
+    Raises InvalidInput if the query or its filters differ from that search.
     """
-    if receipt.asked is None:
-        return query
     own = mark_search(search_id, query)
     filters = bool(_filters_of(query))
     if own.query != receipt.asked.query or (filters and own.filters != receipt.asked.filters):
