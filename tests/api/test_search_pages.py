@@ -74,22 +74,8 @@ async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(
     assert receipt.json()["degraded"] == ["embedding_quota"]
 
 
-FIRST_RELEASES = {
-    "version": "0.1.0",
-    "mode": "keyword",
-    "fusion": "rrf",
-    "weights": [0.7, 0.3],
-    "rrf_k": 60,
-    "similarity_threshold": 0.1,
-    "options": {"limit": 10},
-    "model": ["mock", "text-hash", 16],
-    "fallback": False,
-    "search_modes_used": ["keyword"],
-    "exact": True,
-    "estimated_matches": 0,
-    "ranking": [],
-}
-"""A receipt without the fields that newer receipts have."""
+ANOTHER = "belongs to another search: send the same query and filters"
+ASKED: dict[str, Any] = {"query": "harbour", "limit": 2, "tags": ["b", "a"], "metadata": {"x": 1, "y": [2]}}
 
 
 async def fill_asked(admin: Caller) -> str:
