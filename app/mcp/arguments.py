@@ -11,7 +11,7 @@ from app.knowledge.entries.entry import MAX_BULK
 from app.knowledge.entries.related import MAX_RELATED
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import MAX_LIMIT, SearchQuery
-from app.knowledge.vocabulary import EntryType, Role
+from app.knowledge.vocabulary import Audience, EntryType
 from app.web.models.entries import BulkRequest, NewEntry
 from app.web.models.search import Number, QueryText, WeightsModel
 
@@ -34,7 +34,9 @@ class KbSearchArguments(BaseModel):
         description="The question, or a few characteristic words; names, numbers and error messages exactly as"
         " written. 1 to 10,000 characters."
     )
-    role: Role | None = Field(None, description="Only entries for this role or for all. Omit it if unsure.")
+    role: Audience | None = Field(
+        None, description="Only entries for this role or for all. Omit it if unsure."
+    )
     tags: list[str] | None = Field(
         None, max_length=100, description="Only entries with at least one of these tags, spelled exactly."
     )

@@ -18,7 +18,7 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import Conflict, InvalidInput
 from app.knowledge.ingestion.assets import AssetService, Upload
-from app.knowledge.vocabulary import Role as MeantFor
+from app.knowledge.vocabulary import Audience
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.json_body import read_metadata
 from app.web.pages import PageCursor
@@ -172,7 +172,7 @@ async def _show_list(
         chosen=status,
         links=page_links(LIST, page, cursor, given),
         statuses=STATUSES,
-        all_roles=get_args(MeantFor),
+        all_roles=get_args(Audience),
         limit=services.assets.max_bytes,
         errors=errors or {},
         texts=_texts(form or FormData()),

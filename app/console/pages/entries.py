@@ -17,8 +17,7 @@ from app.db.queries.knowledge.entries import Entry
 from app.errors import Conflict, InvalidInput, KnowledgeError, PreconditionFailed
 from app.knowledge.entries.entry import WRITABLE_TYPES, embedding_text
 from app.knowledge.languages import LANGUAGES
-from app.knowledge.vocabulary import EntryType, Scope, Source
-from app.knowledge.vocabulary import Role as MeantFor
+from app.knowledge.vocabulary import Audience, EntryType, Scope, Source
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.pages import PageCursor
 
@@ -192,7 +191,7 @@ def _show_form(
         types=WRITABLE_TYPES,
         languages=LANGUAGES,
         scopes=get_args(Scope),
-        all_roles=get_args(MeantFor),
+        all_roles=get_args(Audience),
     )
 
 

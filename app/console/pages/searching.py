@@ -21,6 +21,7 @@ from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
+from app.knowledge.vocabulary import Relationship
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.models.search import SearchRequest
 from app.web.problems import invalid_input
@@ -30,7 +31,7 @@ router = console_router(Role.READER)
 RELATED = 10
 """Maximum number of related entries shown."""
 
-RELATIONSHIPS = {
+RELATIONSHIPS: dict[Relationship, str] = {
     "parent": "Parent",
     "sibling": "Siblings",
     "source": "Derived from",

@@ -12,7 +12,7 @@ from uuid import UUID
 from app.errors import FieldError, InvalidInput
 from app.knowledge.languages import LANGUAGES, detect
 from app.knowledge.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
-from app.knowledge.vocabulary import Role, Scope, WritableType
+from app.knowledge.vocabulary import Audience, Scope, WritableType
 
 MAX_CONTENT = 100_000
 MAX_TITLE = 1_000
@@ -20,7 +20,7 @@ MAX_TAGS = 50
 MAX_TAG = 100
 MAX_SOURCES = 100
 MAX_EXTERNAL_ID = 512
-MAX_ROLES = len(get_args(Role))
+MAX_ROLES = len(get_args(Audience))
 MAX_BULK = 1_000
 """Most entries in one bulk write."""
 
@@ -146,8 +146,8 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         f"must be at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters, {STORABLE}",
     ),
     "roles": (
-        lambda v: _list(lambda r: r in get_args(Role), MAX_ROLES)(v) and len(v) > 0,
-        f"must be one or more of {', '.join(get_args(Role))}",
+        lambda v: _list(lambda r: r in get_args(Audience), MAX_ROLES)(v) and len(v) > 0,
+        f"must be one or more of {', '.join(get_args(Audience))}",
     ),
     "confidence": (_is_share, "must be a number between 0 and 1"),
     "scope": (lambda v: v in get_args(Scope), "must be global or project"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry
 from app.errors import InvalidInput
+from app.knowledge.vocabulary import Relationship
 
 MAX_RELATED = 20
 
@@ -24,7 +25,7 @@ class RelatedEntry:
     """
 
     entry: Entry
-    relationship: str
+    relationship: Relationship
     overlap_count: int | None
 
 
@@ -47,7 +48,9 @@ class RelatedService:
             relations = await db.related_entries(session, entry_id, limit)
             found = await db.fetch_entries(session, [relation.id for relation in relations])
         return [
-            RelatedEntry(found[relation.id], relation.relationship, relation.overlap_count)
+            RelatedEntry(
+                found[relation.id], cast("Relationship", relation.relationship), relation.overlap_count
+            )
             for relation in relations
             if relation.id in found
         ]

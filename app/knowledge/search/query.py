@@ -15,7 +15,17 @@ import orjson
 from app.db.queries.search.search import EntryFilter
 from app.errors import FieldError, InvalidInput
 from app.knowledge.text import STORABLE, is_storable, is_storable_json
-from app.knowledge.vocabulary import Boost, EntryType, Fusion, Mode, Role, Scope, Source, TagsMatch, Weights
+from app.knowledge.vocabulary import (
+    Audience,
+    Boost,
+    EntryType,
+    Fusion,
+    Mode,
+    Scope,
+    Source,
+    TagsMatch,
+    Weights,
+)
 
 MAX_QUERY_LENGTH = 10_000
 MAX_LIMIT = 100
@@ -66,7 +76,7 @@ class SearchQuery:
     limit: int | None = None
     similarity_threshold: float | None = None
     weights: Weights | None = None
-    role: Role | None = None
+    role: Audience | None = None
     tags: Sequence[str] | None = None
     tags_match: TagsMatch = "any"
     entry_type: EntryType | Sequence[EntryType] | None = None
@@ -127,7 +137,7 @@ class SearchQuery:
         )
         if self.weights is not None:
             errors.extend(self.weights.errors())
-        check("role", self.role is None or self.role in get_args(Role), "must be pm, dev, qa or all")
+        check("role", self.role is None or self.role in get_args(Audience), "must be pm, dev, qa or all")
         check(
             "tags",
             self.tags is None

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from app.knowledge.vocabulary import Role
+from app.knowledge.vocabulary import Audience
 
 
 class AssetModel(BaseModel):
@@ -22,7 +22,7 @@ class AssetModel(BaseModel):
     title: str | None
     total_pages: int | None
     tags: list[str]
-    roles: list[Role]
+    roles: list[Audience]
     metadata: dict[str, Any]
     status: Literal["pending", "processing", "indexed", "failed"]
     error: str | None

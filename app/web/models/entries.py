@@ -19,7 +19,7 @@ from app.knowledge.entries.entry import (
     MAX_TITLE,
 )
 from app.knowledge.languages import LANGUAGES
-from app.knowledge.vocabulary import EntryType, Role, Scope, WritableType
+from app.knowledge.vocabulary import Audience, EntryType, Relationship, Scope, WritableType
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
@@ -57,7 +57,7 @@ class EntryFields(BaseModel):
         max_length=MAX_TAGS,
         description="Subjects; entries that share two tags are related.",
     )
-    roles: list[Role] = Field(
+    roles: list[Audience] = Field(
         ["all"], min_length=1, max_length=MAX_ROLES, description="The audience; not a permission."
     )
     confidence: Share = Field(1.0, description="The author's confidence, 0 to 1.")
@@ -167,7 +167,7 @@ class EntryModel(BaseModel):
     title: str | None
     content: str
     tags: list[str]
-    roles: list[Role]
+    roles: list[Audience]
     confidence: float
     scope: Scope
     parent_id: UUID | None
@@ -197,7 +197,7 @@ class EntryList(BaseModel):
 class RelatedModel(EntryModel):
     """A related entry."""
 
-    relationship: Literal["parent", "sibling", "source", "derived", "tag_overlap"]
+    relationship: Relationship
     overlap_count: int | None = Field(description="Number of shared tags, for tag_overlap.")
 
 

@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSc
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.vocabulary import (
+    Audience,
     Boost,
     EntryType,
     Fusion,
     Mode,
-    Role,
     Scope,
     Source,
     TagsMatch,
@@ -71,7 +71,7 @@ class SearchRequest(BaseModel):
         None, description="Minimum cosine of a semantic match. Default: the tenant's, or the model's."
     )
     weights: WeightsModel | None = Field(None, description="Default: semantic 0.7, keyword 0.3.")
-    role: Role | None = Field(None, description="Only entries for this role or for all.")
+    role: Audience | None = Field(None, description="Only entries for this role or for all.")
     tags: list[Tag] | None = Field(None, max_length=100)
     tags_match: TagsMatch = Field("any", description="Whether an entry needs any or all of the tags.")
     entry_type: EntryType | list[EntryType] | None = None
@@ -146,7 +146,7 @@ class HitModel(BaseModel):
     title: str | None
     content: str
     tags: list[str]
-    roles: list[Role]
+    roles: list[Audience]
     confidence: float
     scope: Scope
     parent_id: UUID | None
