@@ -49,7 +49,7 @@ CLEAN = (
     "app/knowledge/",
     "app/main.py",
     "app/mcp/",
-    "app/settings.py",
+    "app/settings/",
     "app/telemetry/",
     "app/web/",
     "benchmarks/",

@@ -1,0 +1,89 @@
+"""Types of settings, and how a setting is declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr
+
+MIN_SECRET_BYTES = 32
+"""RFC 7518, section 3.2: an HS256 key is at least as long as the hash."""
+
+_POSTGRES_SCHEMES = frozenset({"postgresql", "postgres", "postgresql+asyncpg"})
+
+
+def setting(name: str, default: object, allowed: str, **bounds: Any) -> Any:
+    """Declare a field read from the variable `name`; `allowed` completes "`name` must be …"."""
+    return Field(default=default, validation_alias=name, description=allowed, **bounds)
+
+
+def _postgres_url(url: SecretStr) -> SecretStr:
+    text = url.get_secret_value()
+    scheme, separator, rest = text.partition("://")
+    parts = urlsplit(f"postgresql://{rest}")
+    _ = parts.port  # raises ValueError unless it is a number up to 65535
+    socket_host = "host=" in parts.query
+    named = len(parts.path) > 1 and (parts.hostname or socket_host)
+    if not separator or scheme not in _POSTGRES_SCHEMES or not named or any(c.isspace() for c in text):
+        raise ValueError("not a Postgres address")
+    return SecretStr(f"postgresql://{rest}")
+
+
+def _http_url(url: str) -> str:
+    parts = urlsplit(url)
+    _ = parts.port
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        raise ValueError("not an HTTP address")
+    if any(c.isspace() for c in url):
+        raise ValueError("not an HTTP address")
+    return url
+
+
+def host(host: str) -> str:
+    if any(c.isspace() or c in "/@?#" for c in host):
+        raise ValueError("not a host")
+    return host
+
+
+def origins(text: object) -> object:
+    """A list of web origins, as browsers send them: scheme, host, and a port that is not the scheme's own."""
+    origins = [part.strip() for part in text.split(",") if part.strip()] if isinstance(text, str) else text
+    for origin in origins if isinstance(origins, list | tuple) else ():
+        parts = urlsplit(origin)
+        _ = parts.port
+        if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
+            raise ValueError("not a web origin")
+        if not parts.hostname or parts.username or origin != origin.lower():
+            raise ValueError("not a web origin")
+    return origins
+
+
+def long_secret(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value().encode("utf-8", "surrogateescape")) < MIN_SECRET_BYTES:
+        raise ValueError("too short")
+    return secret
+
+
+def _folder(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError("no such user's home") from error
+
+
+def lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+Folder = Annotated[Path, AfterValidator(_folder)]
+"""A folder's path; `~` and `~user` stand for a home, as in a shell, which does not expand them in a `.env` file."""
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+_URL_FORM = "postgresql://user:password@host:port/database"
+POSTGRES_ALLOWED = f"of the form {_URL_FORM} (special characters percent-encoded), or empty"
+HTTP_ALLOWED = "an http:// or https:// address without user name and password, or empty"

@@ -1,0 +1,203 @@
+"""All settings, in groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.settings.fields import (
+    HTTP_ALLOWED,
+    MIN_SECRET_BYTES,
+    POSTGRES_ALLOWED,
+    Folder,
+    HttpUrl,
+    Port,
+    PostgresUrl,
+    host,
+    long_secret,
+    lower,
+    origins,
+    setting,
+)
+
+
+class SettingsGroup(BaseModel):
+    """A group of settings; immutable, and its text never shows a secret."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, hide_input_in_errors=True
+    )
+
+
+class DatabaseSettings(SettingsGroup):
+    """The address and use of Postgres; URLs are normalised to the scheme `postgresql://`."""
+
+    url: PostgresUrl | None = setting("DATABASE_URL", None, POSTGRES_ALLOWED)
+    admin_url: PostgresUrl | None = setting("DATABASE_ADMIN_URL", None, POSTGRES_ALLOWED)
+    data_dir: Folder = setting("KB_DATA_DIR", Path(".data"), "the path of a folder; ~ is a home that exists")
+    prepared_statements: bool = setting("DATABASE_PREPARED_STATEMENTS", True, "on or off")
+    pool_size: int = setting("KB_DATABASE_POOL_SIZE", 10, "a whole number from 1 to 500", ge=1, le=500)
+    timeout: float = setting(
+        "KB_DATABASE_TIMEOUT", 5.0, "a number of seconds from 0.1 to 600", ge=0.1, le=600
+    )
+    statement_timeout: float = setting(
+        "KB_DATABASE_STATEMENT_TIMEOUT", 30.0, "a number of seconds from 0.1 to 3600", ge=0.1, le=3600
+    )
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the service starts its own Postgres under `data_dir`."""
+        return self.url is None
+
+
+class EmbeddingSettings(SettingsGroup):
+    """The embedding provider; None means the provider's default."""
+
+    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower)] = setting(
+        "EMBEDDING_PROVIDER", "local", "local, openai, gemini or mock"
+    )
+    model: str | None = setting(
+        "EMBEDDING_MODEL", None, "the name of a model of the provider", max_length=200
+    )
+    dimensions: int | None = setting(
+        "EMBEDDING_DIMENSIONS", None, "a whole number from 1 to 4000, or empty", ge=1, le=4000
+    )
+    query_timeout: float = setting(
+        "KB_EMBEDDING_QUERY_TIMEOUT", 3.0, "a number of seconds from 0.1 to 60", ge=0.1, le=60
+    )
+    openai_api_key: SecretStr | None = setting("OPENAI_API_KEY", None, "a key, or empty")
+    openai_base_url: HttpUrl | None = setting("OPENAI_BASE_URL", None, HTTP_ALLOWED)
+    gemini_api_key: SecretStr | None = setting("GEMINI_API_KEY", None, "a key, or empty")
+    gemini_base_url: HttpUrl | None = setting("GEMINI_BASE_URL", None, HTTP_ALLOWED)
+
+
+class NextEmbeddingSettings(SettingsGroup):
+    """The second model, while tenants move from one to the other; without a provider, there is none."""
+
+    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower)] | None = (
+        setting("EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty")
+    )
+    model: str | None = setting(
+        "EMBEDDING_NEXT_MODEL", None, "the name of a model of EMBEDDING_NEXT_PROVIDER", max_length=200
+    )
+    dimensions: int | None = setting(
+        "EMBEDDING_NEXT_DIMENSIONS", None, "a whole number from 1 to 4000, or empty", ge=1, le=4000
+    )
+    api_key: SecretStr | None = setting("EMBEDDING_NEXT_API_KEY", None, "a key, or empty")
+    base_url: HttpUrl | None = setting("EMBEDDING_NEXT_BASE_URL", None, HTTP_ALLOWED)
+
+
+class JwtSettings(SettingsGroup):
+    """How callers' tokens are verified: a shared secret (HS256) or an issuer's published keys."""
+
+    secret: Annotated[SecretStr, AfterValidator(long_secret)] | None = setting(
+        "JWT_SECRET", None, f"at least {MIN_SECRET_BYTES} bytes long, or empty"
+    )
+    jwks_url: HttpUrl | None = setting("JWT_JWKS_URL", None, HTTP_ALLOWED)
+    audience: str | None = setting("JWT_AUDIENCE", None, "at most 1000 characters", max_length=1000)
+    issuer: str | None = setting("JWT_ISSUER", None, "at most 1000 characters", max_length=1000)
+
+
+class SearchSettings(SettingsGroup):
+    """Defaults and limits of a search."""
+
+    default_limit: int = setting("KB_SEARCH_DEFAULT_LIMIT", 10, "a whole number from 1 to 100", ge=1, le=100)
+    max_limit: int = setting("KB_SEARCH_MAX_LIMIT", 50, "a whole number from 1 to 100", ge=1, le=100)
+    semantic_weight: float = setting("KB_RRF_SEMANTIC_WEIGHT", 0.7, "a number from 0 to 1", ge=0, le=1)
+    keyword_weight: float = setting("KB_RRF_KEYWORD_WEIGHT", 0.3, "a number from 0 to 1", ge=0, le=1)
+    similarity_threshold: float | None = setting(
+        "KB_SEMANTIC_SIMILARITY_THRESHOLD", None, "a number from 0 to 1, or empty", ge=0, le=1
+    )
+    exact_limit: int = setting(
+        "KB_EXACT_SEARCH_LIMIT", 5_000, "a whole number from 0 to 1000000", ge=0, le=1_000_000
+    )
+
+
+class IngestionSettings(SettingsGroup):
+    """Uploads, and the worker that turns them into searchable chunks."""
+
+    max_upload_bytes: int = setting(
+        "KB_MAX_UPLOAD_BYTES", 50 * 1024 * 1024, "a whole number from 1 to 1073741824", ge=1, le=1024**3
+    )
+    worker: bool = setting("KB_WORKER", True, "on or off")
+    concurrency: int = setting("KB_WORKERS", 2, "a whole number from 1 to 64", ge=1, le=64)
+    chunk_overlap: int = setting("KB_CHUNK_OVERLAP", 0, "a whole number from 0 to 1000", ge=0, le=1000)
+
+
+def _limit(name: str, default: int, what: str) -> Any:
+    return setting(name, default, f"a whole number of {what}, or 0 for unlimited", ge=0, le=10**15)
+
+
+class LimitSettings(SettingsGroup):
+    """The limits of each tenant, unless the platform sets others for it; 0 means unlimited."""
+
+    requests_per_minute: int = _limit("KB_LIMIT_REQUESTS_PER_MINUTE", 60_000, "requests")
+    concurrent_searches: int = _limit("KB_LIMIT_CONCURRENT_SEARCHES", 16, "searches")
+    entries: int = _limit("KB_LIMIT_ENTRIES", 10_000_000, "entries")
+    bytes: int = _limit("KB_LIMIT_BYTES", 100 * 1024**3, "bytes")
+    embedding_tokens_per_day: int = _limit("KB_LIMIT_EMBEDDING_TOKENS_PER_DAY", 1_000_000_000, "tokens")
+    crowd: int | None = setting(
+        "KB_LIMIT_CROWD", None, "a whole number from 1 to 500, or empty", ge=1, le=500
+    )
+
+
+class WebhookSettings(SettingsGroup):
+    """Webhooks of saved searches, and how long they continue after their owner's last call."""
+
+    allow_private: bool = setting("KB_WEBHOOK_ALLOW_PRIVATE", False, "on or off")
+    rights_days: int = setting("KB_WEBHOOK_RIGHTS_DAYS", 30, "a whole number from 1 to 3650", ge=1, le=3650)
+
+
+class ServerSettings(SettingsGroup):
+    """Where the service listens."""
+
+    host: Annotated[str, AfterValidator(host)] = setting("KB_HOST", "127.0.0.1", "a host name or an address")
+    port: Port = setting("KB_PORT", 8000, "a whole number from 1 to 65535")
+    metrics_port: Port | None = setting("KB_METRICS_PORT", None, "a whole number from 1 to 65535, or empty")
+    drain_seconds: float = setting("KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300)
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(origins)] | None = setting(
+        "KB_CORS_ORIGINS", None, "origins such as https://app.example.com, separated by commas, or empty"
+    )
+
+
+class LoggingSettings(SettingsGroup):
+    """What is logged, and in which form."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower)] = (
+        setting("LOG_LEVEL", "info", "debug, info, warning, error or critical")
+    )
+    format: Annotated[Literal["auto", "json", "plain"], BeforeValidator(lower)] = setting(
+        "KB_LOG_FORMAT", "auto", "auto, json or plain"
+    )
+
+
+class Settings(BaseSettings):
+    """All settings in their groups; `Settings()` has the defaults, `load_settings` reads the environment."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    database: DatabaseSettings = DatabaseSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    next_embedding: NextEmbeddingSettings = NextEmbeddingSettings()
+    jwt: JwtSettings = JwtSettings()
+    search: SearchSettings = SearchSettings()
+    ingestion: IngestionSettings = IngestionSettings()
+    limits: LimitSettings = LimitSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    server: ServerSettings = ServerSettings()
+    logging: LoggingSettings = LoggingSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # Names are flat while groups are nested, which the stock sources cannot map; load_settings does.
+        return (init_settings,)

@@ -1,0 +1,126 @@
+"""Reading the settings from the environment and from a `.env` file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_settings import DotEnvSettingsSource
+
+from app.errors import ConfigurationError
+from app.settings.groups import Settings, SettingsGroup
+
+_WEIGHT_TOLERANCE = 1e-9
+
+
+def load_settings(
+    env: Mapping[str, str] | None = None,
+    env_file: str | Path | None = ".env",
+    *,
+    identity_required: bool = True,
+) -> Settings:
+    """Read the settings; the environment wins over `env_file`, and an empty value means unset.
+
+    `env` replaces the process environment. `identity_required=False` is for commands that verify no tokens
+    (a migration, a worker): they need no JWT setting. Raises ConfigurationError with one line that names each
+    wrong variable and what is allowed.
+    """
+    values = {**_read_env_file(env_file), **(os.environ if env is None else env)}
+    grouped: dict[str, dict[str, str]] = {}
+    for group, names in _variables_by_group().items():
+        stripped = {name: values[name].strip() for name in names if name in values}
+        grouped[group] = {name: value for name, value in stripped.items() if value}
+    try:
+        settings = Settings(**grouped)  # type: ignore[arg-type]  # pydantic validates the raw text
+    except ValidationError as error:
+        raise _describe(error) from None
+    _check_consistency(settings, identity_required=identity_required)
+    return settings
+
+
+def variable_names() -> tuple[str, ...]:
+    """The names of all environment variables that are read, in the order of the groups."""
+    return tuple(name for names in _variables_by_group().values() for name in names)
+
+
+def _variables_by_group() -> dict[str, list[str]]:
+    return {
+        group: [str(field.validation_alias) for field in annotation.model_fields.values()]
+        for group, info in Settings.model_fields.items()
+        if isinstance(annotation := info.annotation, type) and issubclass(annotation, SettingsGroup)
+    }
+
+
+def _read_env_file(env_file: str | Path | None) -> dict[str, str]:
+    try:
+        source = DotEnvSettingsSource(
+            Settings, env_file=env_file, env_file_encoding="utf-8", case_sensitive=True
+        )
+    except (OSError, UnicodeDecodeError):
+        raise ConfigurationError(str(env_file), "must be a readable UTF-8 text file") from None
+    return {name: value for name, value in source.env_vars.items() if value is not None}
+
+
+def _describe(error: ValidationError) -> ConfigurationError:
+    """Name every invalid variable, but no value, because a value may be or contain a secret."""
+    allowed = {
+        str(field.validation_alias): field.description
+        for info in Settings.model_fields.values()
+        if isinstance(group := info.annotation, type) and issubclass(group, SettingsGroup)
+        for field in group.model_fields.values()
+    }
+    names = dict.fromkeys(str(problem["loc"][1]) for problem in error.errors() if len(problem["loc"]) > 1)
+    wrong = [ConfigurationError(name, f"must be {allowed.get(name)}") for name in names]
+    return wrong[0] if len(wrong) == 1 else ConfigurationError(None, "; ".join(map(str, wrong)))
+
+
+def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
+    """Raise ConfigurationError for valid settings that contradict each other."""
+    search, embedding, jwt, server = settings.search, settings.embedding, settings.jwt, settings.server
+    if abs(search.semantic_weight + search.keyword_weight - 1) > _WEIGHT_TOLERANCE:
+        raise ConfigurationError("KB_RRF_SEMANTIC_WEIGHT and KB_RRF_KEYWORD_WEIGHT", "must add up to 1")
+    if search.default_limit > search.max_limit:
+        raise ConfigurationError("KB_SEARCH_DEFAULT_LIMIT", "must not be greater than KB_SEARCH_MAX_LIMIT")
+    if server.metrics_port == server.port:
+        raise ConfigurationError("KB_METRICS_PORT", "must differ from KB_PORT, or be empty")
+    if embedding.provider == "local" and embedding.dimensions not in (None, 384):
+        raise ConfigurationError("EMBEDDING_DIMENSIONS", "must be 384 or empty with EMBEDDING_PROVIDER=local")
+    if embedding.provider == "openai" and not (embedding.openai_api_key or embedding.openai_base_url):
+        raise ConfigurationError(
+            "OPENAI_API_KEY", "must be set with EMBEDDING_PROVIDER=openai, unless OPENAI_BASE_URL is set"
+        )
+    if embedding.provider == "gemini" and not (embedding.gemini_api_key or embedding.gemini_base_url):
+        raise ConfigurationError(
+            "GEMINI_API_KEY", "must be set with EMBEDDING_PROVIDER=gemini, unless GEMINI_BASE_URL is set"
+        )
+    _check_next_model(settings)
+    if jwt.secret and jwt.jwks_url:
+        raise ConfigurationError("JWT_SECRET and JWT_JWKS_URL", "must not both be set", "keep one of them")
+    if identity_required and not (jwt.secret or jwt.jwks_url or settings.database.embedded):
+        raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "one must be set when DATABASE_URL is set")
+
+
+def _check_next_model(settings: Settings) -> None:
+    following, embedding = settings.next_embedding, settings.embedding
+    if following.provider is None:
+        for name, value in (
+            ("EMBEDDING_NEXT_MODEL", following.model),
+            ("EMBEDDING_NEXT_DIMENSIONS", following.dimensions),
+            ("EMBEDDING_NEXT_API_KEY", following.api_key),
+            ("EMBEDDING_NEXT_BASE_URL", following.base_url),
+        ):
+            if value is not None:
+                raise ConfigurationError(name, "has no effect without EMBEDDING_NEXT_PROVIDER")
+        return
+    reachable = {
+        "openai": embedding.openai_api_key or embedding.openai_base_url,
+        "gemini": embedding.gemini_api_key or embedding.gemini_base_url,
+    }.get(following.provider, True)
+    if not (reachable or following.api_key or following.base_url):
+        raise ConfigurationError(
+            "EMBEDDING_NEXT_API_KEY",
+            f"must be set with EMBEDDING_NEXT_PROVIDER={following.provider}, unless "
+            f"{following.provider.upper()}_API_KEY or EMBEDDING_NEXT_BASE_URL is set",
+        )
