@@ -41,13 +41,13 @@ def _http_url(url: str) -> str:
     return url
 
 
-def host(host: str) -> str:
+def check_host(host: str) -> str:
     if any(c.isspace() or c in "/@?#" for c in host):
         raise ValueError("not a host")
     return host
 
 
-def origins(text: object) -> object:
+def check_origins(text: object) -> object:
     """A list of web origins, as browsers send them: scheme, host, and a port that is not the scheme's own."""
     origins = [part.strip() for part in text.split(",") if part.strip()] if isinstance(text, str) else text
     for origin in origins if isinstance(origins, list | tuple) else ():
@@ -60,7 +60,7 @@ def origins(text: object) -> object:
     return origins
 
 
-def long_secret(secret: SecretStr) -> SecretStr:
+def check_secret(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value().encode("utf-8", "surrogateescape")) < MIN_SECRET_BYTES:
         raise ValueError("too short")
     return secret
@@ -73,7 +73,7 @@ def _folder(path: Path) -> Path:
         raise ValueError("no such user's home") from error
 
 
-def lower(value: object) -> object:
+def lower_text(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 

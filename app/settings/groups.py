@@ -16,10 +16,10 @@ from app.settings.fields import (
     HttpUrl,
     Port,
     PostgresUrl,
-    host,
-    long_secret,
-    lower,
-    origins,
+    check_host,
+    check_origins,
+    check_secret,
+    lower_text,
     setting,
 )
 
@@ -56,7 +56,7 @@ class DatabaseSettings(SettingsGroup):
 class EmbeddingSettings(SettingsGroup):
     """The embedding provider; None means the provider's default."""
 
-    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower)] = setting(
+    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)] = setting(
         "EMBEDDING_PROVIDER", "local", "local, openai, gemini or mock"
     )
     model: str | None = setting(
@@ -77,7 +77,7 @@ class EmbeddingSettings(SettingsGroup):
 class NextEmbeddingSettings(SettingsGroup):
     """The second model, while tenants move from one to the other; without a provider, there is none."""
 
-    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower)] | None = (
+    provider: Annotated[Literal["local", "openai", "gemini", "mock"], BeforeValidator(lower_text)] | None = (
         setting("EMBEDDING_NEXT_PROVIDER", None, "local, openai, gemini, mock, or empty")
     )
     model: str | None = setting(
@@ -93,7 +93,7 @@ class NextEmbeddingSettings(SettingsGroup):
 class JwtSettings(SettingsGroup):
     """How callers' tokens are verified: a shared secret (HS256) or an issuer's published keys."""
 
-    secret: Annotated[SecretStr, AfterValidator(long_secret)] | None = setting(
+    secret: Annotated[SecretStr, AfterValidator(check_secret)] | None = setting(
         "JWT_SECRET", None, f"at least {MIN_SECRET_BYTES} bytes long, or empty"
     )
     jwks_url: HttpUrl | None = setting("JWT_JWKS_URL", None, HTTP_ALLOWED)
@@ -154,11 +154,11 @@ class WebhookSettings(SettingsGroup):
 class ServerSettings(SettingsGroup):
     """Where the service listens."""
 
-    host: Annotated[str, AfterValidator(host)] = setting("KB_HOST", "127.0.0.1", "a host name or an address")
+    host: Annotated[str, AfterValidator(check_host)] = setting("KB_HOST", "127.0.0.1", "a host name or an address")
     port: Port = setting("KB_PORT", 8000, "a whole number from 1 to 65535")
     metrics_port: Port | None = setting("KB_METRICS_PORT", None, "a whole number from 1 to 65535, or empty")
     drain_seconds: float = setting("KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300)
-    cors_origins: Annotated[tuple[str, ...], BeforeValidator(origins)] | None = setting(
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(check_origins)] | None = setting(
         "KB_CORS_ORIGINS", None, "origins such as https://app.example.com, separated by commas, or empty"
     )
 
@@ -166,10 +166,10 @@ class ServerSettings(SettingsGroup):
 class LoggingSettings(SettingsGroup):
     """What is logged, and in which form."""
 
-    level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower)] = (
+    level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower_text)] = (
         setting("LOG_LEVEL", "info", "debug, info, warning, error or critical")
     )
-    format: Annotated[Literal["auto", "json", "plain"], BeforeValidator(lower)] = setting(
+    format: Annotated[Literal["auto", "json", "plain"], BeforeValidator(lower_text)] = setting(
         "KB_LOG_FORMAT", "auto", "auto, json or plain"
     )
 
