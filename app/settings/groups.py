@@ -154,7 +154,9 @@ class WebhookSettings(SettingsGroup):
 class ServerSettings(SettingsGroup):
     """Where the service listens."""
 
-    host: Annotated[str, AfterValidator(check_host)] = setting("KB_HOST", "127.0.0.1", "a host name or an address")
+    host: Annotated[str, AfterValidator(check_host)] = setting(
+        "KB_HOST", "127.0.0.1", "a host name or an address"
+    )
     port: Port = setting("KB_PORT", 8000, "a whole number from 1 to 65535")
     metrics_port: Port | None = setting("KB_METRICS_PORT", None, "a whole number from 1 to 65535, or empty")
     drain_seconds: float = setting("KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300)
@@ -166,9 +168,9 @@ class ServerSettings(SettingsGroup):
 class LoggingSettings(SettingsGroup):
     """What is logged, and in which form."""
 
-    level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower_text)] = (
-        setting("LOG_LEVEL", "info", "debug, info, warning, error or critical")
-    )
+    level: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(lower_text)
+    ] = setting("LOG_LEVEL", "info", "debug, info, warning, error or critical")
     format: Annotated[Literal["auto", "json", "plain"], BeforeValidator(lower_text)] = setting(
         "KB_LOG_FORMAT", "auto", "auto, json or plain"
     )
