@@ -1,7 +1,4 @@
-"""Loads the fixtures that folders share.
-
-None of them starts anything until a test asks for it, and what takes long to import is imported then, too.
-"""
+"""Loads the fixtures that folders share. A fixture starts nothing and imports nothing slow until a test requests it."""
 
 from __future__ import annotations
 

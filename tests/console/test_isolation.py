@@ -10,7 +10,7 @@ from uuid import uuid4
 from tests.console.conftest import SignIn
 from tests.console.test_roles import IDS, PAGES, path_of
 from tests.fixtures.http.callers import Caller
-from tests.isolation.holdings import fill, redirect_cursor
+from tests.isolation.holdings import fill, replace_cursor_id
 
 CHANGING = re.compile(r'request [0-9a-f]{16}|search <span class="mono">[^<]*|\d+ ms( \([^)]*\))?')
 
@@ -51,7 +51,7 @@ async def test_another_tenants_ids_are_answered_like_unknown_ones(
         assert found == await ask(page, {}, **search, **{name: unknown}), page
         assert "bluebird" not in found[2]
     cursor = theirs.cursors["search"]
-    unknown = redirect_cursor(cursor, {theirs.ids["search_id"]})
+    unknown = replace_cursor_id(cursor, {theirs.ids["search_id"]})
     found = await ask("GET /console", {}, **search, cursor=cursor)
     assert found == await ask("GET /console", {}, **search, cursor=unknown)
     assert found[0] == 410

@@ -1,4 +1,4 @@
-"""Identifiers: of the right version, and in the order in which they were made."""
+"""Identifiers: of the correct version, and in the order in which they were created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.db import identifiers
 from app.db.identifiers import new_id
 
 
-def test_an_id_is_a_version_7_uuid_of_this_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_is_a_version_7_uuid_of_the_current_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identifiers, "_last", 0)
     monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_123_999_999)
     made = new_id()
@@ -19,7 +19,7 @@ def test_an_id_is_a_version_7_uuid_of_this_moment(monkeypatch: pytest.MonkeyPatc
     assert made.int >> 80 == 1_700_000_000_123
 
 
-def test_ids_of_one_moment_are_in_the_order_in_which_they_were_made() -> None:
+def test_ids_of_one_moment_are_in_order_of_creation() -> None:
     made = [new_id() for _ in range(20_000)]
     assert made == sorted(set(made))
 
@@ -32,7 +32,7 @@ def test_ids_stay_in_order_when_the_clock_is_set_back(monkeypatch: pytest.Monkey
     assert made == sorted(set(made))
 
 
-def test_threads_make_no_id_twice() -> None:
+def test_threads_never_create_the_same_id() -> None:
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(lambda _: new_id(), range(20_000)))
     assert len({i.int >> 64 for i in made}) == len(made)

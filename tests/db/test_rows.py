@@ -17,7 +17,7 @@ NONE = parse_statement("none", "select 1 as first, 'one' as second where false")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What the statements above select."""
+    """The columns of the statements above."""
 
     first: int
     second: str

@@ -1,4 +1,4 @@
-"""A query without a tenant is an error before anything runs."""
+"""A query without a tenant is an error before any statement runs."""
 
 from __future__ import annotations
 

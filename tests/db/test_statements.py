@@ -34,7 +34,7 @@ def test_only_a_colon_before_a_name_is_a_parameter(text: str, sql: str, paramete
     assert (statement.sql, statement.parameters) == (sql, parameters)
 
 
-def test_literals_are_integers_and_nothing_else() -> None:
+def test_only_integers_are_literals() -> None:
     statement = parse_statement("s", "select {model_id} + :x")
     assert statement.literal(model_id=7).sql == "select 7 + $1"
     assert statement.literal(model_id=7).parameters == ("x",)
@@ -46,14 +46,14 @@ def test_literals_are_integers_and_nothing_else() -> None:
 
 
 def sql_modules() -> list[str]:
-    """The modules that have a file of statements beside them, as dotted names."""
+    """The modules that have a file of statements next to them, as dotted names."""
     root = Path(app.__file__).parent
     return sorted(
         ".".join(("app", *path.relative_to(root).with_suffix("").parts)) for path in root.rglob("*.sql")
     )
 
 
-def test_every_file_loads_and_its_statements_are_named_once() -> None:
+def test_every_file_loads_and_its_statement_names_are_unique() -> None:
     modules = sql_modules()
     assert len(modules) >= 8
     for module in modules:
@@ -68,7 +68,7 @@ def test_every_file_loads_and_its_statements_are_named_once() -> None:
 
 
 def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
-    """The policy is the backstop: the planner needs the condition to pick partition and index."""
+    """The policy is the last line of defence: the planner needs the condition to choose partition and index."""
     exempt = {
         "search.filtered_ids",
         "search.rehearse_keyword_leg",

@@ -13,7 +13,7 @@ PLACES = ("harbour", "lighthouse", "pier", "shipyard", "customs house", "breakwa
 
 
 class FileSource:
-    """Makes one file after the other."""
+    """Creates one file after the other."""
 
     def __init__(self, seed: int) -> None:
         self._numbers = count(seed * 1_000_000)
@@ -27,13 +27,13 @@ class FileSource:
         return Upload(f"{number}.{form}", data, external_id=f"file-{number}", tags=[place.split()[0]])
 
     def revise(self, file: Upload) -> Upload:
-        """A new version of a file, with its first half as it was."""
+        """A new version of a file; its first half is unchanged."""
         data = self._make_md(int(file.name.split(".")[0]), "harbour")
         addition = f"\n\n# Revised\n\nBy {next(self._numbers)}".encode()
         return replace(file, name=f"{file.name}.md", data=data + addition)
 
     def _make_md(self, number: int, place: str) -> bytes:
-        # More than a hundred chunks, so that the provider is asked twice.
+        # More than a hundred chunks, so that the provider is called twice.
         parts = [f"# Part {n}\n\nThe {place} has berth {n}, as file {number} says.\n" for n in range(130)]
         return "\n".join(parts).encode()
 

@@ -1,4 +1,4 @@
-"""What a tenant has in the database, read past row-level security."""
+"""A tenant's data in the database, read past row-level security."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASSETS = """
 select name, external_id, status, error, progress, title, total_pages, extracted_text, sha256
   from assets where tenant_id = $1 order by name, external_id"""
 
-# Counters are kept by triggers: what was written twice, or half, shows in them.
+# Triggers maintain the counters, so anything written twice or partly shows in them.
 LEFT_OVER = """
 select (select count(*) from jobs where tenant_id = $1) as jobs,
        (select count(*) from pending_embeddings where tenant_id = $1) as pending,
@@ -31,7 +31,7 @@ select (select count(*) from jobs where tenant_id = $1) as jobs,
 
 
 async def read_stock(superuser: Connection, tenant_id: UUID) -> dict[str, list[tuple[object, ...]]]:
-    """Assets and chunks with their vectors, without ids and times; a row that is there twice is listed twice."""
+    """Assets and chunks with their vectors, without ids and times; a duplicate row is listed twice."""
     return {
         "assets": [tuple(row) for row in await superuser.fetch(ASSETS, tenant_id)],
         "chunks": [tuple(row) for row in await superuser.fetch(CHUNKS, tenant_id)],
@@ -45,7 +45,7 @@ async def assert_nothing_left_over(superuser: Connection, tenant_id: UUID) -> No
 
 
 async def wait_until_settled(superuser: Connection, tenant_id: UUID, seconds: float) -> None:
-    """Wait until no asset and no job of the tenant has anything before it."""
+    """Wait until no asset and no job of the tenant has pending work."""
     async with asyncio.timeout(seconds):
         while await superuser.fetchval(  # noqa: ASYNC110
             "select exists (select from jobs where tenant_id = $1) or exists (select from assets"

@@ -1,4 +1,4 @@
-"""Postgres killed during uploads: what was acknowledged is indexed, once."""
+"""Postgres is killed during uploads: each acknowledged file is indexed, once."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.durability.files import FileSource
 from tests.durability.stock import assert_nothing_left_over, read_stock, wait_until_settled
-from tests.durability.test_killed_workers import index_in_peace
+from tests.durability.test_killed_workers import index_undisturbed
 from tests.durability.worker_process import WorkerProcess
 from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected
 from tests.fixtures.embedded import find_postmaster
 
 log = logging.getLogger("tests.durability")
 
-# The system keeps what was written when only processes die; commits are waited for, as they are in service.
+# The system keeps written data when only processes die; commits are waited for, as in service.
 SETTINGS = {"fsync": "off"}
 SETTLING_SECONDS = 120.0
 UPLOADERS = 3
 
 
 class Server:
-    """A Postgres of its own that is killed again and again."""
+    """A separate Postgres that is killed repeatedly."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._postgres = EmbeddedPostgres(data_dir, settings=SETTINGS)
         self.kills = 0
         self.killed_at = 0.0
-        """Of the last kill, by the monotonic clock."""
+        """Time of the last kill, on the monotonic clock."""
 
     async def start(self) -> TestDatabase:
         address = await asyncio.to_thread(self._postgres.start)
@@ -76,7 +76,7 @@ class Server:
                 self.kills += 1
 
     async def kill_postmaster(self) -> None:
-        """Kill the server itself; its supervisor starts it again, five times."""
+        """Kill the server itself; its supervisor restarts it, up to five times."""
         self.killed_at = time.monotonic()
         find_postmaster(self._data_dir).kill()
         self.kills += 1
@@ -93,7 +93,7 @@ class Server:
 
 
 class Uploader:
-    """Uploads one file after the other, each until it is acknowledged."""
+    """Uploads one file after the other, and repeats each until it is acknowledged."""
 
     def __init__(self, services: Services, tenant: Tenant, source: FileSource) -> None:
         self._services = services
@@ -153,7 +153,7 @@ async def kill_during_uploads(server: Server, kills: int, seed: int) -> int:
             second.kill()
             files = [file for uploader in uploaders for file in uploader.acknowledged]
             log.info(
-                "%d kills, %d uploads acknowledged, %d refused meanwhile",
+                "%d kills, %d uploads acknowledged, %d refused",
                 server.kills, len(files), sum(uploader.refusals for uploader in uploaders),
             )  # fmt: skip
             await assert_same_as_undisturbed(services, superuser, tenant, files)
@@ -170,9 +170,9 @@ async def assert_same_as_undisturbed(
     there = [asset[0] for asset in stock["assets"]]
     assert acknowledged <= set(there)
     assert len(there) == len(set(there))
-    # The last file of each uploader may have been kept although nobody was told.
+    # The last file of each uploader may have been kept although its caller received no response.
     assert len(there) <= len(acknowledged) + UPLOADERS
-    undisturbed = await index_in_peace(services, "undisturbed", files)
+    undisturbed = await index_undisturbed(services, "undisturbed", files)
     expected = await read_stock(superuser, undisturbed.id)
     for kind, rows in expected.items():
         assert [row for row in stock[kind] if row[0] in acknowledged] == rows

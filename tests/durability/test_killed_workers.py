@@ -1,4 +1,4 @@
-"""Workers killed at every stage: each file ends up as in a run that nothing disturbed."""
+"""Workers are killed at every stage: each file has the same result as in an undisturbed run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNCOMMITTED = ("claimed", "parsing", "embedding", "before the swap")
 
 
 class Round:
-    """A tenant whose files are taken in, revised and deleted while its workers are killed, and one in peace."""
+    """A tenant whose files are ingested, revised and deleted while its workers are killed, and an undisturbed one."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Round:
         with WorkerProcess(self._dsn), WorkerProcess(self._dsn):
             await wait_until_settled(self._superuser, tenant.id, SETTLING_SECONDS)
         await assert_nothing_left_over(self._superuser, tenant.id)
-        undisturbed = await index_in_peace(self._services, f"{name}-undisturbed", [*self._kept.values()])
+        undisturbed = await index_undisturbed(self._services, f"{name}-undisturbed", [*self._kept.values()])
         stock = await read_stock(self._superuser, tenant.id)
         assert stock == await read_stock(self._superuser, undisturbed.id)
         assert len(stock["assets"]) == len(self._kept)
@@ -96,8 +96,8 @@ class Round:
         del self._kept[external_id]
 
 
-async def index_in_peace(services: Services, name: str, files: list[Upload]) -> Tenant:
-    """A tenant of its own with these files, indexed by one worker that nothing happens to."""
+async def index_undisturbed(services: Services, name: str, files: list[Upload]) -> Tenant:
+    """A new tenant with these files, indexed by one undisturbed worker."""
     tenant = await services.tenants.create(name, actor="test")
     for file in files:
         await services.assets.upload(tenant.id, file)
@@ -120,14 +120,14 @@ async def run_rounds(
     return kills
 
 
-async def test_workers_killed_at_each_stage_lose_and_double_nothing(
+async def test_workers_killed_at_each_stage_lose_and_duplicate_nothing(
     services: Services, superuser_dsn: str, service_dsn: str
 ) -> None:
     assert await run_rounds(services, superuser_dsn, service_dsn, rounds=1, files=1, seed=1) == 8
 
 
 @pytest.mark.slow
-async def test_two_hundred_killed_workers_lose_and_double_nothing(
+async def test_two_hundred_killed_workers_lose_and_duplicate_nothing(
     services: Services, superuser_dsn: str, service_dsn: str
 ) -> None:
     assert await run_rounds(services, superuser_dsn, service_dsn, rounds=25, files=2, seed=2) == 200
@@ -138,7 +138,7 @@ async def test_two_hundred_killed_workers_lose_and_double_nothing(
 async def test_frozen_worker_writes_nothing_when_it_wakes(
     services: Services, tenant: Tenant, superuser_dsn: str, service_dsn: str, stage: str
 ) -> None:
-    """A suspended machine, a long pause: another worker has done its work meanwhile, and its lease is over."""
+    """The machine was suspended, or the process paused: another worker has done the work, and the lease is over."""
     source = FileSource(3)
     file, later = source.make(), source.make()
     await services.assets.upload(tenant.id, file)
@@ -150,7 +150,7 @@ async def test_frozen_worker_writes_nothing_when_it_wakes(
             ids = await superuser.fetch("select id from entries order by id")
             assert ids
             frozen.go_on()
-            # It works on one thing at a time: once it has done this, it is done with the other.
+            # The worker handles one job at a time: when this file is finished, so is the frozen job.
             await services.assets.upload(tenant.id, later)
             await wait_until_settled(superuser, tenant.id, SETTLING_SECONDS)
         kept = await superuser.fetch(
@@ -194,7 +194,7 @@ async def test_killed_knowledge_worker_is_replaced_by_the_next(
             process.kill()
             assert await process.wait() == -signal.SIGKILL
         held = await superuser.fetchval("select count(*) from jobs where state = 'running'")
-        # A minute is over.
+        # The lease of one minute is over.
         await superuser.execute("update jobs set lease_until = now() where state = 'running'")
         async with command_worker(service_dsn) as process:
             await wait_until_settled(superuser, tenant.id, SETTLING_SECONDS)

@@ -1,7 +1,7 @@
-"""A worker in a process of its own that waits at a chosen stage until it is killed.
+"""A worker in a separate process that waits at a chosen stage until it is killed.
 
-It is the service's own worker; what is added lies around its parts and only looks on: a database that knows the
-transaction of the swap, a provider that is asked for vectors, an ingestion whose parser runs.
+It is the service's own worker. The additions wrap its parts and only observe: a database that recognises the
+transaction of the swap, a provider that observes requests for vectors, an ingestion whose parser runs.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from tests.fixtures.workers import change_runner
 STAGES = ("claimed", "parsing", "embedding", "before the swap", "within the swap", "after the swap")
 LEASE_SECONDS = 0.5
 PATIENCE = 30.0
-"""Seconds until a test gives up waiting for a process."""
+"""Seconds until a test stops waiting for a process."""
 
 Manner = Literal["wait", "freeze"]
-"""What a worker does at its stage: it waits, still renewing its lease, or stops like a suspended machine."""
+"""What a worker does at its stage: it waits and still renews its lease, or it stops like a suspended machine."""
 
 
 class Stages:
-    """Tells the test which stage was reached, once, and stays there."""
+    """Tells the test once which stage was reached, and stays there."""
 
     def __init__(self, target: str | None, pipe: Connection, manner: Manner) -> None:
         self._target = target
@@ -119,19 +119,19 @@ def _main(dsn: str, target: str | None, pipe: Connection, manner: Manner, concur
     asyncio.run(_work(dsn, Stages(target, pipe, manner), concurrency))
 
 
-# A server that has imported everything forks each worker: hundreds of them, each a process of its own.
+# A server that has imported everything forks each worker: there are hundreds, each in a separate process.
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload([__name__])
 
 
 class WorkerProcess:
-    """A worker that is killed when the block is left, if not before."""
+    """A worker that is killed when the block ends, if it still runs."""
 
     def __init__(
         self, dsn: str, target: str | None = None, *, manner: Manner = "wait", concurrency: int = 2
     ) -> None:
         self._pipe, end = _processes.Pipe()
-        # Not a daemon: those may not have children, and a worker's parsers are some.
+        # Not a daemon: daemons may not have children, and a worker's parsers are children.
         self._process = _processes.Process(target=_main, args=(dsn, target, end, manner, concurrency))
         self._process.start()
         end.close()
@@ -148,7 +148,7 @@ class WorkerProcess:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL: the process does nothing more, and leaves in whatever state things are."""
+        """SIGKILL: the process does nothing more, and leaves everything in its current state."""
         self._process.kill()
         self._process.join(PATIENCE)
         assert self._process.exitcode == -signal.SIGKILL, "it ended by itself before"

@@ -73,7 +73,7 @@ class FaultProxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
-        """Close the port: nobody listens there any more, and open connections are reset."""
+        """Close the port, so that nothing listens there, and reset open connections."""
         assert self._server is not None
         self._server.close()
         self.reset_connections()

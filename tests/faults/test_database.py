@@ -1,4 +1,4 @@
-"""A database that is away, slow, full or hard to reach: callers hear what is wrong, and nothing is left behind."""
+"""A database that is down, slow, full or hard to reach: callers get the reason, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Scene:
         assert int(answer.headers["retry-after"]) >= 1
 
     async def expect_service(self) -> None:
-        """Everything works, at the first try, and no connection is held or beside the pool."""
+        """Everything works at the first try, and every connection is in the pool and free."""
         for answer in await asyncio.gather(*(self.look() for _ in range(POOL))):
             assert answer.status_code == 200, answer.text
             assert len(answer.json()["results"]) == 1
@@ -73,7 +73,7 @@ class Scene:
 
     async def expect_no_leak(self) -> None:
         async with asyncio.timeout(60), connected(self.made.superuser_dsn) as superuser:
-            # What was thrown away is gone once the server has noticed, and records of searches are still written.
+            # Discarded connections end once the server has noticed, and records of searches are still being written.
             while self._taken() or await superuser.fetchval(CONNECTIONS) > POOL:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
@@ -107,7 +107,7 @@ async def scene(fresh_database: TestDatabase, database_proxy: FaultProxy) -> Asy
     await database.close()
 
 
-async def test_a_server_that_is_gone_is_a_503_until_it_is_back(
+async def test_a_stopped_server_is_a_503_until_it_returns(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="app.db"):
@@ -264,7 +264,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def move_database(superuser: Connection, name: str, tablespace: str) -> None:
-    """Put a database elsewhere, which nobody may use meanwhile: the service would be back at once."""
+    """Move a database elsewhere. Connections are refused during the move, or the service would return at once."""
     await superuser.execute(f"alter database {name} allow_connections false")
     await superuser.execute(TERMINATE, name)
     await superuser.execute(f"alter database {name} set tablespace {tablespace}")

@@ -123,7 +123,7 @@ async def test_connections_are_cut_when_none_of_them_says_a_word(door: Door) -> 
     assert door.cuts == 1
 
 
-async def test_an_attempt_under_way_at_a_doubt_ends_soon_and_a_later_one_does_not(
+async def test_an_attempt_in_progress_at_a_doubt_ends_soon_and_a_later_one_does_not(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.db.outage.PATIENCE", 0.01)
@@ -191,11 +191,11 @@ async def test_a_database_that_is_slow_to_connect_to_is_refused_no_longer_than_t
     await asyncio.sleep(0.05)
     assert await enter(database) == AWAY
     await wait_until_done(database)
-    # With every connection anew, as long as each takes.
+    # Each connection is opened again, however long that takes.
     assert await asyncio.gather(*(enter(database) for _ in range(POOL))) == ["done"] * POOL
 
 
-async def test_a_connection_that_cannot_be_made_turns_nobody_away_from_those_that_are(
+async def test_a_connection_that_cannot_be_opened_leaves_the_open_ones_usable(
     database: Database, database_proxy: FaultProxy
 ) -> None:
     await database.engine.dispose()
@@ -207,7 +207,7 @@ async def test_a_connection_that_cannot_be_made_turns_nobody_away_from_those_tha
 
 
 @pytest.mark.slow
-async def test_a_server_that_falls_silent_under_statements_is_away_and_not_busy(
+async def test_a_server_that_falls_silent_under_statements_counts_as_down_and_not_as_busy(
     database: Database, database_proxy: FaultProxy
 ) -> None:
     running = [asyncio.create_task(enter(database, 60.0)) for _ in range(POOL)]
@@ -216,7 +216,7 @@ async def test_a_server_that_falls_silent_under_statements_is_away_and_not_busy(
     assert await database.answers(60)
     database_proxy.fault = "black hole"
     assert await enter(database) == AWAY
-    # What was under way is given up long before its own time limit, and leaves room when the server is back.
+    # Running work is cancelled long before its own time limit, and leaves room when the server returns.
     assert await asyncio.gather(*running) == [AWAY] * POOL
     assert database.pool_use.in_use == 0
     assert await enter(database) == AWAY

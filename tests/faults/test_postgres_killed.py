@@ -34,7 +34,7 @@ HANG = 20.0
 
 @dataclass(slots=True)
 class Load:
-    """Writers, what was acknowledged to them, and how they were refused meanwhile."""
+    """Writers, what was acknowledged to them, and how they were refused during the outage."""
 
     server: Server
     http: httpx.AsyncClient

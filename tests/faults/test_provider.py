@@ -1,4 +1,4 @@
-"""A provider that is slow, fails, talks nonsense or is gone: searches are answered by their words."""
+"""A provider that is slow, fails, sends nonsense or is down: searches fall back to keywords."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_a_provider_that_works_is_used(scene: Scene) -> None:
         for number, name in enumerate(ANSWERS)
     ],
 )
-async def test_an_answer_that_is_no_embedding_leaves_the_words(
+async def test_an_invalid_embedding_response_falls_back_to_keywords(
     scene: Scene, wire: WireServer, answer: str
 ) -> None:
     wire.script = [ANSWERS[answer]] * 20
@@ -157,7 +157,7 @@ async def test_a_connection_that_fails_leaves_the_words(
     assert not (await scene.search("harbour opens")).metadata.fallback_mode
 
 
-async def test_a_provider_that_is_gone_leaves_the_words_until_it_is_back(
+async def test_a_stopped_provider_means_keyword_fallback_until_it_returns(
     scene: Scene, provider_proxy: FaultProxy
 ) -> None:
     await provider_proxy.refuse()
@@ -177,7 +177,7 @@ async def test_the_circuit_spares_a_provider_that_is_down_and_closes_when_it_is_
     for number in range(20):
         assert_answered_by_words(await scene.search(f"the harbour {number}"))
     assert len(wire.requests) == asked
-    # One probe after the pause: it fails, and the pause begins anew.
+    # One probe after the pause: it fails, and the pause begins again.
     scene.clock.advance(POLICY.cool_down)
     assert_answered_by_words(await scene.search("harbour probe"))
     assert_answered_by_words(await scene.search("harbour again"))
@@ -201,7 +201,7 @@ async def test_searches_by_words_do_not_wait_for_a_provider(
         found = await scene.search("harbour", mode="keyword")
         assert [hit.content for hit in found.results] == ["The harbour opens at six"]
         assert found.metadata.degraded == []
-    # All that was asked meanwhile had to be done on the one connection, beside eight searches under way.
+    # All of these requests had to run on the one connection while eight searches were waiting.
     assert not any(task.done() for task in waiting)
     assert len(wire.requests) == asked
     provider_proxy.fault = "none"

@@ -1,4 +1,4 @@
-"""Instances that are stopped and replaced while callers are at work: nobody notices."""
+"""Instances that are stopped and replaced while callers are at work: no caller notices."""
 
 from __future__ import annotations
 

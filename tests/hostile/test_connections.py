@@ -84,7 +84,7 @@ QUERY = b'\r\n11\r\n{"query": "word"}\r\n'
     ],
     ids=["trailers", "a trailer", "an extension of a chunk", "a size of a chunk", "empty lines"],
 )
-async def test_what_comes_without_end_beside_a_body_is_cut_off(
+async def test_endless_headers_and_trailers_are_cut_off(
     address: str, caller: Caller, begin: bytes, endless: bytes, authorised: bool
 ) -> None:
     token = b"Authorization: Bearer " + caller.token.encode() + b"\r\n" if authorised else b""
@@ -121,7 +121,7 @@ async def test_trailers_do_not_become_headers_of_their_request(
 
 
 async def test_trailers_within_the_limit_and_small_chunks_are_read(address: str, caller: Caller) -> None:
-    """Sizes of chunks are beside the body too, but a body that goes on is waited for."""
+    """Sizes of chunks are not part of the body either, but a body that continues is waited for."""
     head = CHUNKED + b"Connection: close\r\nAuthorization: Bearer " + caller.token.encode() + b"\r\n\r\n"
     body = b'{"query": "word"' + b" " * 30_000 + b"}"
     async with connect(address) as line:

@@ -26,7 +26,7 @@ from tests.fixtures.http.expectations import expect_fields, expect_problem
 SEARCH = "/knowledge/search"
 ENTRIES = "/knowledge/entries"
 JSON = {"Content-Type": "application/json"}
-NOBODY = "0190b8f6-0000-7000-8000-000000000000"
+UNKNOWN = "0190b8f6-0000-7000-8000-000000000000"
 
 
 def nest(depth: int, opening: bytes = b'{"a":', closing: bytes = b"}") -> bytes:
@@ -75,7 +75,7 @@ async def test_a_body_of_too_many_parts_is_named(admin: Caller, metadata: bytes,
 
 @pytest.mark.parametrize("content", ["[{,", '"[', "\\[{", '\\"[', "\\\\", 'é"[,', "\n]}"])
 @pytest.mark.parametrize("shift", range(3))
-def test_what_is_in_a_text_is_no_structure(content: str, shift: int) -> None:
+def test_brackets_in_a_text_do_not_count_as_structure(content: str, shift: int) -> None:
     wanted = {"a" * shift: content * 250_000, "b": [[content]]}
     assert parse_json(json.dumps(wanted).encode()) == wanted
     assert parse_json(json.dumps(wanted, ensure_ascii=False).encode()) == wanted
@@ -205,10 +205,10 @@ async def test_a_time_of_any_offset_is_the_same_moment(admin: Caller, offset: st
         f"{ENTRIES}?cursor=gICAgICAgIAAAAAAAAAAAAAAAAAAAAAA",
         f"{ENTRIES}?tag=%00",
         f"{ENTRIES}?external_id=%00",
-        f"{ENTRIES}?asset_id={NOBODY}%00",
+        f"{ENTRIES}?asset_id={UNKNOWN}%00",
         f"{ENTRIES}/%00",
         f"{ENTRIES}/..%2f..%2fetc%2fpasswd",
-        f"{ENTRIES}/{NOBODY}/related?limit=21",
+        f"{ENTRIES}/{UNKNOWN}/related?limit=21",
         "/admin/audit?cursor=%ff%fe",
     ],
 )

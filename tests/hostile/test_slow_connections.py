@@ -37,7 +37,7 @@ async def test_a_head_that_does_not_end_in_time_is_refused(address: str, begin: 
             await line.send(b"x")
             await asyncio.sleep(0.05)
         answer = await reading
-        if begin != b"P":  # "Pxx" is no method, which is found out first
+        if begin != b"P":  # "Pxx" is not a method, which is found first
             expect_closing_problem(answer, 408)
 
 

@@ -46,10 +46,10 @@ def forge_claims(now: float, tenant: str) -> Mapping[str, dict[str, Any]]:
         "roles as text": {"roles": "tenant_admin"},
         "no tenant": {"tenant_id": ...},
         "tenant null": {"tenant_id": None},
-        "tenant that is no UUID": {"tenant_id": "' or 1=1 --"},
+        "tenant that is not a UUID": {"tenant_id": "' or 1=1 --"},
         "tenant in braces": {"tenant_id": f"{{{tenant}}}"},
         "tenants in a list": {"tenant_id": [tenant]},
-        "tenant of a platform administrator that is no UUID": {
+        "tenant of a platform administrator that is not a UUID": {
             "tenant_id": "*",
             "roles": ["platform_admin"],
         },

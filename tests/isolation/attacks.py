@@ -1,6 +1,6 @@
-"""Attacks on every function that runs with its owner's rights, made from the types of its arguments.
+"""Attacks on every function that runs with its owner's rights, generated from the types of its arguments.
 
-A new function joins by itself; an argument whose name and type say nothing about a good value is an error here.
+A new function is included automatically. It is an error if an argument's name and type do not suggest a valid value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACROSS_TENANTS = {
     "queue.claim_job",
     "queue.count_jobs",
 }
-"""Functions whose very purpose is to act without a tenant; what they give back of tenants is checked by itself."""
+"""Functions that are meant to act without a tenant; what they return about tenants is checked separately."""
 
 FUNCTIONS = """
 select p.oid, n.nspname || '.' || p.proname as name, p.proargnames[1:p.pronargs] as names,
@@ -83,12 +83,12 @@ EXTREMES: Mapping[str, Sequence[str]] = {
 
 
 MALFORMED = re.compile("tsquery|no escaped character")
-"""What Postgres says, as of a syntax error, of a text that is cast to a tsquery and is none."""
+"""The syntax error that Postgres reports for a text that is not a valid tsquery."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One call, and the tenant that is set before it (None: an empty one; "never": none at all)."""
+    """One call, and the tenant that is set before it (None: an empty one; "never": not set)."""
 
     function: str
     call: str
@@ -98,7 +98,7 @@ class Attack:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How many attacks were made, of which aims, and what they found."""
+    """How many attacks were tried, their aims, and their findings."""
 
     aims: dict[str, int] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -109,9 +109,9 @@ class Report:
 
 
 async def attack_functions(superuser: Connection, seeded: Seeded, only: str | None = None) -> Report:
-    """Call every definer function as the service's role in all the ways below, or `only` one until it gives way.
+    """Call every definer function as the service's role with each kind of attack; with `only`, one until it fails.
 
-    `superuser` is in a transaction; whatever the calls change is undone.
+    `superuser` is in a transaction; all changes of the calls are undone.
     """
     report = Report()
     foreign = await _ids(superuser, seeded.second)
@@ -132,7 +132,7 @@ async def _attacks(superuser: Connection, seeded: Seeded, foreign: Sequence[str]
         name, names, types = function["name"], function["names"] or [], function["types"]
         base = [VALUES.get(n, DEFAULTS.get(t)) for n, t in zip(names, types, strict=True)]
         missing = [f"{n} {t}" for n, t, value in zip(names, types, base, strict=True) if value is None]
-        assert not missing, f"teach attacks.py a value for {', '.join(missing)} of {name}"
+        assert not missing, f"add a value to attacks.py for {', '.join(missing)} of {name}"
         own, call = str(seeded.first), f"{name}({', '.join(map(str, base))})"
         yield Attack(name, call, own, "own tenant")
         for setting in (
@@ -153,7 +153,7 @@ async def _attacks(superuser: Connection, seeded: Seeded, foreign: Sequence[str]
 async def _variants(
     superuser: Connection, argument: str, kind: str, foreign: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Values for one argument, each with what it aims at; of a composite type each field in turn."""
+    """Values for one argument, each with its aim; for a composite type, each field in turn."""
     fields = await superuser.fetch(FIELDS, kind)
     if not fields:
         return list(_scalars(kind, foreign))
@@ -207,18 +207,18 @@ async def _try(
     if left not in ("", None, attack.setting):
         return "left another tenant set"
     if across:
-        return "gave content away" if "harbour" in text.lower() and "list" not in attack.function else None
+        return "disclosed content" if "harbour" in text.lower() and "list" not in attack.function else None
     if attack.aim == "no tenant" and attack.setting != f"{seeded.first} " and any(rows):
         return "answered without a tenant"
     if any(int(n) > before[0] for n in re.findall(r'"candidates": (\d+)', text)):
         return "counted more entries than the tenant has"
-    # Words that nobody has come back as unknown ones, whatever they look like.
+    # Words that no entry has are returned as unknown, whatever they look like.
     echoed = attack.call if attack.aim == "hostile text" else ""
     return "gave another tenant's ids" if any(i in text and i not in echoed for i in foreign) else None
 
 
 def _judge_error(error: asyncpg.PostgresError) -> str | None:
-    """Wrong data and missing rights are refused; anything else means that a text was read as more than text."""
+    """Invalid data and missing rights are refused; any other error means that a text was interpreted as code."""
     state = str(error.sqlstate)
     if (
         state[:2] in ("22", "23", "54")
@@ -236,12 +236,12 @@ async def _ids(superuser: Connection, tenant: UUID) -> set[str]:
           join pg_attribute a on a.attrelid = c.oid and a.atttypid = 'uuid'::regtype and not a.attisdropped
           join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id'
          where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition""")
-    nobody = {str(UUID(int=0)), "None"}
+    no_owner = {str(UUID(int=0)), "None"}
     found = [
         await superuser.fetch(f"select distinct {c['name']} from {c['place']} where tenant_id = $1", tenant)
         for c in columns
     ]
-    return {str(row[0]) for row in itertools.chain(*found)} - nobody
+    return {str(row[0]) for row in itertools.chain(*found)} - no_owner
 
 
 async def _stock(superuser: Connection, tenant: UUID) -> tuple[int, ...]:

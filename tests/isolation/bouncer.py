@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode in front of the test cluster: every transaction may get another connection."""
+"""PgBouncer in transaction mode in front of the test cluster: every transaction may use another connection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ max_client_conn = 200
 
 @contextlib.asynccontextmanager
 async def bounced(database: TestDatabase, connections: int) -> AsyncIterator[str]:
-    """The address of the database as the service's role, through a PgBouncer with so many connections."""
+    """The address of the database for the service's role, through a PgBouncer with this many connections."""
     with tempfile.TemporaryDirectory(prefix="bouncer-") as place:
         folder = Path(place)
         process = await asyncio.to_thread(_start, folder, database, connections)
@@ -64,7 +64,7 @@ def _start(folder: Path, database: TestDatabase, connections: int) -> subprocess
     command, quiet = [PROGRAM, "-q", str(folder / "pgbouncer.ini")], subprocess.DEVNULL
     if os.geteuid() != 0:
         return subprocess.Popen(command, stdout=quiet, stderr=quiet)
-    # It does not run as root, and only their owner may enter the server's sockets.
+    # PgBouncer refuses to run as root, and only its owner may use the server's sockets.
     owner = os.stat(server.socket_dir)
     for path in (folder, *folder.iterdir()):
         os.chown(path, owner.st_uid, owner.st_gid)

@@ -1,4 +1,4 @@
-"""Two tenants with the same knowledge in one database, and what only a superuser can look at or break."""
+"""Two tenants with the same knowledge in one database, and access that only a superuser has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fixtures.database.seeded import Seeded
 
 @pytest.fixture
 async def breaker(seeded: Seeded) -> AsyncIterator[Connection]:
-    """A superuser in a transaction that is undone: whatever it breaks is whole again for the next test."""
+    """A superuser in a transaction that is undone, so that the next test finds the database intact."""
     async with connected(seeded.database.superuser_dsn) as connection:
         undo = connection.transaction()
         await undo.start()

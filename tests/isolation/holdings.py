@@ -1,4 +1,4 @@
-"""What a tenant has, made through the HTTP API: one thing of each kind, with ids and cursors to attack with."""
+"""A tenant's data, created through the HTTP API: one object of each kind, with ids and cursors for attacks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from uuid import UUID, uuid4
 from tests.fixtures.http.callers import Caller
 
 SUBJECTS = ("routes in vercel.json", "a backup of the database", "the harbour at night")
-"""What both tenants write about, so that every search has something of the other to find by mistake."""
+"""The text that both tenants write, so that every search could find the other's entries by mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The ids that a tenant has, by the names that paths give them, and the cursors of its lists and searches."""
+    """A tenant's ids by the names of path parameters, and the cursors of its lists and searches."""
 
     ids: Mapping[str, str]
     cursors: Mapping[str, str]
 
 
 async def fill(caller: Caller, word: str, work: Callable[[], Awaitable[None]]) -> Holdings:
-    """Give the caller's tenant entries, an asset with chunks, a search and a saved search; `word` is in all of them."""
+    """Give the caller's tenant entries, an asset with chunks, a search and a saved search; all contain `word`."""
     parent = await caller.add(f"All about {word}", tags=[word, "harbour", "night"], external_id=word)
     for subject in SUBJECTS:
         await caller.add(
@@ -33,7 +33,7 @@ async def fill(caller: Caller, word: str, work: Callable[[], Awaitable[None]]) -
     text = f"# {word}\n\n" + "\n\n".join(f"{word} reads about {subject}." for subject in SUBJECTS)
     asset = (await caller.upload(f"{word}.md", text.encode(), "text/markdown", external_id=word)).json()
     await work()
-    # One that is not read yet.
+    # An asset that is not processed yet.
     await caller.upload(f"{word}-2.md", f"{word} once more".encode(), "text/markdown")
     found = await caller.search(f"{word} harbour", limit=1)
     saved = await caller.post(
@@ -55,8 +55,8 @@ async def fill(caller: Caller, word: str, work: Callable[[], Awaitable[None]]) -
     return Holdings(ids, cursors)
 
 
-def redirect_cursor(cursor: str, known: set[str]) -> str:
-    """The same cursor with an id that nothing has in place of the one in it."""
+def replace_cursor_id(cursor: str, known: set[str]) -> str:
+    """The same cursor with an unknown id in place of its own."""
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     for start in range(len(raw) - 15):
         if str(UUID(bytes=raw[start : start + 16])) in known:

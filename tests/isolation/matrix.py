@@ -1,7 +1,7 @@
 """The matrix of isolation: each table and partition × each command × the tenant that is set.
 
-No command has a condition on the tenant, so the policies alone must hold. Tables come from the catalog: new ones join
-by themselves.
+No command has a condition on the tenant, so the policies alone must hold. Tables come from the catalog, so new ones
+are included automatically.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHARED = {
     "embedding_models": {"select", "update (paused_until)"},
     "platform_audit": frozenset[str](),
 }
-"""Tables without a tenant, and what the service may do to them: every row is everybody's."""
+"""Tables without a tenant, and the service's rights on them: every tenant shares every row."""
 
 UNTENANTED = """
 select c.oid::regclass::text as name,
@@ -66,7 +66,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command did: how many rows of the tenant that is set and of others it reached, or why it failed."""
+    """The result of a command: how many rows of the current tenant and of others it reached, or why it failed."""
 
     own: int = 0
     foreign: int = 0
@@ -80,7 +80,7 @@ async def list_relations(superuser: Connection) -> list[Relation]:
 
 
 async def find_shared_faults(superuser: Connection) -> list[str]:
-    """What the service's role may do to tables and views without a tenant, beyond what is known of the shared ones."""
+    """Rights of the service role on tables and views without a tenant, beyond those of the known shared tables."""
     return [
         f"{row['name']}: {right} where nothing keeps tenants apart"
         for row in await superuser.fetch(UNTENANTED, ROLE)
@@ -96,10 +96,10 @@ async def probe_matrix(
     relations: Iterable[Relation],
     commands: Sequence[str] = COMMANDS,
 ) -> tuple[int, list[str]]:
-    """Try every cell as the service's role; returns how many there were, and the faults, each in a line.
+    """Try every cell as the service's role; returns the number of cells, and one line for each fault.
 
-    `superuser` is in a transaction; whatever the commands change is undone. `tenant` and `other` have rows in every
-    table. The target is always a row of `tenant`, with `tenant`, `other` or nobody set.
+    `superuser` is in a transaction; all changes of the commands are undone. `tenant` and `other` have rows in every
+    table. The target is always a row of `tenant`; `tenant`, `other` or no tenant is set.
     """
     cells, faults = 0, []
     for relation in relations:
@@ -158,7 +158,7 @@ async def _try(
         )
         outcome = await _run(superuser, relation, command, row, allowed, target, other, truth)
     except asyncpg.InsufficientPrivilegeError as error:
-        # A right that is there must not turn out useless: the matrix would prove nothing.
+        # A right that exists must not turn out useless: the matrix would prove nothing.
         by_policy = "row-level security" in str(error)
         crossing = command in ("insert", "give away") and allowed != (
             target if command == "insert" else other
@@ -166,7 +166,7 @@ async def _try(
         expected = not may or (by_policy and (crossing or relation.is_partition))
         return Outcome(refused=True, failure=None if expected else str(error))
     except asyncpg.PostgresError as error:
-        # A partition that the row does not belong to: nothing was reached.
+        # The row does not belong to this partition: nothing was reached.
         return Outcome(
             refused=True, failure=None if relation.is_partition else f"{type(error).__name__}: {error}"
         )
@@ -191,11 +191,11 @@ async def _is_granted(superuser: Connection, relation: Relation, command: str) -
 
 async def _take_row(superuser: Connection, relation: Relation, owner: UUID, *, remove: bool) -> str | None:
     """A row of the tenant as JSON, removed so that it can be written again."""
-    # A partition of other tenants has none; its row would have the form of this one's.
+    # A partition of other tenants has no such row; its row would have the same form.
     sql = f"select to_jsonb(t)::text from {relation.name} t where {relation.tenant_column} = $1 limit 1"
     row: str | None = await superuser.fetchval(sql, owner)
     if remove and row is not None:
-        # What is removed along with it is removed as the tables' owner, whom the policies bind.
+        # Dependent rows are removed as the owner of the tables, which the policies bind.
         await superuser.execute("select set_config('app.current_tenant', $1, true)", str(owner))
         await superuser.execute(f"delete from {relation.name} t where to_jsonb(t) = $1::jsonb", row)
     return row
@@ -211,7 +211,9 @@ async def _run(
     other: UUID,
     truth: Counter[UUID],
 ) -> Outcome:
-    """Run one command. None of those that write reads a column: else the policy for reading would cover for theirs."""
+    """Run one command. Commands that write do not read columns: otherwise the policy for reading would hide a fault in
+    theirs.
+    """
     name, column = relation.name, relation.tenant_column
     own = truth[allowed] if allowed is not None else 0
     match command:

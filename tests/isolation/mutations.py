@@ -1,4 +1,5 @@
-"""Ways to break the isolation of tenants, each with who must notice: the gate, the matrix, or the attacks.
+"""Ways to break the isolation of tenants, each with the guards that must detect it: the gate, the matrix, or the
+attacks.
 
 SQL runs as superuser in a transaction that is undone.
 """
@@ -12,7 +13,7 @@ OWN = "tenant_id = (select current_tenant())"
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One protection taken away.
+    """The removal of one protection.
 
     Attributes:
         noticed_by: every guard that must see it: "gate", "matrix", "attacks".
@@ -28,17 +29,17 @@ class Mutation:
 
 
 def gate(name: str, sql: str) -> Mutation:
-    """What changes nothing for the rows that the service sees today, but would let it."""
+    """A mutation that changes nothing for the rows that the service sees today, but gives it more rights."""
     return Mutation(name, sql, frozenset({"gate"}))
 
 
 def both(name: str, sql: str, *places: str) -> Mutation:
-    """What shows rows of others, or hides the own."""
+    """A mutation that shows rows of other tenants, or hides the tenant's own."""
     return Mutation(name, sql, frozenset({"gate", "matrix"}), places)
 
 
 def unfiltered(function: str, condition: str, replacement: str = "true") -> Mutation:
-    """A definer function without its condition on the tenant: its text is nothing that the catalog could judge."""
+    """A definer function without its condition on the tenant; the catalog cannot detect this."""
     sql = f"""do $do$
 declare source text := pg_get_functiondef('{function}'::regproc);
 begin
@@ -79,13 +80,13 @@ MUTATIONS = (
         *(f"entries_p{n:02}" for n in range(32)),
     ),
     both("a permissive policy", "create policy extra on assets for select to kb_app using (true)", "assets"),
-    both("a permissive policy for everybody", "create policy extra on assets using (true)", "assets"),
+    both("a permissive policy for public", "create policy extra on assets using (true)", "assets"),
     both(
         "a permissive policy for another role",
         "create policy extra on assets for delete to kb_service using (name is not null)",
         "assets",
     ),
-    gate("a policy for everybody", "alter policy tenant_isolation on audit to public"),
+    gate("a policy for public", "alter policy tenant_isolation on audit to public"),
     both("a wide condition", "alter policy tenant_isolation on audit using (true)", "audit"),
     both(
         "an unset tenant sees all",
@@ -197,15 +198,15 @@ MUTATIONS = (
     gate("REFERENCES", "grant references on assets to kb_app"),
     gate("REFERENCES of one column", "grant references (id) on assets to kb_app"),
     gate("TRIGGER", "grant trigger on assets to kb_app"),
-    gate("rights for everybody", "grant select on entries to public"),
+    gate("rights for public", "grant select on entries to public"),
     gate("more rights for the keyword functions", "grant select on assets to kb_keyword"),
     gate("more rights for the queue", "grant update (subject) on jobs to kb_queue"),
     gate("the audit trail can be changed", "grant update on audit to kb_app"),
     gate("the audit trail can be emptied", "grant delete on audit to kb_service"),
-    gate("tenants can be made", "grant insert on tenants to kb_app"),
+    gate("tenants can be created", "grant insert on tenants to kb_app"),
     gate("tenants can be renamed", "grant update (slug) on tenants to kb_app"),
     both("the platform's trail can be read", "grant select on platform_audit to kb_app"),
-    gate("everybody creates in public", "grant create on schema public to public"),
+    gate("public creates in public", "grant create on schema public to public"),
     gate("the application creates in keyword", "grant create on schema keyword to kb_app"),
     gate("the keyword functions' owner creates", "grant create on schema keyword to kb_keyword"),
     # Roles.
@@ -223,8 +224,8 @@ MUTATIONS = (
         "searches",
     ),
     # Functions that run with their owner's rights.
-    gate("a function for everybody", "grant execute on function queue.claim_job(text[], interval) to public"),
-    gate("a function of ours for everybody", "grant execute on function current_tenant() to public"),
+    gate("a function for public", "grant execute on function queue.claim_job(text[], interval) to public"),
+    gate("a function of ours for public", "grant execute on function current_tenant() to public"),
     gate("no search_path", "alter function keyword.filtered_ids(entry_filter, integer) reset search_path"),
     gate(
         "a search_path that begins elsewhere",
@@ -258,7 +259,7 @@ MUTATIONS = (
     unfiltered("keyword.tag_overlaps", "e.tenant_id = tenant"),
     unfiltered("keyword.derived_entries", "e.tenant_id = tenant"),
     unfiltered("keyword.search", "tenant_id = tenant", "tenant_id is not null"),
-    # Here the hits themselves stay the tenant's own: their number tells.
+    # The hits themselves stay the tenant's own here: their number reveals the fault.
     unfiltered(
         "keyword.search",
         "e.tenant_id = tenant and e.lexemes @@ q.query and entry_matches",

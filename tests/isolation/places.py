@@ -1,4 +1,6 @@
-"""Every place of HTTP and of the MCP tools that takes an id, read from their schemas: new ones join by themselves."""
+"""Every place in HTTP and the MCP tools that takes an id, read from their schemas; new ones are included
+automatically.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ MCP = "/mcp"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an id goes: a path's parameter, a query's, or a spot in a JSON body.
+    """The place of an id: a path parameter, a query parameter, or a spot in a JSON body.
 
     Attributes:
-        spot: the name of the parameter, or the way through the body.
+        spot: the name of the parameter, or the path through the body.
         body: a valid body, with any id at the spot.
-        is_cursor: takes a cursor, inside which an id may be.
+        is_cursor: whether it takes a cursor, which may contain an id.
     """
 
     method: str
@@ -82,7 +84,7 @@ def list_places(document: Schema) -> list[Place]:
 
 
 def list_tool_places(schemas: Mapping[str, Schema]) -> list[Place]:
-    """All places of the tools' arguments that take an id; `schemas` are those of the arguments."""
+    """All places in tool arguments that take an id; `schemas` are the schemas of the arguments."""
     found: list[Place] = []
     for name, schema in schemas.items():
         for way, is_cursor in _ids_within(schema, schema, ()):
@@ -148,7 +150,7 @@ def _is_id(document: Schema, schema: Any) -> bool:
 def _ids_within(
     document: Schema, schema: Any, way: tuple[Step, ...]
 ) -> Iterator[tuple[tuple[Step, ...], bool]]:
-    """The ways to all ids and cursors in a body; of an array its first item."""
+    """The paths to all ids and cursors in a body; in an array, to its first item."""
     schema = _resolve(document, schema)
     if schema.get("format") == "uuid":
         yield way, False
@@ -165,7 +167,7 @@ def _ids_within(
 
 
 def _make_way(document: Schema, schema: Any, value: Any, way: tuple[Step, ...]) -> None:
-    """Add what is missing on the way to a spot in a body."""
+    """Add the missing parts on the path to a spot in a body."""
     if len(way) == 1 and isinstance(value, list) and not value:
         value.append(None)
     if len(way) < 2:
@@ -180,7 +182,7 @@ def _make_way(document: Schema, schema: Any, value: Any, way: tuple[Step, ...]) 
 
 
 def _step(document: Schema, schema: Any, step: Step) -> Any:
-    """The schema of what is one step further."""
+    """The schema of the next level."""
     schema = _resolve(document, schema)
     if isinstance(step, int) and "items" in schema:
         return schema["items"]

@@ -7,7 +7,7 @@ from tests.fixtures.database.seeded import Seeded
 from tests.isolation.attacks import attack_functions
 
 
-async def test_definer_functions_give_and_change_nothing_of_another_tenant(
+async def test_definer_functions_return_and_change_nothing_of_another_tenant(
     seeded: Seeded, breaker: Connection
 ) -> None:
     report = await attack_functions(breaker, seeded)

@@ -1,4 +1,4 @@
-"""Words that one tenant alone has: never in anything that another sees, nor in metrics, nor in a log."""
+"""Words that only one tenant has never appear in another tenant's responses, in metrics or in a log."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.isolation.test_foreign_ids import snapshot
 
 CANARY = "bluebird"
 NEAR = ("bluebirt", "bluebrid", "bluebir", '"blue bird"', "blue", "bluebIrt harbour")
-"""What resembles the canary: what spelling corrections and suggestions start from."""
+"""Words similar to the canary: the input of spelling corrections and suggestions."""
 
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """Everything that the service logs, at level debug."""
+    """Everything that the service logs at level debug."""
     names = ("", "app", "uvicorn", "alembic", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
     before = [(log, log.level, list(log.handlers), log.propagate) for log in map(logging.getLogger, names)]
     stream = io.StringIO()
@@ -39,7 +39,7 @@ def log() -> Iterator[io.StringIO]:
 
 
 async def look_everywhere(caller: Caller, app: FastAPI, entry_id: str) -> list[str]:
-    """What the caller is told by every endpoint, and by searches for what resembles the canary."""
+    """All that the caller can learn from every endpoint, and from searches for words similar to the canary."""
     document, told = app.openapi(), []
     for word in NEAR:
         for mode in ("keyword", "hybrid", "semantic"):
@@ -63,7 +63,7 @@ async def look_everywhere(caller: Caller, app: FastAPI, entry_id: str) -> list[s
     return told
 
 
-async def test_canaries_of_one_tenant_are_seen_by_nobody_else(
+async def test_canaries_of_one_tenant_are_not_visible_to_others(
     app: FastAPI,
     admin: Caller,
     stranger: Caller,
@@ -79,7 +79,7 @@ async def test_canaries_of_one_tenant_are_seen_by_nobody_else(
     await api_services.tenants.change_settings(admin.tenant_id, {"keep_query_text": True})  # type: ignore[arg-type]
     await admin.search(CANARY)
     own = await fill(stranger, "sparrow", work)
-    # The canary is there to be found: its own tenant is led to it, by correction and by suggestion.
+    # The canary can be found: corrections and suggestions lead its own tenant to it.
     led = await admin.search("bluebirt", mode="keyword")
     assert CANARY in json.dumps(led["results"])
     assert CANARY in (await admin.search("bluebirt", tags=["nothing has it"]))["metadata"]["suggestions"]

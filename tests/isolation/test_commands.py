@@ -1,4 +1,4 @@
-"""Every command that takes an id or a cursor, asked with another tenant's."""
+"""Every command that takes an id or a cursor, called with another tenant's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.cli.main import app as program
 from tests.cli.conftest import CommandLine, clean_environment, restored_logging
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.database.seeded import Seeded
-from tests.isolation.holdings import redirect_cursor
+from tests.isolation.holdings import replace_cursor_id
 
 __all__ = ["clean_environment", "restored_logging"]
 
@@ -32,7 +32,7 @@ def takes_cursor(parameters: Mapping[str, Any]) -> bool:
 def list_commands(
     takes: Takes, group: typer.Typer = program, way: tuple[str, ...] = ()
 ) -> list[tuple[str, ...]]:
-    """The commands whose parameters, types by name, are such."""
+    """The commands with a parameter that satisfies the condition; it receives the types by name."""
     found = []
     for command in group.registered_commands:
         callback = command.callback
@@ -75,7 +75,7 @@ def test_commands_that_take_an_id_are_found() -> None:
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize("command", list_commands(takes_id), ids=" ".join)
-def test_command_answers_another_tenants_id_like_an_unknown_one(
+def test_command_treats_another_tenants_id_like_an_unknown_one(
     knowledge: CommandLine, entries: dict[str, str], command: tuple[str, ...], form: tuple[str, ...]
 ) -> None:
     unknown = str(uuid4())
@@ -89,13 +89,13 @@ def test_command_answers_another_tenants_id_like_an_unknown_one(
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-def test_search_answers_another_tenants_cursor_like_an_unknown_one(
+def test_search_treats_another_tenants_cursor_like_an_unknown_one(
     knowledge: CommandLine, form: tuple[str, ...]
 ) -> None:
     search = ("search", "harbour", "--mode", "keyword", "--limit", "1")
     pages = {slug: knowledge(*search, "--tenant", slug, "--json").json for slug in ("first", "second")}
     cursors = {slug: page["metadata"]["next_cursor"] for slug, page in pages.items()}
-    unknown = redirect_cursor(cursors["second"], {pages["second"]["metadata"]["search_id"]})
+    unknown = replace_cursor_id(cursors["second"], {pages["second"]["metadata"]["search_id"]})
     results = [
         knowledge(*search, "--tenant", "first", "--cursor", cursor, *form)
         for cursor in (unknown, cursors["second"])

@@ -1,4 +1,4 @@
-"""Another tenant's id is answered like one that nobody has: byte for byte, apart from what differs each time."""
+"""Another tenant's id gets the same response as an unknown id, byte for byte, except for varying fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from app.mcp.tools import TOOLS
 from tests.fixtures.database.cluster import Connection, TestDatabase, connected
 from tests.fixtures.http.callers import Caller
-from tests.isolation.holdings import Holdings, fill, redirect_cursor
+from tests.isolation.holdings import Holdings, fill, replace_cursor_id
 from tests.isolation.places import Place, list_places, list_tool_places
 
 Work = Callable[[], Awaitable[None]]
@@ -22,20 +22,20 @@ Work = Callable[[], Awaitable[None]]
 CHANGING = re.compile(
     rb'"(request_id|search_id|id|at|created_at|updated_at|\w+_ms)\\?": ?(\\?"[^"]*"|[0-9.]+)'
 )
-"""Fields of an answer that differ from call to call: ids that are made for it, and times."""
+"""Response fields that differ in every call: ids that are generated for the response, and times."""
 
 CHANGING_HEADERS = {"x-request-id", "date", "location", "content-length"}
 
 
 def normalise(answer: httpx.Response, given: str) -> tuple[Any, ...]:
-    """The whole answer, without the id that was asked for and what differs each time."""
+    """The whole response, without the requested id and the fields that differ in every call."""
     body = CHANGING.sub(rb'"\1":0', answer.content.replace(given.encode(), b"<id>"))
     headers = sorted((k, v) for k, v in answer.headers.items() if k not in CHANGING_HEADERS)
     return answer.status_code, headers, body
 
 
 async def call(caller: Caller, place: Place, value: str, own: Holdings) -> tuple[Any, ...]:
-    """Call with a value at a place; what the call makes is removed again."""
+    """Call with a value at a place; whatever the call creates is removed again."""
     path, options = place.fill(value, own.ids)
     answer = await caller.request(place.method, path, **options)
     if answer.status_code == 201 and "id" in answer.json():
@@ -45,7 +45,7 @@ async def call(caller: Caller, place: Place, value: str, own: Holdings) -> tuple
 
 
 async def snapshot(connection: Connection, tenant_id: Any) -> list[str]:
-    """Everything that a tenant has, as text."""
+    """All data of a tenant, as text."""
     places = await connection.fetch("""
         select c.oid::regclass::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid
          where a.attname = 'tenant_id' and c.relkind in ('r', 'p') and not c.relispartition
@@ -57,7 +57,7 @@ async def snapshot(connection: Connection, tenant_id: Any) -> list[str]:
     return rows
 
 
-async def test_another_tenants_ids_are_answered_like_unknown_ones(
+async def test_another_tenants_ids_get_the_response_of_unknown_ones(
     app: FastAPI, admin: Caller, stranger: Caller, work: Work, api_database: TestDatabase
 ) -> None:
     theirs, own = await fill(admin, "bluebird", work), await fill(stranger, "sparrow", work)
@@ -72,14 +72,16 @@ async def test_another_tenants_ids_are_answered_like_unknown_ones(
         places = [*list_places(app.openapi()), *tools]
         calls, different = 0, []
         for place in places:
-            # A search that is not written yet is waited for, too.
+            # The service also waits for a search that is not written yet.
             kinds = ["search_id"] if place.spot[-1] == "search_id" else list(theirs.ids)
             pairs = [(theirs.ids[kind], str(uuid4())) for kind in kinds]
             if place.is_cursor:
-                # A search's cursor is looked for a while, since another instance may be about to write it.
+                # The service looks for a search's cursor for a while, because another instance may be about to write
+                # it.
                 wanted = {"query": [v for k, v in theirs.cursors.items() if k != "search"]}
                 pairs = [
-                    (c, redirect_cursor(c, known)) for c in wanted.get(place.kind, [theirs.cursors["search"]])
+                    (c, replace_cursor_id(c, known))
+                    for c in wanted.get(place.kind, [theirs.cursors["search"]])
                 ]
             for foreign, unknown in pairs:
                 calls += 1
@@ -93,8 +95,8 @@ async def test_another_tenants_ids_are_answered_like_unknown_ones(
     print(f"{len(places)} places, {calls} pairs of calls")  # noqa: T201
 
 
-async def test_what_another_tenant_has_is_no_obstacle(admin: Caller, stranger: Caller, work: Work) -> None:
-    """Names and contents are unique within a tenant: a conflict would tell what another has."""
+async def test_another_tenants_data_causes_no_conflict(admin: Caller, stranger: Caller, work: Work) -> None:
+    """Names and contents are unique within a tenant: a conflict would reveal another tenant's data."""
     await fill(admin, "bluebird", work)
     await fill(stranger, "bluebird", work)
     await work()
@@ -105,7 +107,7 @@ async def test_what_another_tenant_has_is_no_obstacle(admin: Caller, stranger: C
 
 
 @pytest.mark.parametrize("header", ['"1"', '"999"', "*"])
-async def test_if_match_tells_nothing_of_another_tenants_entry(
+async def test_if_match_reveals_nothing_about_another_tenants_entry(
     admin: Caller, stranger: Caller, header: str
 ) -> None:
     theirs = (await admin.add("The harbour"))["id"]

@@ -1,4 +1,4 @@
-"""What one tenant has makes no difference to what another is told: not in hits, scores, counts or suggestions."""
+"""One tenant's data does not affect another tenant's hits, scores, counts or suggestions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANGING = re.compile(
 )
 KNOWLEDGE = [
     "The harbour closes at night", "The lighthouse keeper lights the lamp", "Ships wait outside the harbour",
-    "Pilots guide ships in", "A bell rings at the pier", "Nets are mended in winter",
+    "Pilots guide ships in", "A bell rings at the pier", "Nets are repaired in winter",
 ]  # fmt: skip
 QUERIES = [
     "harbour", "harbour at night", "lighthouse keeper", "harbuor", "lihgthouse", "lampe", "pier-17", "tariff",
@@ -29,7 +29,7 @@ QUERIES = [
 
 
 async def ask_everything(caller: Caller, services: Services) -> list[str]:
-    """The answers to all questions, with ids numbered in the order in which they appear, and without times."""
+    """The responses to all queries, with ids numbered in order of appearance, and without times."""
     entries: list[dict[str, Any]] = []
     for text in KNOWLEDGE:
         tags = ["sea", text.split()[1].lower()]
@@ -62,7 +62,7 @@ async def ask_everything(caller: Caller, services: Services) -> list[str]:
     return [UUIDS.sub(lambda m: numbers.setdefault(m[0], f"#{len(numbers)}"), text) for text in texts]
 
 
-async def test_answers_do_not_depend_on_what_another_tenant_has(
+async def test_responses_do_not_depend_on_another_tenants_data(
     admin: Caller, stranger: Caller, api_services: Services
 ) -> None:
     alone = await ask_everything(stranger, api_services)
@@ -81,15 +81,15 @@ async def test_answers_do_not_depend_on_what_another_tenant_has(
         await admin.search(query)
     later = await api_services.tenants.create(f"later-{stranger.tenant_id}"[:63], "Later", actor="test")
     caller = Caller(admin.http, later.id, make_token(later.id, Role.TENANT_ADMIN, subject="sam"))
-    beside = await ask_everything(caller, api_services)
-    differences = [(a, b) for a, b in zip(alone, beside, strict=True) if a != b]
+    together = await ask_everything(caller, api_services)
+    differences = [(a, b) for a, b in zip(alone, together, strict=True) if a != b]
     assert differences == []
 
 
-async def test_remembered_query_of_one_tenant_does_not_speed_up_another(
+async def test_cached_query_of_one_tenant_does_not_speed_up_another(
     admin: Caller, stranger: Caller, api_services: Services
 ) -> None:
-    """Else the time that an embedding takes would tell what others have just asked."""
+    """Otherwise the time of an embedding would reveal what other tenants have just searched for."""
     provider = FailingProvider(MODEL)
     services = await build_services(api_services.database, QueryCache(provider))
     for asking in (admin, stranger, admin, stranger):

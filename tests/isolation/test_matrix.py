@@ -1,4 +1,4 @@
-"""Every tenant table and partition, every command, the own tenant set, another, or none."""
+"""Every tenant table and partition, and every command, with the tenant's own id, another id or no id set."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ async def test_tables_without_a_tenant_are_few_and_known(breaker: Connection) ->
 
 
 @pytest.mark.parametrize("granted", [False, True], ids=["as granted", "with every right granted"])
-async def test_matrix_reaches_only_the_tenant_that_is_set(
+async def test_matrix_reaches_only_the_current_tenant(
     seeded: Seeded, breaker: Connection, granted: bool
 ) -> None:
-    """With the rights of the migrations, and with all rights on everything: then the policies are all there is."""
+    """With the rights of the migrations, and with all rights on everything: then only the policies protect the rows."""
     relations = await list_relations(breaker)
     if granted:
         await breaker.execute(

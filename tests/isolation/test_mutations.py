@@ -1,4 +1,4 @@
-"""Each protection is taken away, and somebody notices: the gate at the start, the matrix, or the attacks."""
+"""Each protection is removed in turn, and the gate at the start, the matrix or the attacks must detect it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.isolation.mutations import MUTATIONS, Mutation
 
 @pytest.fixture(scope="module")
 async def broken(seeded: Seeded) -> AsyncIterator[Connection]:
-    """One superuser's connection for all mutations; each undoes its own."""
+    """One superuser connection for all mutations; each mutation is undone."""
     async with connected(seeded.database.superuser_dsn) as connection:
         yield connection
 
 
 async def find_start_faults(superuser: Connection) -> list[str]:
-    """What the start of the service would complain of, as its role."""
+    """The faults that the service's start check reports, as its role."""
     await superuser.execute(f"savepoint gate; set local role {ROLE}")
     try:
         await check_service_role(superuser)
@@ -37,7 +37,7 @@ async def find_start_faults(superuser: Connection) -> list[str]:
 
 
 async def notice(superuser: Connection, seeded: Seeded, mutation: Mutation) -> dict[str, list[str]]:
-    """The faults that each guard finds, those without any left out."""
+    """The faults that each guard finds; guards without faults are omitted."""
     relations = [r for r in await list_relations(superuser) if r.name in mutation.places]
     assert {r.name for r in relations} == set(mutation.places)
     shared = await find_shared_faults(superuser)
@@ -52,13 +52,13 @@ async def notice(superuser: Connection, seeded: Seeded, mutation: Mutation) -> d
     return {guard: faults for guard, faults in found.items() if faults}
 
 
-async def test_nothing_is_noticed_where_nothing_is_broken(seeded: Seeded, broken: Connection) -> None:
+async def test_intact_database_has_no_faults(seeded: Seeded, broken: Connection) -> None:
     async with broken.transaction():
         assert await find_start_faults(broken) == []
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
-async def test_mutation_is_noticed(seeded: Seeded, broken: Connection, mutation: Mutation) -> None:
+async def test_mutation_is_detected(seeded: Seeded, broken: Connection, mutation: Mutation) -> None:
     undo = broken.transaction()
     await undo.start()
     try:
@@ -69,7 +69,7 @@ async def test_mutation_is_noticed(seeded: Seeded, broken: Connection, mutation:
     assert set(noticed) == mutation.noticed_by, noticed
 
 
-async def test_a_broken_database_is_not_served(fresh_database: TestDatabase) -> None:
+async def test_broken_database_is_not_served(fresh_database: TestDatabase) -> None:
     await check_database(fresh_database.service_dsn)
     async with connected(fresh_database.admin_dsn) as owner:
         await owner.execute(

@@ -1,4 +1,4 @@
-"""Random sequences of calls by two tenants, held against a model of what each of them should see."""
+"""Random sequences of calls by two tenants, compared with a model of what each should see."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TwoTenants(RuleBasedStateMachine):
         return answer
 
     def pick(self, number: int) -> str:
-        """An id that one of the two has, or nobody."""
+        """An id that one of the two tenants has, or an unknown one."""
         ids = [*self.tenants[0].entries, *self.tenants[1].entries]
         return ids[number % len(ids)] if ids else str(uuid4())
 
@@ -133,8 +133,8 @@ class TwoTenants(RuleBasedStateMachine):
             assert set(found["metadata"]["suggestions"]) <= spelt
 
     @rule(by=who)
-    def begin_anew(self, by: int) -> None:
-        """The tenant is deleted; another takes its place."""
+    def start_again(self, by: int) -> None:
+        """Delete the tenant; another takes its place."""
         gone = self.tenants[by]
         assert gone.caller.tenant_id is not None
         self.run(self.services.tenants.delete(gone.caller.tenant_id, actor="test"))
@@ -142,7 +142,7 @@ class TwoTenants(RuleBasedStateMachine):
         self.tenants[by] = self.make_tenant()
 
     @invariant()
-    def lists_hold_what_was_written(self) -> None:
+    def lists_contain_what_was_written(self) -> None:
         for tenant in self.tenants:
             listed = self.call(tenant, "GET", "/knowledge/entries", params={"limit": 200}).json()["items"]
             assert {entry["id"]: entry["content"] for entry in listed} == tenant.entries
@@ -159,7 +159,7 @@ async def loop() -> asyncio.AbstractEventLoop:
     [(5, 10, False), pytest.param(150, 50, True, marks=pytest.mark.slow)],
     ids=["few", "many"],
 )
-def test_sequences_of_calls_show_each_tenant_its_own(
+def test_sequences_of_calls_show_each_tenant_only_its_own_entries(
     loop: asyncio.AbstractEventLoop,
     http: httpx.AsyncClient,
     api_services: Services,

@@ -1,4 +1,6 @@
-"""Few connections shared by many tenants, with and without PgBouncer: no row of another, whoever is cancelled."""
+"""Few connections shared by many tenants, with and without PgBouncer, with cancelled calls: no tenant sees another's
+rows.
+"""
 
 from __future__ import annotations
 

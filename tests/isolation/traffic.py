@@ -1,4 +1,4 @@
-"""Transactions of mixed tenants over few connections, some of them cancelled wherever they happen to be."""
+"""Transactions of mixed tenants over few connections; some are cancelled at random points."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CURRENT = parse_statement("current", "select current_setting('app.current_tenant
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the transactions; `foreign` holds what a transaction saw of another tenant."""
+    """The outcomes of the transactions; `foreign` holds what a transaction saw of another tenant."""
 
     finished: int = 0
     cancelled: int = 0
@@ -40,10 +40,10 @@ class Tally:
 async def send_traffic(
     database: Database, entries: dict[UUID, set[UUID]], transactions: int, *, seed: int, at_once: int = 20
 ) -> Tally:
-    """Run so many transactions, a fifth of them cancelled; `entries` are the ids that each tenant has."""
+    """Run this number of transactions, a fifth of them cancelled; `entries` are the ids that each tenant has."""
     chance = random.Random(seed)  # noqa: S311
     tally = Tally()
-    # A tenant that does not exist has nothing; what it sees is another's.
+    # A tenant that does not exist has no rows; any row that it sees belongs to another tenant.
     tenants = [*entries, uuid4()]
 
     async def work(tenant: UUID, kind: int, pause: float) -> None:
@@ -84,7 +84,7 @@ async def _look(
 
 
 async def leftover(database: Database) -> str | None:
-    """The tenant that a transaction finds set which sets none itself."""
+    """The tenant id that a transaction finds if it sets none itself."""
     async with database.engine.connect() as pooled:
         raw = await pooled.get_raw_connection()
         driver: Connection = raw.driver_connection  # type: ignore[assignment]

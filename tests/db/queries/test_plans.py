@@ -1,4 +1,4 @@
-"""The plans behind a search: right indexes, one partition, under the policies and with generic plans."""
+"""The query plans of a search: correct indexes, one partition, under the policies and with generic plans."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ select e.tenant_id, e.id, 1, 0, e.text_hash, 0, 1, true, v.embedding
 
 PLACE = """
 select n from generate_series(0, 31) n where satisfies_hash_partition('entries'::regclass, 32, n, $1::uuid)"""
-"""Which of the partitions has a tenant's entries."""
+"""The partition that holds a tenant's entries."""
 
 
 class Filled:
@@ -80,8 +80,8 @@ async def filled(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Fille
         async with connected(made.superuser_dsn) as superuser, connected(made.service_dsn) as service:
             for tenant in tenants:
                 await superuser.execute(FILL.format(tenant=tenant))
-            # As autovacuum does after a load. Until then Postgres takes the word index for seven times as dear as it
-            # is, and sometimes reads all of a table of this size instead.
+            # Autovacuum does this after a load. Without it, Postgres estimates the cost of the word index seven times
+            # too high, and sometimes reads all of a table of this size instead.
             await superuser.execute("vacuum (analyze) entries, embeddings")
             partition = await superuser.fetchval(
                 "select tableoid::regclass::text from entries where tenant_id = $1 limit 1", tenants[0]
@@ -91,7 +91,7 @@ async def filled(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Fille
 
 
 async def make_tenants(made: TestDatabase) -> list[UUID]:
-    """Two tenants whose entries lie in different partitions."""
+    """Two tenants whose entries are in different partitions."""
     database = Database(made.service_dsn)
     services = await build_services(database, FailingProvider(MODEL))
     found: dict[int, UUID] = {}
@@ -140,7 +140,7 @@ async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled)
 
 
 async def test_policy_alone_would_not_use_the_word_index(filled: Filled) -> None:
-    """Why the keyword functions exist; when this fails Postgres has learned to, and they can go."""
+    """The reason for the keyword functions. If this fails, Postgres has improved, and they can be removed."""
     await filled.choose()
     plan = "\n".join(
         row[0]
@@ -209,7 +209,7 @@ async def test_indexed_uses_the_vector_index_in_its_generic_plan(filled: Filled,
     assert "Seq Scan" not in plan
 
 
-async def test_exact_search_reads_the_tenants_partition_alone(filled: Filled) -> None:
+async def test_exact_search_reads_only_the_tenants_partition(filled: Filled) -> None:
     for name, types, arguments in (
         ("exact_all", {"max_distance": ("float8", "1"), "filter": ("entry_filter", "null")}, ()),
         ("exact_ids", {"max_distance": ("float8", "1"), "ids": ("uuid[]", "'{}'")}, ()),

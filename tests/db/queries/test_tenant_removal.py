@@ -1,4 +1,4 @@
-"""Deleting a tenant takes every row of it, and no row of another."""
+"""Deleting a tenant removes all of its rows, and no row of another tenant."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_deleted_tenant_leaves_no_row_in_any_table(
         assert [tuple(row) for row in audit] == [("tenant.delete", seeded_template.first)]
 
 
-async def test_deletion_that_would_leave_a_row_behind_fails_as_a_whole(
+async def test_deletion_that_would_leave_a_row_fails_completely(
     cluster: EmbeddedAddress, seeded_template: Seeded
 ) -> None:
     """A table of a later revision whose author forgot the foreign key."""

@@ -1,4 +1,4 @@
-"""A fingerprint of a database's schema: what its catalog says, and a digest of each thing in it."""
+"""A fingerprint of a database's schema: each object of the catalog with a digest of its definition."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.fixtures.database.cluster import TestDatabase, connected
 FOLDER = Path(__file__).resolve().parent
 STATEMENT = (FOLDER / "fingerprint.sql").read_text(encoding="utf-8")
 RECORDED = FOLDER / "fingerprint.txt"
-"""The digests of a database that the baseline has made, one a line after the name of the thing."""
+"""The digests of a database that the baseline created, one object in each line, after its name."""
 
 
 async def fingerprint(database: TestDatabase) -> list[tuple[str, str]]:
-    """The things of the database, each with the parts of its definition, in order."""
+    """The objects of the database, each with the parts of its definition, in order."""
     async with connected(database.superuser_dsn) as superuser:
         return [(row["thing"], row["detail"]) for row in await superuser.fetch(STATEMENT)]
 
 
 def digests(parts: list[tuple[str, str]]) -> dict[str, str]:
-    """A short digest of each thing; the partitions of a table, and what is on them, are one."""
+    """A short digest of each object; a table's partitions and their objects are combined into one."""
     made: dict[str, str] = {}
     for thing, detail in parts:
         name = re.sub(r"_p\d\d\b", "_pNN", thing)
@@ -35,6 +35,6 @@ def render(digests_of_things: dict[str, str]) -> str:
 
 
 def read_recorded() -> dict[str, str]:
-    """What `fingerprint.txt` holds."""
+    """The content of `fingerprint.txt`."""
     lines = RECORDED.read_text(encoding="utf-8").splitlines()
     return {thing: digest for digest, _, thing in (line.partition(" ") for line in lines)}

@@ -1,4 +1,4 @@
-"""Old rows of the audit trails are pruned as the page for operators says, by the tables' owner alone."""
+"""Old rows of the audit trails are pruned as the operations page describes, by the tables' owner alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_statement() -> str:
     return str(statement)
 
 
-async def test_old_rows_are_pruned_by_the_owner_alone(
+async def test_only_the_owner_prunes_old_rows(
     services: Services,
     tenant: Tenant,
     other_tenant: Tenant,

@@ -53,7 +53,7 @@ async def test_every_table_with_a_tenant_forces_row_level_security(
 
 
 async def test_every_table_without_a_tenant_is_known(catalog: Connection) -> None:
-    """A new table either has a tenant_id or is added here, after thinking about who may read it."""
+    """A new table has a tenant_id, or is added here after its readers have been considered."""
     assert await names(
         catalog,
         """select c.relname from pg_class c where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace
@@ -95,7 +95,7 @@ async def test_every_index_on_entries_starts_with_the_tenant(catalog: Connection
     )
 
 
-async def test_one_policy_alone_shows_rows_of_all_tenants_for_reading(
+async def test_only_one_policy_shows_rows_of_all_tenants_for_reading(
     catalog: Connection,
 ) -> None:
     policies = await catalog.fetch("""
@@ -104,7 +104,7 @@ async def test_one_policy_alone_shows_rows_of_all_tenants_for_reading(
                (select string_agg(r.rolname, ' ' order by r.rolname) from pg_roles r
                  where r.oid = any (p.polroles)) as roles
           from pg_policy p""")
-    assert all(p["roles"] for p in policies), "a policy without a named role applies to everybody"
+    assert all(p["roles"] for p in policies), "a policy without a named role applies to all roles"
     assert [
         (p["table"], p["name"], p["command"], p["roles"]) for p in policies if p["condition"] == "true"
     ] == [("entries", "keyword_search", "r", "kb_keyword")]
@@ -116,7 +116,7 @@ async def test_one_policy_alone_shows_rows_of_all_tenants_for_reading(
         elif policy["name"] != "keyword_search":
             assert policy["roles"].split()[0] == "kb_app"
             assert "current_tenant()" in policy["checked"]
-            # Wrapped in a subquery it runs once for a statement, not once for each row.
+            # A subquery runs once for each statement, not once for each row.
             assert "( SELECT current_tenant()" in policy["condition"]
 
 
@@ -151,7 +151,7 @@ async def test_functions_that_cross_tenants_are_the_known_ones(catalog: Connecti
         assert path.endswith("pg_temp"), f"{function['name']}: temporary objects must come last"
 
 
-async def test_functions_of_ours_are_not_for_everybody(catalog: Connection) -> None:
+async def test_our_functions_are_not_public(catalog: Connection) -> None:
     assert (
         await names(
             catalog,
@@ -162,7 +162,7 @@ async def test_functions_of_ours_are_not_for_everybody(catalog: Connection) -> N
     )
 
 
-async def test_nobody_but_the_owner_creates_in_our_schemas(catalog: Connection) -> None:
+async def test_only_the_owner_creates_objects_in_our_schemas(catalog: Connection) -> None:
     for schema in ("public", "tenancy", "keyword", "queue"):
         for role in ("public", "kb_app", "kb_service", "kb_keyword", "kb_queue"):
             assert not await catalog.fetchval(
@@ -181,7 +181,7 @@ async def test_roles_have_no_way_around_the_policies(catalog: Connection) -> Non
 
 
 async def test_views_and_rules_do_not_exist(catalog: Connection) -> None:
-    """A view runs with its owner's rights; one that is needed must be security_invoker, and be added here."""
+    """A view runs with its owner's rights. A view that is needed must be security_invoker, and is added here."""
     assert (
         await names(
             catalog,
@@ -194,7 +194,7 @@ async def test_views_and_rules_do_not_exist(catalog: Connection) -> None:
 
 
 async def test_the_tenant_function_is_not_folded_into_plans(catalog: Connection) -> None:
-    """An immutable one would be: a cached plan then shows another tenant's rows."""
+    """An immutable function would be folded, and a cached plan would then show another tenant's rows."""
     assert (
         await catalog.fetchval("select provolatile::text from pg_proc where proname = 'current_tenant'")
         == "s"

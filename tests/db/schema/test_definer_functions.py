@@ -63,14 +63,14 @@ async def test_keyword_functions_raise_without_a_tenant(
 
 
 @pytest.mark.parametrize("value", ["*", "null", "' or true --", "00000000-0000-0000-0000-00000000000g"])
-async def test_keyword_functions_raise_for_a_tenant_that_is_no_uuid(service: Connection, value: str) -> None:
+async def test_keyword_functions_raise_for_a_malformed_tenant(service: Connection, value: str) -> None:
     await service.execute("select set_config('app.current_tenant', $1, true)", value)
     with pytest.raises(asyncpg.DataError):
         await service.fetch(CALLS[1])
 
 
-async def test_keyword_search_finds_the_own_entries_only(seeded: Seeded, service: Connection) -> None:
-    """Both tenants hold the same texts, so that every hit has a twin to be mistaken for."""
+async def test_keyword_search_finds_only_own_entries(seeded: Seeded, service: Connection) -> None:
+    """Both tenants hold the same texts, so that every hit has a twin that could be returned by mistake."""
     for tenant in (seeded.first, seeded.second):
         await set_tenant(service, tenant)
         found = {row["entry_id"] for row in await service.fetch(SEARCH, ["harbour", "night", "ship"])}
@@ -79,7 +79,7 @@ async def test_keyword_search_finds_the_own_entries_only(seeded: Seeded, service
 
 
 @pytest.mark.parametrize("lexeme", HOSTILE)
-async def test_keyword_search_takes_hostile_words_as_words(
+async def test_keyword_search_treats_hostile_words_as_words(
     seeded: Seeded, service: Connection, lexeme: str
 ) -> None:
     await set_tenant(service, seeded.first)
@@ -90,7 +90,7 @@ async def test_keyword_search_takes_hostile_words_as_words(
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-async def test_filters_take_hostile_text_as_text(seeded: Seeded, service: Connection, text: str) -> None:
+async def test_filters_treat_hostile_text_as_text(seeded: Seeded, service: Connection, text: str) -> None:
     await set_tenant(service, seeded.first)
     for field in ("roles", "tags", "entry_types"):
         assert await service.fetchval(FILTERED.format("array[$2::text]"), field, text) == [], field
@@ -111,7 +111,7 @@ async def test_filtered_ids_ignores_another_tenants_assets(seeded: Seeded, servi
     assert found <= await ids_of(seeded, "entries", seeded.first)
 
 
-async def test_filtered_ids_of_an_open_filter_are_the_own_entries(
+async def test_filtered_ids_of_an_empty_filter_are_the_own_entries(
     seeded: Seeded, service: Connection
 ) -> None:
     await set_tenant(service, seeded.first)
@@ -162,7 +162,7 @@ async def test_keyword_functions_cannot_be_fooled_by_temporary_objects(
     assert await service.fetch("select * from keyword.tag_overlaps('{sea,night}', gen_random_uuid(), 10)")
 
 
-async def test_claim_job_hands_out_numbers_and_no_content(seeded: Seeded, service: Connection) -> None:
+async def test_claim_job_returns_numbers_and_no_content(seeded: Seeded, service: Connection) -> None:
     columns = await service.fetchval("select pg_get_function_result('queue.claim_job'::regproc)")
     assert (
         columns == "TABLE(tenant_id uuid, id uuid, kind text, subject text, attempts integer, fence bigint, "
@@ -180,7 +180,7 @@ async def test_claim_job_hands_out_numbers_and_no_content(seeded: Seeded, servic
     assert claimed == own | foreign
 
 
-async def test_count_jobs_tells_numbers_of_kinds_and_no_tenant(seeded: Seeded, service: Connection) -> None:
+async def test_count_jobs_returns_counts_of_kinds_and_no_tenant(seeded: Seeded, service: Connection) -> None:
     columns = await service.fetchval("select pg_get_function_result('queue.count_jobs'::regproc)")
     assert (
         columns
@@ -199,12 +199,12 @@ async def test_count_jobs_tells_numbers_of_kinds_and_no_tenant(seeded: Seeded, s
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-async def test_claim_job_takes_hostile_kinds_as_text(service: Connection, kind: str) -> None:
+async def test_claim_job_treats_hostile_kinds_as_text(service: Connection, kind: str) -> None:
     assert await service.fetch("select * from queue.claim_job(array[$1], interval '1 minute')", kind) == []
 
 
 async def test_delete_tenant_leaves_no_tenant_set(seeded: Seeded, service: Connection) -> None:
-    """Else whatever follows in the transaction would act as the deleted tenant."""
+    """Otherwise later statements in the transaction would act as the deleted tenant."""
     assert await service.fetchval("select tenancy.delete_tenant($1, 'test')", seeded.second) is True
     assert await service.fetchval("select current_tenant()") is None
 
@@ -247,7 +247,7 @@ async def test_the_service_role_cannot_widen_its_rights(service: Connection, sql
         await service.execute(sql)
 
 
-async def test_row_security_off_is_an_error_and_not_a_way_out(seeded: Seeded, service: Connection) -> None:
+async def test_row_security_off_raises_an_error(seeded: Seeded, service: Connection) -> None:
     await set_tenant(service, seeded.first)
     await service.execute("set local row_security = off")
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):

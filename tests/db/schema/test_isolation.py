@@ -1,4 +1,4 @@
-"""Every tenant table, every command: the policies alone keep tenants apart, with no condition in the query."""
+"""Every tenant table, every command: the policies alone separate tenants, without a condition in the query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ select string_agg(quote_ident(attname), ', ' order by attnum) from pg_attribute
 
 @pytest.fixture
 async def counts(seeded: Seeded) -> Counts:
-    """How many rows each tenant really has in each table."""
+    """The real number of each tenant's rows in each table."""
     async with connected(seeded.database.superuser_dsn) as superuser:
         return {
             table: {
@@ -47,7 +47,7 @@ async def choose_tenant(connection: Connection, tenant: UUID | None) -> None:
 
 
 async def count_touched(connection: Connection, sql: str) -> int:
-    """Rows that a command touches; its changes are undone."""
+    """The number of rows that a command touches; its changes are undone."""
     undo = connection.transaction()
     await undo.start()
     try:
@@ -66,7 +66,7 @@ async def insert_copy(connection: Connection, table: str, row: str, columns: str
 
 
 async def read_row(seeded: Seeded, table: str, tenant: UUID) -> tuple[str, str]:
-    """One row of a tenant as JSON, and the columns that can be written."""
+    """One row of a tenant as JSON, and the writable columns."""
     async with connected(seeded.database.superuser_dsn) as superuser:
         row = await superuser.fetchval(
             f"select to_jsonb(t) from {table} t where tenant_id = $1 limit 1", tenant
@@ -82,7 +82,7 @@ async def test_seed_has_rows_of_both_tenants_in_every_tenant_table(seeded: Seede
 
 
 @pytest.mark.parametrize("who", ["first", "second", "none", "unset"])
-async def test_select_shows_the_rows_of_the_tenant_that_is_set(
+async def test_select_shows_only_rows_of_the_current_tenant(
     seeded: Seeded, counts: Counts, service: Connection, who: str
 ) -> None:
     tenant = {"first": seeded.first, "second": seeded.second}.get(who)
@@ -133,7 +133,7 @@ async def test_insert_of_an_own_row_is_allowed(seeded: Seeded, service: Connecti
         await undo.rollback()
 
 
-async def test_update_touches_the_rows_of_the_tenant_that_is_set(
+async def test_update_touches_only_rows_of_the_current_tenant(
     seeded: Seeded, counts: Counts, service: Connection
 ) -> None:
     for tenant in (seeded.first, seeded.second, None):
@@ -146,7 +146,7 @@ async def test_update_touches_the_rows_of_the_tenant_that_is_set(
                 assert touched == (counts[table][tenant] if tenant else 0), table
 
 
-async def test_update_cannot_give_a_row_to_another_tenant(seeded: Seeded, service: Connection) -> None:
+async def test_update_cannot_move_a_row_to_another_tenant(seeded: Seeded, service: Connection) -> None:
     async with service.transaction():
         await choose_tenant(service, seeded.first)
         for table in seeded.tables:
@@ -154,7 +154,7 @@ async def test_update_cannot_give_a_row_to_another_tenant(seeded: Seeded, servic
                 await count_touched(service, f"update {table} set tenant_id = '{seeded.second}'")
 
 
-async def test_delete_touches_the_rows_of_the_tenant_that_is_set(
+async def test_delete_touches_only_rows_of_the_current_tenant(
     seeded: Seeded, counts: Counts, service: Connection
 ) -> None:
     for tenant in (seeded.first, seeded.second, None):
@@ -167,7 +167,7 @@ async def test_delete_touches_the_rows_of_the_tenant_that_is_set(
                 assert touched == (counts[table][tenant] if tenant else 0), table
 
 
-@pytest.mark.parametrize("command", ["update {} set actor = 'nobody'", "delete from {}", "truncate {}"])
+@pytest.mark.parametrize("command", ["update {} set actor = 'other'", "delete from {}", "truncate {}"])
 async def test_audit_trail_cannot_be_changed(seeded: Seeded, service: Connection, command: str) -> None:
     async with service.transaction():
         await choose_tenant(service, seeded.first)
@@ -186,7 +186,7 @@ async def test_partitions_cannot_be_read_or_written_directly(seeded: Seeded, ser
                 await service.execute(sql.format(partition["name"]))
 
 
-async def test_tenants_table_shows_and_changes_the_own_row_only(seeded: Seeded, service: Connection) -> None:
+async def test_tenants_table_shows_and_changes_only_the_own_row(seeded: Seeded, service: Connection) -> None:
     assert await service.fetch("select id from tenants") == []
     async with service.transaction():
         await choose_tenant(service, seeded.first)
@@ -218,7 +218,7 @@ async def test_shared_tables_are_closed_to_the_service(seeded: Seeded, service: 
             await service.execute(sql)
 
 
-async def test_references_cannot_reach_into_another_tenant(seeded: Seeded, service: Connection) -> None:
+async def test_references_to_another_tenants_rows_are_refused(seeded: Seeded, service: Connection) -> None:
     foreign = await first_entry(seeded, seeded.second)
     async with service.transaction():
         await choose_tenant(service, seeded.first)
@@ -227,8 +227,8 @@ async def test_references_cannot_reach_into_another_tenant(seeded: Seeded, servi
                 await count_touched(service, f"update entries set {column} = '{foreign}'")
 
 
-async def test_the_same_keys_may_exist_in_two_tenants(seeded: Seeded, service: Connection) -> None:
-    """A unique key without the tenant would tell one tenant what another has."""
+async def test_the_same_keys_can_exist_in_two_tenants(seeded: Seeded, service: Connection) -> None:
+    """A unique key without the tenant would reveal another tenant's data."""
     foreign = await first_entry(seeded, seeded.second)
     async with service.transaction():
         await choose_tenant(service, seeded.first)

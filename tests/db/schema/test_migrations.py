@@ -1,4 +1,4 @@
-"""Making and migrating databases, the way a managed Postgres makes one do it: nobody is superuser."""
+"""Creating and migrating databases under the rules of a managed Postgres: no role is superuser."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ FUNCTIONS = [
     for file in sorted((SCRIPTS / "sql").glob("*.sql"))
     for name in re.findall(r"^create (?:or replace )?function ([\w.]+)\(", file.read_text("utf-8"), re.M)
 ]
-"""Each function of `alembic/sql`, after the name of its file."""
+"""Each function in `alembic/sql`, after the name of its file."""
 
-# What an older version left behind: functions that cost more, which a revision brings up to date.
+# State left by an older version: functions with a higher cost, which a revision updates.
 LATER = f"""
 from app.db.schema.migration import execute_script, load_function
 
@@ -52,7 +52,7 @@ def downgrade() -> None:
 
 @pytest.fixture(scope="module")
 async def bare_cluster(cluster_folder: Path) -> AsyncIterator[EmbeddedAddress]:
-    """A server with an administrator as managed services give one: CREATEROLE, and no superuser."""
+    """A server whose administrator has CREATEROLE but is not superuser, as in managed services."""
     server = EmbeddedPostgres(cluster_folder / "managed", settings=FAST)
     address = await asyncio.to_thread(server.start)
     try:
@@ -66,7 +66,7 @@ async def bare_cluster(cluster_folder: Path) -> AsyncIterator[EmbeddedAddress]:
 
 
 async def apply_roles(address: EmbeddedAddress, name: str) -> None:
-    """deploy/roles.sql as the administrator."""
+    """Run deploy/roles.sql as the administrator."""
     script = ROLES.read_text(encoding="utf-8")
     for variable, role in (("migrator_password", "kb_migrator"), ("service_password", "kb_service")):
         assert f":'{variable}'" in script
@@ -92,8 +92,10 @@ async def managed_database(address: EmbeddedAddress, name: str) -> AsyncIterator
             await superuser.execute(f"drop database {name} with (force)")
 
 
-async def test_the_schema_is_the_recorded_one(bare_cluster: EmbeddedAddress, tmp_path: Path) -> None:
-    """Fails at every change of the schema. For one that is meant, the message says how to record it."""
+async def test_the_schema_matches_the_recorded_fingerprint(
+    bare_cluster: EmbeddedAddress, tmp_path: Path
+) -> None:
+    """Fails at every change of the schema. The message describes how to record an intended change."""
     async with managed_database(bare_cluster, "recorded") as database:
         await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
         parts = await fingerprint(database)
@@ -104,7 +106,7 @@ async def test_the_schema_is_the_recorded_one(bare_cluster: EmbeddedAddress, tmp
     assert not changed, f"to record the schema: cp {tmp_path / RECORDED.name} {RECORDED}\n{found}"
 
 
-async def test_each_function_has_its_text_in_one_file(fresh_database: TestDatabase) -> None:
+async def test_each_function_is_defined_in_one_file(fresh_database: TestDatabase) -> None:
     async with connected(fresh_database.superuser_dsn) as superuser:
         rows = await superuser.fetch("""
             select case when n.nspname = 'public' then '' else n.nspname || '.' end || p.proname as name
@@ -114,7 +116,7 @@ async def test_each_function_has_its_text_in_one_file(fresh_database: TestDataba
     assert sorted(name for _, name in FUNCTIONS) == sorted(row["name"] for row in rows)
 
 
-async def test_languages_of_the_schema_are_those_of_the_service(fresh_database: TestDatabase) -> None:
+async def test_languages_of_the_schema_match_the_services(fresh_database: TestDatabase) -> None:
     async with connected(fresh_database.superuser_dsn) as superuser:
         texts = [
             await superuser.fetchval(f"select {source}")
@@ -157,17 +159,17 @@ async def test_a_later_migration_loads_functions_from_their_files(bare_cluster: 
         await check_database(database.service_dsn)
 
 
-async def test_the_baseline_is_not_undone(fresh_database: TestDatabase) -> None:
+async def test_the_baseline_cannot_be_undone(fresh_database: TestDatabase) -> None:
     with pytest.raises(ConfigurationError, match="to remove the schema, drop the database"):
         await migrate(fresh_database.admin_dsn, "base", down=True)
     assert await read_revision(fresh_database.admin_dsn, "DATABASE_ADMIN_URL") == latest_revision()
 
 
 @pytest.mark.parametrize("revision", ["0018", "9999"])
-async def test_a_database_at_a_revision_that_is_not_known_is_refused(
+async def test_a_database_at_an_unknown_revision_is_refused(
     fresh_database: TestDatabase, revision: str
 ) -> None:
-    """Those from before the first release had other revisions, up to 0018."""
+    """Databases from before the first release had other revisions, up to 0018."""
     async with connected(fresh_database.superuser_dsn) as superuser:
         await superuser.execute("update alembic_version set version_num = $1", revision)
     wanted = (
@@ -181,7 +183,7 @@ async def test_a_database_at_a_revision_that_is_not_known_is_refused(
 
 @pytest.mark.slow
 async def test_two_databases_of_one_server_are_migrated_and_served(bare_cluster: EmbeddedAddress) -> None:
-    """Roles belong to the server: the second database finds them already made."""
+    """Roles belong to the server: they already exist when the second database is prepared."""
     async with (
         managed_database(bare_cluster, "one") as one,
         managed_database(bare_cluster, "two") as two,
@@ -203,7 +205,7 @@ async def test_preparing_again_changes_nothing(bare_cluster: EmbeddedAddress) ->
 
 
 @pytest.mark.slow
-async def test_model_registration_that_was_interrupted_is_completed(bare_cluster: EmbeddedAddress) -> None:
+async def test_interrupted_model_registration_is_completed(bare_cluster: EmbeddedAddress) -> None:
     async with managed_database(bare_cluster, "interrupted") as database:
         await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
         whole = await fingerprint(database)

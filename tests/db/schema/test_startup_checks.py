@@ -1,4 +1,4 @@
-"""A database or role that is not fit to serve stops the start, with one line that names the remedy."""
+"""A database or role that is unfit to serve stops the start, with one line that names the remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def login_role(database: TestDatabase, attributes: str, *grants: str) -> A
 
 
 async def refusal(dsn: str) -> str:
-    """The one line that the check of this address ends with."""
+    """The one line with which the check of this address ends."""
     with pytest.raises(ConfigurationError) as caught:
         await check_database(dsn)
     line = str(caught.value)
@@ -105,13 +105,13 @@ async def test_database_whose_first_migration_failed_is_refused(
         assert "empty; run: knowledge migrate" in await refusal(empty.service_dsn)
 
 
-async def test_role_that_may_not_read_the_revision_is_refused(fresh_database: TestDatabase) -> None:
+async def test_role_that_cannot_read_the_revision_is_refused(fresh_database: TestDatabase) -> None:
     async with connected(fresh_database.superuser_dsn) as superuser:
         await superuser.execute("revoke select on alembic_version from kb_app")
     assert "run: grant select on alembic_version to kb_app" in await refusal(fresh_database.service_dsn)
 
 
-async def test_wrong_addresses_are_refused_without_quoting_them(
+async def test_invalid_addresses_are_refused_without_quoting_them(
     fresh_database: TestDatabase, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     address = fresh_database.address
@@ -125,9 +125,9 @@ async def test_wrong_addresses_are_refused_without_quoting_them(
     assert "nowhere" not in line
 
 
-async def test_preparing_for_a_role_that_does_not_exist_is_refused(admin_dsn: str) -> None:
-    with pytest.raises(ConfigurationError, match="--service-role: there is no role kb_nobody"):
-        await prepare(admin_dsn, service_role="kb_nobody", model=None)
+async def test_preparing_for_a_missing_role_is_refused(admin_dsn: str) -> None:
+    with pytest.raises(ConfigurationError, match="--service-role: there is no role kb_missing"):
+        await prepare(admin_dsn, service_role="kb_missing", model=None)
 
 
 async def test_migrating_without_the_right_to_create_is_refused(

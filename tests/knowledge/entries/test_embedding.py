@@ -1,4 +1,4 @@
-"""Vectors: made once, never of an old text, and never lost while the provider is away."""
+"""Vectors: made once, never of an old text, and never lost while the provider is down."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ async def test_text_that_the_provider_refuses_does_not_hold_up_the_others(
         )
 
 
-async def test_failure_of_the_provider_reaches_whoever_embeds(
+async def test_failure_of_the_provider_reaches_the_caller(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.down = True

@@ -168,7 +168,9 @@ async def test_references_must_be_entries_of_the_tenant(
     assert await count(services, tenant) == 1
 
 
-async def test_deleted_entry_is_gone_from_search_and_references(services: Services, tenant: Tenant) -> None:
+async def test_deleted_entry_is_removed_from_search_and_references(
+    services: Services, tenant: Tenant
+) -> None:
     parent, _ = await services.entries.create(tenant.id, {"content": "lighthouse"})
     child, _ = await services.entries.create(
         tenant.id, {"content": "lamp", "parent_id": parent.id, "superseded_by_id": parent.id}

@@ -20,7 +20,7 @@ async def test_list_pages_neither_repeat_nor_skip(services: Services, tenant: Te
     while True:
         page = await services.entries.list_entries(tenant.id, limit=7, cursor=cursor)
         seen += [entry.id for entry in page.items]
-        # What comes or goes meanwhile does not shift the rest.
+        # Entries that are created or deleted between pages do not shift the rest.
         await services.entries.create(tenant.id, {"content": f"late {len(seen)}"})
         if page.next_cursor is None:
             break

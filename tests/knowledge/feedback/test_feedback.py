@@ -152,7 +152,7 @@ async def test_a_query_without_anything_relevant_is_not_judged(desk: Desk) -> No
 async def test_a_comparison_of_models_measures_both_by_the_feedback(desk: Desk) -> None:
     entries = [await desk.write(f"The harbour {n}") for n in range(3)]
     context = await desk.services.tenants.context(desk.tenant.id)
-    # The same model twice; words alone in one place, so that there is something to tell apart.
+    # The same model twice; one of them with the keyword leg only, so that they differ.
     silent = replace(context, settings=replace(context.settings, similarity_threshold=1.0))
     judged = [JudgedQuery("The harbour 1", {entries[1]: 1.0}), JudgedQuery("zeppelin", {entries[0]: 1.0})]
     comparer = ModelComparer(desk.services.database, desk.services.ranker, desk.services.search.defaults)

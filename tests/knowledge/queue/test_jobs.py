@@ -72,7 +72,7 @@ async def test_job_of_a_dead_worker_is_taken_over_and_the_dead_one_changes_nothi
     living = await claim(services)
     assert living is not None
     assert (living.id, living.fence) == (dead.id, dead.fence + 1)
-    assert (living.attempts, living.lost) == (1, 1), "the same try, begun anew"
+    assert (living.attempts, living.lost) == (1, 1), "the same try, begun again"
     async with services.database.tenant_session(tenant.id) as session:
         assert not await db.extend_lease(session, dead, MINUTE)
         assert not await db.complete_job(session, dead)
@@ -158,7 +158,7 @@ async def test_worker_of_another_process_hears_of_new_work(
     superuser_dsn: str,
     failing_provider: FailingProvider,
 ) -> None:
-    """One that would look by itself in an hour, with a queue of its own that nobody here wakes."""
+    """A worker that would look by itself in an hour, with a queue of its own that no caller here wakes."""
     database = Database(service_dsn, pool_size=3)
     elsewhere = await build_services(database, failing_provider)
     working = asyncio.create_task(replace(elsewhere.worker, poll_seconds=3600.0).run())

@@ -22,13 +22,13 @@ async def test_entries_written_and_changed_during_the_change_get_vectors_of_both
     await move.start(switch_at_overlap=None)
     await move.run_jobs()
     service = move.services.entries
-    new, _ = await service.create(move.tenant.id, {"content": "written meanwhile"})
+    new, _ = await service.create(move.tenant.id, {"content": "written during the change"})
     changed = (await service.list_entries(move.tenant.id)).items[-1]
     assert changed.id != new.id
-    await service.change(move.tenant.id, changed.id, {"content": "changed meanwhile"})
-    await move.services.assets.upload(move.tenant.id, Upload("a.txt", b"uploaded meanwhile"))
+    await service.change(move.tenant.id, changed.id, {"content": "changed during the change"})
+    await move.services.assets.upload(move.tenant.id, Upload("a.txt", b"uploaded during the change"))
     await move.run_jobs()
-    expected = {"written meanwhile", "changed meanwhile", "uploaded meanwhile"}
+    expected = {"written during the change", "changed during the change", "uploaded during the change"}
     for model in (OLD, NEW):
         assert expected < (await move.vectors(model)).keys()
         assert await move.pending(model) == 0
@@ -110,7 +110,7 @@ async def test_rate_limits_the_entries_of_a_minute(move: Move) -> None:
         "select extract(epoch from run_at - clock_timestamp())::float from jobs where kind = 'reembed'"
     )
     assert 3.0 < wait <= 5.0
-    assert not await move.services.worker.run_once(), "no worker is held meanwhile"
+    assert not await move.services.worker.run_once(), "no worker waits for the next minute"
     change = await move.start(rate=None)
     assert change.rate is None
     await move.run_jobs()
@@ -131,7 +131,7 @@ async def test_equal_texts_and_known_ones_are_embedded_once(move: Move) -> None:
 
 
 @pytest.mark.slow
-async def test_provider_that_is_away_makes_the_work_wait_and_nothing_else(move: Move) -> None:
+async def test_unavailable_provider_makes_the_work_wait_and_nothing_else(move: Move) -> None:
     await move.add(3)
     move.new.down = True
     await move.start()

@@ -69,7 +69,7 @@ async def test_switch_waits_for_entries_written_a_moment_ago(move: Move) -> None
 
 
 @pytest.mark.slow
-async def test_switch_is_refused_while_its_provider_is_away(move: Move) -> None:
+async def test_switch_is_refused_while_its_provider_is_unavailable(move: Move) -> None:
     await move.add(1)
     await move.start(switch_at_overlap=None)
     await move.run_jobs()

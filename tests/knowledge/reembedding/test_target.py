@@ -40,7 +40,7 @@ async def test_the_only_other_model_needs_no_name(move: Move) -> None:
     assert change.new == WIDER
 
 
-async def test_change_to_the_model_in_use_or_beside_another_is_refused(
+async def test_change_to_the_model_in_use_or_during_another_change_is_refused(
     move: Move, services: Services
 ) -> None:
     with pytest.raises(Conflict, match="already uses this model"):

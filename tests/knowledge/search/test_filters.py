@@ -26,7 +26,7 @@ CASES: list[tuple[dict[str, Any], Predicate]] = [
     ({"tags": ["a"]}, lambda e: "a" in e.tags),
     ({"tags": ["a", "b"]}, lambda e: bool({"a", "b"} & set(e.tags))),
     ({"tags": ["a", "b"], "tags_match": "all"}, lambda e: {"a", "b"} <= set(e.tags)),
-    ({"tags": ["nobody's"]}, lambda e: False),
+    ({"tags": ["unused"]}, lambda e: False),
     ({"entry_type": "lesson"}, lambda e: e.entry_type == "lesson"),
     ({"entry_type": ["fact", "chunk"]}, lambda e: e.entry_type in ("fact", "chunk")),
     ({"min_confidence": 0.5}, lambda e: e.confidence >= 0.5),

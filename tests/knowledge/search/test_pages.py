@@ -90,7 +90,7 @@ async def test_statistics_count_searches_and_fallbacks(
     assert (stats.model.provider, stats.model.name, stats.model.dimensions) == ("mock", "text-hash", 16)
 
 
-async def test_searches_of_a_tenant_that_is_deleted_meanwhile_are_no_loss(
+async def test_records_of_a_tenant_that_is_then_deleted_do_not_count_as_lost(
     services: Services, tenant: Tenant, other_tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     for one in (tenant, other_tenant):

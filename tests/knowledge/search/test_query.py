@@ -15,7 +15,7 @@ def test_identifier_is_recognised(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["harbour", "well-known", "KNOW-004 flags", "-", "4", "a b_c", "C++"])
-def test_ordinary_query_is_no_identifier(query: str) -> None:
+def test_ordinary_query_is_not_an_identifier(query: str) -> None:
     assert not is_identifier(query)
 
 

@@ -107,7 +107,7 @@ async def test_identifiers_are_found_whole_else_by_their_parts(services: Service
     assert set(ids(result)) == {whole, part}
 
 
-async def test_typographic_signs_are_no_part_of_a_word(services: Services, tenant: Tenant) -> None:
+async def test_typographic_characters_do_not_belong_to_a_word(services: Services, tenant: Tenant) -> None:
     contents = (
         "„Methodisten“ nannten sich die Studenten in Oxford.",
         "The route’s order is “first match wins”…",

@@ -1,4 +1,4 @@
-"""Sending what waits: again after failures, by whoever is left, and no longer once an endpoint is beyond hope."""
+"""Sending waiting deliveries: again after failures, by any worker, and no longer to an endpoint that keeps failing."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 async def test_deliveries_wait_while_the_owner_may_not_read(desk: Desk) -> None:
     service = desk.services.subscriptions
     saved = await desk.subscribe(query="harbour", mode="keyword")
-    service.note_caller(desk.tenant.id, "somebody else", reads=False)
+    service.note_caller(desk.tenant.id, "another subject", reads=False)
     service.note_caller(desk.tenant.id, OWNER, reads=False)
     await service.close()
     assert (await service.get(desk.tenant.id, OWNER, saved)).state == "paused"
@@ -59,7 +59,7 @@ async def test_a_callers_rights_are_noted_once_an_hour(desk: Desk) -> None:
         assert await desk.sql("select rights_until > now() from subscriptions") == [changed], now
 
 
-async def test_a_saved_search_that_is_no_longer_valid_matches_nothing_and_harms_nobody(desk: Desk) -> None:
+async def test_a_saved_search_that_is_no_longer_valid_matches_nothing_and_stops_no_other(desk: Desk) -> None:
     await desk.subscribe(name="stale", query="harbour", query_embedding=[1.0] * 16)
     await desk.sql('update saved_searches set request = \'{"query": "harbour", "query_embedding": [1, 0]}\'')
     await desk.subscribe(name="good", query="harbour", mode="keyword")

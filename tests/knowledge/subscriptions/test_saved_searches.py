@@ -110,7 +110,7 @@ def test_a_request_becomes_the_search_that_it_was() -> None:
         ({}, "request"),
     ],
 )
-def test_what_is_no_search_is_refused_by_its_field(request_: dict[str, Any], field: str) -> None:
+def test_an_invalid_search_is_refused_with_its_field(request_: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_request(request_)
     assert [e.field for e in refusal.value.errors] == [field]

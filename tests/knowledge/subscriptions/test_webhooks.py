@@ -84,7 +84,7 @@ def test_public_addresses_are_allowed(address: str) -> None:
 @pytest.mark.parametrize("address", PRIVATE)
 def test_private_addresses_are_allowed_only_where_the_operator_says_so(address: str) -> None:
     assert not is_allowed(address, allow_private=False)
-    if address != "100.64.0.1":  # shared between a carrier's customers: nobody's own network
+    if address != "100.64.0.1":  # shared between a carrier's customers, so not a private network
         assert is_allowed(address, allow_private=True)
 
 
@@ -184,7 +184,7 @@ async def test_no_proxy_of_the_environment_is_used(
         ("404 X", False, True), ("400 X", False, False), ("422 X", False, False), ("501 X", False, True),
     ],
 )  # fmt: skip
-async def test_an_answer_that_is_no_success_says_whose_fault_it_is(
+async def test_an_error_response_names_the_side_at_fault(
     endpoint: Endpoint, status: str, gone: bool, own_fault: bool
 ) -> None:
     endpoint.answer = lambda _: status
@@ -219,7 +219,7 @@ async def test_a_slow_resolver_falls_under_the_time_limit() -> None:
     ).error == "no answer within 0.1 seconds"
 
 
-async def test_a_name_server_that_hangs_holds_up_nobody_else() -> None:
+async def test_a_name_server_that_hangs_delays_no_other_lookup() -> None:
     """Its lookups cannot be called off: those of the process go on, and further names are refused at once."""
     silent = threading.Event()
 

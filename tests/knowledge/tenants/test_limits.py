@@ -122,7 +122,7 @@ async def test_texts_wait_for_the_next_day_when_the_tokens_are_used_up(
     await services.entries.create_many(other_tenant.id, [{"content": "another's text"}])
     assert await services.worker.run_once()
     assert await services.worker.run_once()
-    # One text is embedded, which uses up the day; nobody else waits for that.
+    # One text is embedded, which uses up the day; no other request waits for that.
     first, *others = sorted(failing_provider.documents, key="another's text".__eq__)
     assert first in contents
     assert others == ["another's text"]

@@ -52,7 +52,7 @@ async def test_unknown_tenants_are_not_found(services: Services) -> None:
             await act
 
 
-async def test_deleted_tenant_is_gone_at_once(
+async def test_deleted_tenant_is_refused_at_once(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     for owner in (tenant, other_tenant):

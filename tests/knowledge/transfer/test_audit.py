@@ -17,7 +17,7 @@ from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoratio
 
 
 class StopEarly(Exception):
-    """The reader of the lines has gone."""
+    """The reader of the lines has disconnected."""
 
 
 UNNOTED = """

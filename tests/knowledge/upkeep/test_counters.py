@@ -89,7 +89,7 @@ async def test_counters_stay_exact_through_random_writes(
     assert stats.entries == sum(stats.entries_by_type.values())
 
 
-async def test_frequencies_of_words_are_counted_anew_after_growth(
+async def test_frequencies_of_words_are_counted_again_after_growth(
     services: Services, tenant: Tenant, superuser_dsn: str, run_jobs: RunJobs
 ) -> None:
     for start in (0, 1_000):

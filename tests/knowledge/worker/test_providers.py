@@ -1,4 +1,4 @@
-"""What a worker does when a provider is away, refuses or stumbles."""
+"""What a worker does when a provider is down, refuses or stumbles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.fixtures.workers import (
 from tests.knowledge.conftest import RunJobs
 
 
-async def test_provider_that_is_away_is_asked_by_one_file_alone(
+async def test_unavailable_provider_is_asked_by_one_file_only(
     bench: Bench, other_tenant: Tenant, run_jobs: RunJobs
 ) -> None:
     first = await bench.upload()
@@ -32,7 +32,7 @@ async def test_provider_that_is_away_is_asked_by_one_file_alone(
     worker = bench.make_worker(ingestion=bench.make_ingestion(counting))
     while await worker.run_once():
         pass
-    assert counting.asked == 1, "nothing else is tried in vain"
+    assert counting.asked == 1, "nothing else is tried without success"
     assert {asset.status for asset in (await bench.services.assets.list_assets(other_tenant.id)).items} == {
         "indexed"
     }
@@ -54,7 +54,7 @@ async def test_provider_that_is_away_is_asked_by_one_file_alone(
     assert await bench.jobs() == []
 
 
-async def test_work_of_a_provider_that_was_away_is_due_when_its_pause_is_over(
+async def test_work_of_an_unavailable_provider_is_due_when_its_pause_is_over(
     bench: Bench, other_tenant: Tenant
 ) -> None:
     bench.provider.down = True
@@ -71,7 +71,7 @@ async def test_work_of_a_provider_that_was_away_is_due_when_its_pause_is_over(
             "select count(*) from jobs, embedding_models"
             " where kind = 'embed_entries' and run_at > paused_until + interval '1 second'"
         )
-    assert late == 0, "the pause is all that jobs wait for, however often the provider was away"
+    assert late == 0, "jobs wait for the pause only, however often the provider was down"
     assert {job["postponed"] for job in await bench.jobs()} == {0}
 
 
@@ -91,7 +91,7 @@ async def test_vectors_made_before_the_provider_went_away_are_kept(bench: Bench,
     assert await bench.jobs() == []
 
 
-async def test_new_version_taken_in_without_the_provider_keeps_the_vectors_of_unchanged_texts(
+async def test_new_version_ingested_without_the_provider_keeps_the_vectors_of_unchanged_texts(
     bench: Bench, run_jobs: RunJobs
 ) -> None:
     old = "# Tides\n\n" + "The tide falls twice a day. " * 40
@@ -160,7 +160,7 @@ class CountingProvider(FailingProvider):
 
 
 class LeavingProvider(FailingProvider):
-    """Answers once, and is away then."""
+    """Answers once, and is down from then on."""
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         vectors = await super().embed_documents(texts)
@@ -215,7 +215,7 @@ async def test_text_that_the_provider_stumbles_over_holds_up_no_other_and_is_giv
     for _ in range(5):
         assert await pending_after_another_turn() == 1
     assert await pending_after_another_turn() == 1
-    assert await bench.jobs() == [], "after five more tries nobody is asked again"
+    assert await bench.jobs() == [], "after five more tries the provider is not asked again"
     asked = stumbling.asked
     await pending_after_another_turn()
     assert stumbling.asked == asked

@@ -64,7 +64,7 @@ async def test_suggestions_are_few_differ_from_the_query_and_from_each_other(
     assert "harbuor" not in {text.lower() for text in found}
 
 
-async def test_tag_is_no_longer_suggested_when_its_last_entry_has_gone(
+async def test_tag_is_no_longer_suggested_when_its_last_entry_is_deleted(
     services: Services, tenant: Tenant
 ) -> None:
     first, second = await write(services, tenant, "one", "two", tags=["crane"])

@@ -201,7 +201,7 @@ async def test_entry_with_many_near_passages_does_not_crowd_the_others_out(large
 
 
 async def test_scan_that_ends_early_is_followed_by_an_exact_one(large: Large) -> None:
-    """The index hands out what it covers and ends; passages outside it must be found all the same."""
+    """The index returns what it covers and ends; passages outside it must still be found."""
     query = large.provider.vectors["early end"] = large.provider.direction(1)
     near = [n for n in range(ENTRIES) if large.vectors[n] @ query >= 0]
     wanted = [f"t{n}" for n in range(6)]
@@ -237,7 +237,7 @@ async def text_hash_of(large: Large, entry_id: UUID) -> bytes:
 async def test_vector_copied_while_the_index_is_finished_is_in_it(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
 ) -> None:
-    """A row written by an open transaction must not be missed by whoever declares the index complete."""
+    """A row written by an open transaction must not be missed when the index is declared complete."""
     await services.entries.create(tenant.id, {"content": "same", "external_id": "1"})
     failing_provider.down = True
     async with services.database.tenant_session(tenant.id) as session:

@@ -51,7 +51,9 @@ async def test_word_of_nearly_every_entry_finds_the_newest(bounded: Services, te
     assert set(ids(found)) <= set(written[-4 * BUDGET :])
 
 
-async def test_rare_word_is_found_beside_one_of_nearly_every_entry(bounded: Services, tenant: Tenant) -> None:
+async def test_rare_word_is_found_together_with_one_of_nearly_every_entry(
+    bounded: Services, tenant: Tenant
+) -> None:
     contents = ["harbour with a lighthouse", *(f"harbour number {n}" for n in range(EVERYWHERE))]
     written = await write_many(bounded, tenant, contents)
     assert ids(await search(bounded, tenant, "harbour lighthouse"))[0] == written[0]

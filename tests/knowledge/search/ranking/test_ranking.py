@@ -33,7 +33,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     },
     "serverless-order": {
         "title": "Order of serverless handlers",
-        "content": "On serverless platforms the route table is read in order and the first match wins, whoever "
+        "content": "On serverless platforms the route table is read in order and the first match wins, whatever "
         "the provider is.",
         "tags": ["serverless", "routing"],
     },
@@ -160,7 +160,7 @@ async def test_irrelevant_question_has_no_similar_entry(
 async def test_entries_with_the_identifier_come_before_those_that_resemble_it(
     local_services: Services, stock: tuple[Tenant, dict[str, str]], diversity: float
 ) -> None:
-    """By meaning alone the wrong version is nearer, and the right one below the threshold."""
+    """In the semantic leg the wrong version is nearer, and the right one is below the threshold."""
     for query, right, wrong in (
         ("3.11.4", "python-3114", "python-31140"),
         ("2.14.1", "version-214", "python-3141"),

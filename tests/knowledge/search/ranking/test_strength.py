@@ -63,7 +63,7 @@ def test_both_legs_together_decide(cosine: float | None, bm25: float | None, str
     assert judge(cosine, bm25) is strong
 
 
-def test_words_alone_need_more_cover_and_meaning_alone_more_likeness() -> None:
+def test_one_leg_needs_more_cover_or_more_similarity_than_both() -> None:
     assert judge(None, 4.2, semantic=False)
     assert not judge(None, 4.0, semantic=False)
     assert judge(0.41, None, keyword=False)
@@ -82,5 +82,5 @@ def test_a_models_cosines_are_judged_from_its_own_threshold_on() -> None:
     assert judge(0.95, 1.0, model=E5)
 
 
-def test_nothing_found_is_no_strong_match() -> None:
+def test_an_empty_result_has_no_strong_match() -> None:
     assert not has_strong_match(Legs(), [], MINILM)
