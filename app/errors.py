@@ -112,7 +112,7 @@ class UnsupportedMediaType(KnowledgeError):
 
 
 class CursorExpired(KnowledgeError):
-    """The ranked list of this cursor has expired; search again."""
+    """The ranked list of this cursor is not available any more; search again."""
 
 
 class RateLimited(KnowledgeError):

@@ -77,7 +77,7 @@ def ingest(
     as_json: Annotated[
         bool,
         json_option(
-            "{files, indexed, unchanged, without_vector, skipped, failed}; the last two of {path, reason}"
+            "{files, indexed, unchanged, without_vector, skipped, failed}; the last two are lists of {path, reason}"
         ),
     ] = False,
 ) -> None:

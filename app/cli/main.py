@@ -45,7 +45,7 @@ EPILOG = "\n\n".join(
             "0    done",
             "1    failed, or part of the input was refused; doctor: something is wrong",
             "2    wrong usage",
-            "130  interrupted by Ctrl-C or SIGTERM",
+            "130  interrupted by Ctrl-C or SIGTERM before it was done",
         ),
         paragraph(
             "With --json:",

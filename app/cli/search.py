@@ -41,7 +41,7 @@ def search(
     ] = "hybrid",
     fusion: Annotated[Literal["rrf", "score"] | None, typer.Option(help="The fusion of the legs.")] = None,
     role: Annotated[
-        Literal["pm", "dev", "qa", "all"] | None, typer.Option(help="Only entries for this role.")
+        Literal["pm", "dev", "qa", "all"] | None, typer.Option(help="Only entries for this role or for all.")
     ] = None,
     tags: Annotated[
         list[str] | None,
@@ -67,7 +67,7 @@ def search(
     ] = False,
     cursor: Annotated[
         str | None,
-        typer.Option(metavar="CURSOR", help="Continue a search of the last 24 hours."),
+        typer.Option(metavar="CURSOR", help="Continue a search of the last 24 hours where it ended."),
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Explain the legs and the parts of each score.")

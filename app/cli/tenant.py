@@ -100,7 +100,10 @@ def limit_tenant(
         typer.Option("--set", metavar="NAME=VALUE", help="A number, `none`, or `default`; may be repeated."),
     ] = None,
     as_json: Annotated[
-        bool, json_option("{id, slug, limits: {NAME: {allowed, default, own, used}}}; null means unlimited")
+        bool,
+        json_option(
+            "{id, slug, limits: {NAME: {allowed, default, own, used}}}; allowed: null means unlimited"
+        ),
     ] = False,
 ) -> None:
     """Show or change the limits of a tenant.

@@ -60,7 +60,7 @@ class Problem(BaseModel):
     detail: str = Field(examples=["limit: must be between 1 and 50"])
     request_id: str | None = Field(None, examples=["5f2b6c1e8d3a4f70"])
     errors: list[FieldProblem] | None = Field(None, description="For 422: each invalid field.")
-    limit: str | None = Field(None, description="For 429: the name of the limit.")
+    limit: str | None = Field(None, description="For 429: the name of the limit that was reached.")
 
 
 def problem_response(

@@ -22,7 +22,7 @@ _DETAILS = {
     404: "there is no entry with this id",
     408: "the request arrived too slowly",
     409: "another entry has this external_id",
-    410: "the ranked list has expired; search again",
+    410: "the ranked list of this cursor is not available any more; search again",
     412: "the entry changed since it was read",
     413: "the request body is larger than the limit of 2097152 bytes",
     415: "send JSON, with Content-Type: application/json",

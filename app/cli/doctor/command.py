@@ -82,7 +82,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
     if hidden := sum(number - MOST_FINDINGS for number in shown.values() if number > MOST_FINDINGS):
         console.print(make_text((f"and {hidden} more of the same: knowledge doctor --json", "yellow")))
     wrong, warnings = (sum(f.status == status for f in findings) for status in ("wrong", "warning"))
-    console.print(make_text((f"{wrong} wrong, {warnings} warnings, {len(findings)} findings", "dim")))
+    console.print(make_text((f"wrong: {wrong}, warnings: {warnings}, findings: {len(findings)}", "dim")))
 
 
 async def diagnose() -> list[Finding]:

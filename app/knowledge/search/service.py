@@ -176,7 +176,7 @@ class KnowledgeSearchService:
         tenant = plan.tenant
         kept = await self._journal.find(tenant.tenant_id, start.search_id)
         if kept is None:
-            raise CursorExpired("the ranked list of this cursor has expired; search again")
+            raise CursorExpired("the ranked list of this cursor is not available any more; search again")
         query = resume(plan.query, start.search_id, kept.receipt)
         ranking = pinned_ranking(kept.receipt)
         page = ranking.candidates[start.offset : start.offset + plan.limit]

@@ -127,6 +127,8 @@ def _type_weights(value: Any, errors: list[FieldError]) -> dict[str, float]:
     if not isinstance(value, Mapping) or not all(
         k in allowed and _is_number(v, 0, 100) for k, v in value.items()
     ):
-        errors.append(FieldError("type_weights", f"must have {', '.join(allowed)} numbers between 0 and 100"))
+        errors.append(
+            FieldError("type_weights", f"must map any of {', '.join(allowed)} to numbers between 0 and 100")
+        )
         return {}
     return {k: float(v) for k, v in value.items()}

@@ -202,7 +202,7 @@ class RelatedModel(EntryModel):
 
 
 class RelatedMetadata(BaseModel):
-    """The number of related entries and their relations."""
+    """The number of related entries and the kinds of relationship among them."""
 
     total: int
     relationship_types: list[str]
