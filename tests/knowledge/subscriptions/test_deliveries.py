@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from app.db.queries.work import deliveries as outbox
 from app.errors import DatabaseUnavailable
-from app.knowledge.subscriptions import deliveries, matching
+from app.knowledge.subscriptions import deliveries
 from app.knowledge.subscriptions.deliveries import RETRY_SECONDS, DeliveryService, find_pause
 from app.knowledge.subscriptions.webhooks import WebhookSender
-from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 
@@ -257,76 +253,3 @@ async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> N
     finally:
         await desk.sql("drop function refuse cascade")
     assert sorted(await desk.states()) == ["delivered", "waiting"]
-
-
-async def test_messages_beyond_the_most_that_may_wait_are_given_up_and_the_owner_is_told(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matching, "MAX_WAITING", 2)
-    saved = await desk.subscribe(query="harbour", mode="keyword")
-    other = await desk.subscribe(name="other", query="lamp", mode="keyword")
-    contents = [*(f"The harbour {n}" for n in range(4)), "The lamp"]
-    await desk.services.entries.create_many(desk.tenant.id, [{"content": c} for c in contents])
-    await desk.services.embedder.embed_all(desk.tenant.id)
-    while await desk.services.worker.run_once(["match_changes"]):
-        pass
-    assert sorted(await desk.states()) == ["given_up", "given_up", "waiting", "waiting", "waiting"]
-    await desk.work()
-    assert len(desk.contents) == 3
-    told = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
-    assert told.last_error == "more than 2 messages wait: new ones are not kept"
-    assert (await desk.services.subscriptions.get(desk.tenant.id, OWNER, other)).last_error is None
-    await desk.write("The harbour 4")
-    await desk.work()
-    assert desk.contents[3:] == ["The harbour 4"], "there is room again"
-
-
-async def test_a_claim_costs_as_much_with_many_messages_as_with_few(desk: Desk) -> None:
-    """Counted in rows read, with the plan for any parameters: each subscription's first messages and no others."""
-    for name in ("a", "b", "c"):
-        await desk.subscribe(name=name, query="harbour", mode="keyword")
-    async with connected(desk.superuser_dsn) as superuser:
-        await superuser.execute(
-            "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
-            " select tenant_id, gen_random_uuid(), saved_search_id, gen_random_uuid(), '', '{}'"
-            " from subscriptions, generate_series(1, 3000)"
-        )
-        await superuser.execute("analyze deliveries; analyze subscriptions; analyze saved_searches")
-    values = {"tenant_id": f"'{desk.tenant.id}'", "each": "4", "limit": "16", "lease": "'1 minute'"}
-    async with connected(desk.service_dsn) as service:
-        await service.execute(
-            f"set app.current_tenant = '{desk.tenant.id}'; set plan_cache_mode = force_generic_plan"
-        )
-        for statement, most in ((outbox.SQL["claim"], 300), (outbox.SQL["next_due"], 50)):
-            await service.execute(f"prepare probe as {statement.sql}")
-            ((plan,),) = await service.fetch(
-                "explain (analyze, format json) execute probe "
-                f"({', '.join(values[name] for name in statement.parameters)})"
-            )
-            await service.execute("deallocate probe")
-            assert 0 < rows_read(json.loads(plan)[0]["Plan"], "deliveries") <= most, statement.name
-
-
-async def test_what_a_change_overtook_and_another_brings_back_is_as_if_new(desk: Desk) -> None:
-    await desk.subscribe(query="harbour", mode="keyword")
-    entry = await desk.write("The harbour")
-    desk.endpoint.answer = lambda _: "500 Oh"
-    await desk.work()
-    for content in ("A road", "The harbour"):
-        await desk.services.entries.change(desk.tenant.id, entry, {"content": content})
-        await desk.sql("update deliveries set created_at = now() - interval '6 days', attempts = 10")
-        await desk.hasten()
-        if content == "A road":
-            assert await desk.states() == ["overtaken"]
-    assert await desk.states() == ["waiting"]
-    assert await desk.sql(
-        "select attempts from deliveries where created_at > now() - interval '1 minute'"
-    ) == [1]
-
-
-def rows_read(plan: dict[str, Any], table: str) -> int:
-    """Rows of a table that a plan's scans returned or threw away, over all their loops."""
-    own = 0
-    if plan.get("Relation Name") == table and "Scan" in plan["Node Type"]:
-        own = round((plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"])
-    return own + sum(rows_read(part, table) for part in plan.get("Plans", []))
