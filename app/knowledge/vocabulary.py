@@ -9,6 +9,9 @@ from typing import Literal
 
 from app.errors import FieldError
 
+MAX_LIMIT = 100
+"""Hits that one search can return, whatever a tenant or a service allows."""
+
 Mode = Literal["hybrid", "semantic", "keyword"]
 Leg = Literal["semantic", "keyword"]
 Fusion = Literal["rrf", "score"]

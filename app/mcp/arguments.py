@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from app.knowledge.entries.entry import MAX_BULK
 from app.knowledge.entries.related import MAX_RELATED
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
-from app.knowledge.search.query import MAX_LIMIT, SearchQuery
-from app.knowledge.vocabulary import Audience, EntryType
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.vocabulary import MAX_LIMIT, Audience, EntryType
 from app.web.models.entries import BulkRequest, NewEntry
 from app.web.models.search import Number, QueryText, WeightsModel
 

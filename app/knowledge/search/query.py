@@ -16,6 +16,7 @@ from app.db.queries.search.search import EntryFilter
 from app.errors import FieldError, InvalidInput
 from app.knowledge.text import STORABLE, is_storable, is_storable_json
 from app.knowledge.vocabulary import (
+    MAX_LIMIT,
     Audience,
     Boost,
     EntryType,
@@ -28,7 +29,6 @@ from app.knowledge.vocabulary import (
 )
 
 MAX_QUERY_LENGTH = 10_000
-MAX_LIMIT = 100
 MAX_TAGS = 100
 
 # The frequent types come first: a check against an abstract type takes ten times as long.

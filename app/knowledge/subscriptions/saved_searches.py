@@ -15,11 +15,11 @@ from app.db.rows import Position
 from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
-from app.knowledge.search.query import MAX_LIMIT, SearchQuery
+from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.text import is_storable
-from app.knowledge.vocabulary import Weights
+from app.knowledge.vocabulary import MAX_LIMIT, Weights
 
 MAX_NAME = 200
 MAX_SAVED = 200

@@ -9,13 +9,21 @@ from typing import Any, get_args
 
 from app.errors import FieldError, InvalidInput
 from app.knowledge.tenants.limits import NAMES, check_limits
-from app.knowledge.vocabulary import EntryType, Fusion, Weights
+from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion, Weights
 
 TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 0.5, "temp_note": 0.3}
 """Factors of `boost: ["type"]`; all other types have 1.0."""
 
 PAGE_LIMITS = ("default_limit", "max_limit")
-WHOLE_NUMBERS = (("default_limit", 1, 100), ("max_limit", 1, 100), ("purge_expired_after_days", 0, 36_500))
+MAX_FACTOR = 100
+"""Largest weight of an entry type, and largest boost of verified entries."""
+
+MAX_PURGE_DAYS = 36_500
+WHOLE_NUMBERS = (
+    ("default_limit", 1, MAX_LIMIT),
+    ("max_limit", 1, MAX_LIMIT),
+    ("purge_expired_after_days", 0, MAX_PURGE_DAYS),
+)
 """Settings that are integers, with their minimum and maximum."""
 
 
@@ -60,7 +68,7 @@ class TenantSettings:
             values["weights"] = _weights(values["weights"], errors)
         if "type_weights" in values:
             values["type_weights"] = {**TYPE_WEIGHTS, **_type_weights(values["type_weights"], errors)}
-        for name, low, high in (("similarity_threshold", 0, 1), ("verified_boost", 0, 100)):
+        for name, low, high in (("similarity_threshold", 0, 1), ("verified_boost", 0, MAX_FACTOR)):
             if name in values and not _is_number(values[name], low, high):
                 errors.append(FieldError(name, f"must be a number between {low} and {high}"))
         if values.get("fusion", "rrf") not in get_args(Fusion):
@@ -125,10 +133,12 @@ def _weights(value: Any, errors: list[FieldError]) -> Weights | None:
 def _type_weights(value: Any, errors: list[FieldError]) -> dict[str, float]:
     allowed = get_args(EntryType)
     if not isinstance(value, Mapping) or not all(
-        k in allowed and _is_number(v, 0, 100) for k, v in value.items()
+        k in allowed and _is_number(v, 0, MAX_FACTOR) for k, v in value.items()
     ):
         errors.append(
-            FieldError("type_weights", f"must map any of {', '.join(allowed)} to numbers between 0 and 100")
+            FieldError(
+                "type_weights", f"must map any of {', '.join(allowed)} to numbers between 0 and {MAX_FACTOR}"
+            )
         )
         return {}
     return {k: float(v) for k, v in value.items()}

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.knowledge.search.query import MAX_LIMIT
 from app.knowledge.tenants.limits import GREATEST
-from app.knowledge.vocabulary import EntryType, Fusion
+from app.knowledge.tenants.settings import MAX_FACTOR, MAX_PURGE_DAYS
+from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion
 from app.web.models.search import Number, WeightsModel
 
 OwnLimit = Annotated[int, Field(strict=True, ge=1, le=GREATEST)] | None
@@ -161,7 +161,7 @@ class SettingsPatch(BaseModel):
                 {
                     "type": "object",
                     "propertyNames": {"enum": list(get_args(EntryType))},
-                    "additionalProperties": {"type": "number", "minimum": 0, "maximum": 100},
+                    "additionalProperties": {"type": "number", "minimum": 0, "maximum": MAX_FACTOR},
                 }
             ),
         ]
@@ -169,11 +169,11 @@ class SettingsPatch(BaseModel):
     ) = None
     similarity_threshold: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
     fusion: Fusion | None = None
-    verified_boost: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
+    verified_boost: Annotated[float, Field(strict=True, ge=0, le=MAX_FACTOR)] | None = None
     keep_query_text: Annotated[bool, Field(strict=True)] | None = None
     default_limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
     max_limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
-    purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=36_500)] | None = None
+    purge_expired_after_days: Annotated[int, Field(strict=True, ge=0, le=MAX_PURGE_DAYS)] | None = None
     limits: OwnLimits | None = None
 
     def given(self) -> dict[str, Any]:
