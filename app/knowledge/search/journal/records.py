@@ -48,6 +48,9 @@ class SearchJournal:
         self.meter = TokenMeter()
         self._writer: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
+        self._queued = 0
+        self._settled = 0  # records written or dropped, in the order in which they were queued
+        self._batch_settled = asyncio.Event()
         self.dropped = 0
         self.written = 0
 
@@ -71,8 +74,8 @@ class SearchJournal:
             receipt=make_receipt(plan, metadata.search_id, ranking),
         )
         self._queue.append((plan.tenant.tenant_id, search, [hit.id for hit in result.results]))
-        if self._writer is None or self._writer.done():
-            self._writer = start_background(self._write())
+        self._queued += 1
+        self._start_writer()
 
     async def find(self, tenant_id: UUID, search_id: UUID) -> KeptSearch | None:
         """Find the record of a search of the last day, even if it is just being written."""
@@ -90,10 +93,12 @@ class SearchJournal:
         return None
 
     async def flush(self) -> None:
-        """Wait until everything queued so far is written."""
-        self._wanted.set()
-        while self._writer is not None and not self._writer.done():
-            await asyncio.shield(self._writer)
+        """Wait until the records queued before this call are written or dropped."""
+        target = self._queued
+        while self._settled < target:
+            self._wanted.set()
+            self._start_writer()
+            await self._batch_settled.wait()
 
     async def close(self) -> None:
         """Write the queued records within a few seconds."""
@@ -102,17 +107,29 @@ class SearchJournal:
         except TimeoutError:
             log.warning("search records lost at shutdown", extra={"records": len(self._queue)})
 
+    def _start_writer(self) -> None:
+        if self._writer is None or self._writer.done():
+            self._writer = start_background(self._write())
+
     async def _write(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wanted.wait(), LINGER)
         self._wanted.clear()
         while self._queue:
             batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
-            by_tenant: dict[UUID, list[tuple[KeptSearch, list[UUID]]]] = defaultdict(list)
-            for tenant_id, search, shown in batch:
-                by_tenant[tenant_id].append((search, shown))
-            for tenant_id, searches in by_tenant.items():
-                await self._write_tenant(tenant_id, searches)
+            try:
+                await self._write_batch(batch)
+            finally:
+                self._settled += len(batch)
+                self._batch_settled.set()
+                self._batch_settled = asyncio.Event()
+
+    async def _write_batch(self, batch: list[tuple[UUID, KeptSearch, list[UUID]]]) -> None:
+        by_tenant: dict[UUID, list[tuple[KeptSearch, list[UUID]]]] = defaultdict(list)
+        for tenant_id, search, shown in batch:
+            by_tenant[tenant_id].append((search, shown))
+        for tenant_id, searches in by_tenant.items():
+            await self._write_tenant(tenant_id, searches)
 
     async def _write_tenant(self, tenant_id: UUID, searches: list[tuple[KeptSearch, list[UUID]]]) -> None:
         accesses = Counter(entry_id for _, shown in searches for entry_id in shown)

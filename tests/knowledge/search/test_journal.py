@@ -1,0 +1,49 @@
+"""The journal of searches: what waits to be written, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from app.composition.services import Services
+from app.knowledge.search import SearchQuery
+from app.knowledge.search.journal.records import SearchJournal
+from app.knowledge.tenants.directory import Tenant
+
+
+async def test_flush_does_not_wait_for_records_queued_after_its_call(
+    services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(SearchJournal, "record", lambda journal, *record: recorded.append(record))
+    await services.search.search(tenant.id, SearchQuery(query="harbour"))
+    monkeypatch.undo()
+
+    async def record_without_end() -> None:
+        while True:
+            services.journal.record(*recorded[0])
+            await asyncio.sleep(0.001)
+
+    traffic = asyncio.create_task(record_without_end())
+    try:
+        await asyncio.sleep(0.05)
+        before = services.journal.written + services.journal.waiting
+        await asyncio.wait_for(services.journal.flush(), 20)
+        assert services.journal.written + services.journal.dropped >= before > 0
+    finally:
+        traffic.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await traffic
+
+
+async def test_flush_starts_the_writer_again_after_it_was_cancelled(services: Services, tenant: Tenant) -> None:
+    await services.search.search(tenant.id, SearchQuery(query="harbour"))
+    writer = services.journal._writer
+    assert writer is not None
+    writer.cancel()
+    await asyncio.wait([writer])
+    await asyncio.wait_for(services.journal.flush(), 20)
+    assert (services.journal.written, services.journal.waiting) == (1, 0)
