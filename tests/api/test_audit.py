@@ -26,8 +26,8 @@ from tests.api.acts import (
     Scene,
     open_scene,
 )
+from tests.api.endpoints import TABLE as ENDPOINTS
 from tests.api.stage import Stage, open_stage
-from tests.api.test_authorisation import TABLE as ENDPOINTS
 
 ASKING = {
     "POST /knowledge/search",

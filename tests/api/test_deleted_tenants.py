@@ -20,7 +20,7 @@ from app.db.queries.work.jobs import Job
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from tests.api.deletion import delete_elsewhere
-from tests.api.test_authorisation import PLATFORM, TABLE, save_search
+from tests.api.endpoints import PLATFORM, TABLE, save_search
 from tests.fixtures.database.cluster import TestDatabase
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.expectations import expect_problem

@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.api.fields import ENTRY
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
 from tests.fixtures.providers.failing import FailingProvider
 
-ENTRY = {
-    *("id", "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "parent_id"),
-    *("source_ids", "superseded_by_id", "is_verified", "asset_id", "asset_name", "chunk_index", "metadata"),
-    *("language", "expires_at", "external_id", "embedding_status", "version", "created_at", "updated_at"),
-}
 PATH = "/knowledge/entries"
 JSON = {"Content-Type": "application/json"}
 UNKNOWN_ID = "0b6f0a5e-5b0c-4d0a-9f0e-3a1d2c4b5e6f"

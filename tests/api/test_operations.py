@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from tests.api.test_authorisation import OPEN
+from tests.api.endpoints import OPEN
 from tests.fixtures.http.callers import Caller, open_client
 from tests.fixtures.http.expectations import expect_problem
 

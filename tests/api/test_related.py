@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.test_entries import ENTRY
+from tests.api.fields import ENTRY
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.knowledge.search.answer.suggestions import SUGGESTIONS
+from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import is_id, is_time
 from tests.fixtures.providers.failing import FailingProvider
@@ -27,15 +28,6 @@ METADATA = {
     "fusion_ms",
 }
 TIMES = ("query_time_ms", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_ms")
-
-
-async def fill(admin: Caller, count: int = 25) -> None:
-    """Entries that all contain the word harbour, each once more than the one before."""
-    entries = [
-        {"content": f"Note {n}: " + "harbour " * n, "tags": [f"n{n % 3}"]} for n in range(1, count + 1)
-    ]
-    answer = await admin.post("/knowledge/entries/bulk", {"entries": entries})
-    assert {result["status"] for result in answer.json()["results"]} == {"created"}
 
 
 async def test_a_hit_has_every_field_of_the_contract(admin: Caller) -> None:
@@ -113,7 +105,7 @@ async def test_a_search_that_finds_nothing_suggests_tags(admin: Caller) -> None:
 
 
 async def test_the_keyword_mode_uses_the_keyword_leg_only(admin: Caller, provider: FailingProvider) -> None:
-    await fill(admin)
+    await add_notes(admin)
     provider.down = True
     provider.queries.clear()
     found = await admin.search("harbour", mode="keyword", limit=5)
@@ -147,7 +139,7 @@ async def test_the_semantic_mode_uses_the_semantic_leg_only(admin: Caller, provi
 async def test_a_failing_provider_leaves_the_keyword_order(
     mode: str, admin: Caller, provider: FailingProvider
 ) -> None:
-    await fill(admin)
+    await add_notes(admin)
     by_words = await admin.search("harbour", mode="keyword", limit=20)
     provider.down = True
     found = await admin.search("harbour", mode=mode, limit=20, rrf_k=7)
@@ -209,7 +201,7 @@ async def test_explain_makes_every_score_recomputable(
     await admin.add("A pier, found by its vector")
     await admin.add("harbour, found by its word")
     await admin.add("harbour decision", entry_type="decision", is_verified=True)
-    await fill(admin, 8)
+    await add_notes(admin, 8)
     await work()
     await admin.search("harbour", limit=3)
     settings: dict[str, Any] = {"weights": {"semantic": 0.4, "keyword": 0.6}, "rrf_k": 10}
@@ -245,7 +237,7 @@ async def test_explain_makes_every_score_recomputable(
 
 
 async def test_explain_describes_what_the_legs_did(admin: Caller, provider: FailingProvider) -> None:
-    await fill(admin, 3)
+    await add_notes(admin, 3)
     found = await admin.search("harbour", explain=True)
     legs = found["debug_info"]["legs"]
     assert legs["semantic"]["strategy"] == "exact"

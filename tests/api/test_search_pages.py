@@ -11,7 +11,7 @@ import pytest
 
 from app.knowledge.search.journal.continuation import mark_search
 from app.knowledge.search.query import SearchQuery
-from tests.api.test_search_answer import fill
+from tests.api.notes import add_notes
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem
 from tests.fixtures.http.limits import allow
@@ -22,7 +22,7 @@ from tests.fixtures.providers.failing import FailingProvider
     "request_fields", [{}, {"fusion": "score"}, {"boost": ["type"]}, {"mode": "keyword"}]
 )
 async def test_all_pages_together_equal_one_large_page(admin: Caller, request_fields: dict[str, Any]) -> None:
-    await fill(admin, 23)
+    await add_notes(admin, 23)
     first = await admin.search("harbour", limit=5, **request_fields)
     assert first["metadata"]["total"] >= 15
     pages, page = [first], first
@@ -41,7 +41,7 @@ async def test_all_pages_together_equal_one_large_page(admin: Caller, request_fi
 
 
 async def test_later_pages_continue_the_first_search(admin: Caller, provider: FailingProvider) -> None:
-    await fill(admin, 12)
+    await add_notes(admin, 12)
     first = await admin.search("harbour", limit=4, mode="keyword")
     await admin.add("harbour " * 40)
     provider.down = True
@@ -51,7 +51,7 @@ async def test_later_pages_continue_the_first_search(admin: Caller, provider: Fa
 
 
 async def test_the_page_of_a_fallback_is_marked_as_one(admin: Caller, provider: FailingProvider) -> None:
-    await fill(admin, 6)
+    await add_notes(admin, 6)
     provider.down = True
     first = await admin.search("harbour", limit=4)
     provider.down = False
@@ -64,7 +64,7 @@ async def test_the_page_of_a_fallback_is_marked_as_one(admin: Caller, provider: 
 async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(
     admin: Caller, platform: Caller
 ) -> None:
-    await fill(admin, 6)
+    await add_notes(admin, 6)
     await allow(platform, admin, embedding_tokens_per_day=1)
     await admin.search("uses it up")
     first = await admin.search("harbour", limit=4)
@@ -144,7 +144,7 @@ async def test_a_receipt_does_not_show_the_fingerprint_of_its_search(admin: Call
 
 @pytest.mark.parametrize("fields", [{}, {"mode": "keyword", "boost": ["type"]}, {"fusion": "score"}])
 async def test_later_pages_are_explained_with_what_is_known(admin: Caller, fields: dict[str, Any]) -> None:
-    await fill(admin, 12)
+    await add_notes(admin, 12)
     whole = (await admin.search("harbour", limit=8, explain=True, **fields))["debug_info"]
     first = await admin.search("harbour", limit=4, **fields)
     page = await admin.search("harbour", limit=4, explain=True, cursor=first["metadata"]["next_cursor"])
@@ -175,7 +175,7 @@ async def test_the_cursor_of_an_unknown_search_is_answered_410(admin: Caller) ->
 
 
 async def test_the_cursor_of_another_tenant_is_answered_410(admin: Caller, stranger: Caller) -> None:
-    await fill(admin, 6)
+    await add_notes(admin, 6)
     cursor = (await admin.search("harbour", limit=2))["metadata"]["next_cursor"]
     answer = await stranger.post("/knowledge/search", {"query": "harbour", "cursor": cursor})
     expect_problem(answer, 410)

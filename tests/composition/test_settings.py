@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.settings import Settings, load_settings, variable_names
-
-SECRET = "s3cret-" * 5
-SERVER = {"DATABASE_URL": "postgresql://kb:pw@db.example:5432/kb", "JWT_SECRET": SECRET}
-
-
-def load(**env: str) -> Settings:
-    return load_settings(env, env_file=None)
+from tests.composition.environment import SECRET, SERVER, load
 
 
 def test_settings_have_the_documented_defaults() -> None:

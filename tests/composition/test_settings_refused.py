@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import ConfigurationError
-from tests.composition.test_settings import SECRET, SERVER, load
+from tests.composition.environment import SECRET, SERVER, load
 
 
 @pytest.mark.parametrize(

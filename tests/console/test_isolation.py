@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.console.conftest import SignIn
-from tests.console.test_roles import IDS, PAGES, path_of
+from tests.console.pages import IDS, PAGES, path_of
 from tests.fixtures.http.callers import Caller
 from tests.isolation.holdings import fill, replace_cursor_id
 

@@ -2,63 +2,15 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 import pytest
 from fastapi import FastAPI
 
 from app.auth.principal import Role
 from tests.console.browser import Browser, open_browser
 from tests.console.conftest import SignIn
+from tests.console.pages import OPEN, PAGES, path_of
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.routes import list_endpoints
-
-READ = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN})
-WRITE = frozenset({Role.CREATOR, Role.TENANT_ADMIN})
-ADMINISTER = frozenset({Role.TENANT_ADMIN})
-PLATFORM = frozenset({Role.PLATFORM_ADMIN})
-
-PAGES: dict[str, frozenset[Role]] = {
-    "GET /console": READ,
-    "POST /console": READ,
-    "GET /console/why-not": READ,
-    "POST /console/why-not": READ,
-    "GET /console/related/{entry_id}": READ,
-    "GET /console/compare": READ,
-    "POST /console/compare": READ,
-    "GET /console/entries": READ,
-    "GET /console/entries/{entry_id}": READ,
-    "GET /console/entries/new": WRITE,
-    "POST /console/entries": WRITE,
-    "GET /console/entries/{entry_id}/edit": WRITE,
-    "POST /console/entries/{entry_id}/edit": WRITE,
-    "GET /console/entries/{entry_id}/delete": WRITE,
-    "POST /console/entries/{entry_id}/delete": WRITE,
-    "GET /console/assets": READ,
-    "POST /console/assets": WRITE,
-    "GET /console/assets/progress": READ,
-    "GET /console/assets/{asset_id}": READ,
-    "POST /console/assets/{asset_id}/retry": WRITE,
-    "GET /console/assets/{asset_id}/delete": WRITE,
-    "POST /console/assets/{asset_id}/delete": WRITE,
-    "GET /console/saved-searches": READ,
-    "POST /console/saved-searches": READ,
-    "GET /console/saved-searches/{saved_search_id}/run": READ,
-    "GET /console/saved-searches/{saved_search_id}/delete": READ,
-    "POST /console/saved-searches/{saved_search_id}/delete": READ,
-    "GET /console/health": ADMINISTER,
-    "GET /console/platform": PLATFORM,
-    "POST /console/platform/tenants": PLATFORM,
-}
-OPEN = {"GET /console/sign-in", "POST /console/sign-in", "POST /console/sign-out"}
-
-IDS = ("entry_id", "asset_id", "saved_search_id")
-
-
-def path_of(page: str, ids: dict[str, str] | None = None) -> tuple[str, str]:
-    """Method and path, with unknown ids or the given ones."""
-    method, path = page.split(" ")
-    return method, path.format(**{name: str(uuid4()) for name in IDS} | (ids or {}))
 
 
 async def open_page(browser: Browser, page: str, ids: dict[str, str] | None = None) -> int:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-import asyncpg
 import pytest
 
 from app.db.database import LEAST_SHARE, Database
@@ -17,34 +15,14 @@ from app.db.outage import Outage
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
+from tests.db.statements import COUNT, CURRENT, PID, SLEEP, leftover
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.database.seeded import Seeded
 
-CURRENT = parse_statement("current", "select current_setting('app.current_tenant', true)")
 TENANTS_SEEN = parse_statement("seen", "select tenant_id, pg_sleep(:pause) from entries")
-COUNT = parse_statement("count", "select count(*) from entries")
-SLEEP = parse_statement("sleep", "select pg_sleep(:seconds)")
 ASLEEP = "select wait_event = 'PgSleep' from pg_stat_activity where pid = $1"
-PID = parse_statement("pid", "select pg_backend_pid()")
 TIME_LIMIT = parse_statement("time_limit", "select current_setting('statement_timeout')")
 OWN_TENANT = parse_statement("own_tenant", "select :tenant_id::uuid")
-DIVIDE = parse_statement("divide", "select 1 / :divisor::integer")
-
-
-@pytest.fixture
-async def pool(seeded: Seeded) -> AsyncIterator[Database]:
-    """Three connections, shared by all sessions of a test."""
-    database = Database(seeded.database.service_dsn, pool_size=3, pool_timeout=20)
-    yield database
-    await database.close()
-
-
-@pytest.fixture
-async def single(seeded: Seeded) -> AsyncIterator[Database]:
-    """One connection, so that anything that a transaction leaves behind reaches the next one."""
-    database = Database(seeded.database.service_dsn, pool_size=1, pool_timeout=20)
-    yield database
-    await database.close()
 
 
 async def test_background_work_of_a_tenant_does_not_use_the_turns_of_its_callers(seeded: Seeded) -> None:
@@ -81,16 +59,6 @@ async def test_the_session_binds_its_tenant(seeded: Seeded, single: Database) ->
             await session.fetch_value(OWN_TENANT, tenant_id=seeded.first)
     async with single.platform_session() as platform:
         assert await platform.fetch_value(OWN_TENANT, tenant_id=seeded.second) == seeded.second
-
-
-async def leftover(database: Database) -> str | None:
-    """The tenant that is still set on an idle pooled connection."""
-    async with database.engine.connect() as pooled:
-        raw = await pooled.get_raw_connection()
-        connection: asyncpg.Connection[asyncpg.Record] = raw.driver_connection  # type: ignore[assignment]
-        assert not connection.is_in_transaction()
-        value: str | None = await connection.fetchval(CURRENT.sql)
-        return value
 
 
 async def test_session_has_its_tenant_only_while_it_is_open(seeded: Seeded, single: Database) -> None:
@@ -199,90 +167,6 @@ async def test_sessions_cannot_be_constructed_directly(seeded: Seeded) -> None:
             TenantSession(connection, object(), outage, None, seeded.first)
         with pytest.raises(TypeError, match="created by Database"):
             PlatformSession(connection, None, outage, None)
-
-
-async def test_statement_timeout_is_an_absent_database(seeded: Seeded) -> None:
-    database = Database(seeded.database.service_dsn, pool_size=1, pool_timeout=20, statement_timeout=0.3)
-    try:
-        with pytest.raises(DatabaseUnavailable, match="took too long"):
-            async with database.tenant_session(seeded.first) as session:
-                await session.fetch(SLEEP, seconds=600.0)
-        assert not await leftover(database)
-        # The next session has the same connection, and a limit that a busy machine does not reach.
-        async with database.tenant_session(seeded.second, background=timedelta(minutes=1)) as session:
-            assert await session.fetch_value(COUNT) > 0
-    finally:
-        await database.close()
-
-
-async def test_exhausted_pool_is_an_absent_database(seeded: Seeded) -> None:
-    database = Database(seeded.database.service_dsn, pool_size=1, pool_timeout=0.2)
-    try:
-        async with database.tenant_session(seeded.first):
-            with pytest.raises(DatabaseUnavailable):
-                async with database.tenant_session(seeded.second):
-                    pass
-        async with database.tenant_session(seeded.second) as session:
-            assert await session.fetch_value(COUNT) > 0
-    finally:
-        await database.close()
-
-
-async def test_killed_connection_is_an_absent_database_once(seeded: Seeded, single: Database) -> None:
-    async def work() -> None:
-        async with single.tenant_session(seeded.first) as session:
-            pid = await session.fetch_value(PID)
-            async with connected(seeded.database.superuser_dsn) as superuser:
-                assert await superuser.fetchval("select pg_terminate_backend($1, 5000)", pid)
-            await session.fetch(COUNT)
-
-    with pytest.raises(DatabaseUnavailable):
-        await work()
-    async with single.tenant_session(seeded.first) as session:
-        assert await session.fetch_value(COUNT) > 0
-
-
-async def test_connection_killed_while_idle_is_replaced_after_one_failure(
-    seeded: Seeded, single: Database
-) -> None:
-    async with single.tenant_session(seeded.first) as session:
-        pid = await session.fetch_value(PID)
-    async with connected(seeded.database.superuser_dsn) as superuser:
-        assert await superuser.fetchval("select pg_terminate_backend($1, 5000)", pid)
-    for _ in range(2):
-        try:
-            async with single.tenant_session(seeded.first) as session:
-                assert await session.fetch_value(COUNT) > 0
-            break
-        except DatabaseUnavailable:
-            continue
-    else:
-        pytest.fail("the dead connection was never replaced")
-
-
-async def test_unreachable_server_is_an_absent_database(tmp_path_factory: pytest.TempPathFactory) -> None:
-    nowhere = tmp_path_factory.mktemp("nowhere")
-    database = Database(f"postgresql://kb_service:secret@/knowledge?host={nowhere}", connect_timeout=1)
-    with pytest.raises(DatabaseUnavailable) as caught:
-        async with database.platform_session():
-            pass
-    assert "secret" not in str(caught.value)
-    assert str(nowhere) not in str(caught.value)
-    await database.close()
-
-
-async def test_mistakes_in_a_statement_are_not_an_absent_database(seeded: Seeded, single: Database) -> None:
-    with pytest.raises(asyncpg.DivisionByZeroError):
-        async with single.tenant_session(seeded.first) as session:
-            await session.fetch(DIVIDE, divisor=0)
-    with pytest.raises(asyncpg.DataError):
-        async with single.tenant_session(seeded.first) as session:
-            await session.fetch(DIVIDE, divisor="many")
-    with pytest.raises(KeyError):
-        async with single.tenant_session(seeded.first) as session:
-            await session.fetch(DIVIDE)
-    async with single.tenant_session(seeded.first) as session:
-        assert await session.fetch_value(DIVIDE, divisor=1) == 1
 
 
 async def test_stream_can_be_left_early(seeded: Seeded, single: Database) -> None:

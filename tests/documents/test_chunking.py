@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Callable
 from importlib.metadata import files
@@ -12,10 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from app.documents.chunking import Chunk, split, split_text
+from app.documents.chunking import split, split_text
 from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits
 from app.documents.readers import markdown, source_code
 from app.documents.readers.builder import TextBuilder
+from tests.documents.chunks import check_chunks, count_framed
 
 PROSE = "The tenant is set in every transaction. Nothing else decides what a query sees. "
 
@@ -30,23 +30,6 @@ def count_characters(text: str) -> int:
 
 def count_quarters(text: str) -> int:
     return len(text) // 4
-
-
-def count_framed(text: str) -> int:
-    return 2 + len(re.findall(r"\w{1,5}|[^\w\s]", text))
-
-
-def check(document: ParsedDocument, chunks: list[Chunk], count: Callable[[str], int], most: int) -> None:
-    covered = [False] * len(document.text)
-    for index, chunk in enumerate(chunks):
-        assert chunk.index == index
-        assert document.text[chunk.char_start : chunk.char_end] == chunk.text
-        assert chunk.text.strip()
-        assert count(chunk.text) <= most
-        covered[chunk.char_start : chunk.char_end] = [True] * len(chunk.text)
-    assert all(seen or sign.isspace() for seen, sign in zip(covered, document.text, strict=True))
-    assert all(early.char_start <= late.char_start for early, late in pairwise(chunks))
-    assert all(early.char_end < late.char_end for early, late in pairwise(chunks))
 
 
 texts = st.text(
@@ -69,7 +52,7 @@ def test_chunks_cover_the_text_within_the_limit(
     text: str, count: Callable[[str], int], most: int, overlap: int, format_name: str, repeat: int
 ) -> None:
     document = ParsedDocument(format_name, text * repeat)
-    check(document, split(document, count, most, overlap), count, most)
+    check_chunks(document, split(document, count, most, overlap), count, most)
 
 
 @settings(max_examples=60, deadline=None)
@@ -227,7 +210,7 @@ def test_chunks_hold_more_than_a_heading(
             builder.add(body)
     document = builder.finish(kind)
     chunks = split(document, count, most, overlap)
-    check(document, chunks, count, most)
+    check_chunks(document, chunks, count, most)
     openings = {"", "```sh", *(WRITERS[kind](title) for title, _ in sections)}
     for chunk in chunks:
         assert not openings.issuperset(chunk.text.split("\n")), chunk.text
@@ -271,7 +254,7 @@ def test_work_is_linear_in_the_text() -> None:
 
     text = "a1b2c3d4" * 40_000
     document = ParsedDocument("text", text)
-    check(document, split(document, count, 100), count, 100)
+    check_chunks(document, split(document, count, 100), count, 100)
     assert seen < 20 * len(text)
 
 
@@ -289,4 +272,4 @@ def test_model_tokens_are_never_exceeded() -> None:
         * 60
     )
     document = ParsedDocument("text", text)
-    check(document, split(document, count, 64), count, 64)
+    check_chunks(document, split(document, count, 64), count, 64)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from app.documents.chunking import split
 from app.documents.formats import FORMATS, detect_format, find_format
 from app.documents.parsed import ParsedDocument, ParseLimits
+from tests.documents.chunks import check_chunks, count_framed
 from tests.documents.office import text_box, text_cell, write_raw_pptx, write_raw_xlsx, write_zip
-from tests.documents.test_chunking import check, count_framed
 from tests.fixtures.documents import paragraph, write_pdf, write_raw_docx
 
 Blocks = list[str]
@@ -102,7 +102,7 @@ def test_chunk_is_the_text_between_its_offsets(
     except Exception as error:
         assert "no text" in str(error) or "no pages" in str(error)  # noqa: PT017 - blank texts make blank files
         return
-    check(document, split(document, count_framed, most, overlap), count_framed, most)
+    check_chunks(document, split(document, count_framed, most, overlap), count_framed, most)
     for heading in document.headings:
         assert 0 <= heading.start < len(document.text)
         assert not document.text[heading.start].isspace()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
+from app.composition.services import Services
+from app.knowledge.ingestion.assets import Upload
+from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import Connection
 
 CHUNKS = """
@@ -53,3 +56,13 @@ async def wait_until_settled(superuser: Connection, tenant_id: UUID, seconds: fl
             tenant_id,
         ):
             await asyncio.sleep(0.05)
+
+
+async def index_undisturbed(services: Services, name: str, files: list[Upload]) -> Tenant:
+    """A new tenant with these files, indexed by one undisturbed worker."""
+    tenant = await services.tenants.create(name, actor="test")
+    for file in files:
+        await services.assets.upload(tenant.id, file)
+    while await services.worker.run_once():
+        pass
+    return tenant

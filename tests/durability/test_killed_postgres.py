@@ -3,93 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import random
-import signal
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from app.composition.database import SERVICE, create_roles, prepare
 from app.composition.services import Services, build_services
 from app.db.database import Database
-from app.embedded import EmbeddedPostgres
 from app.embeddings.providers.mock import MockProvider
 from app.errors import DatabaseUnavailable
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.durability.files import FileSource
-from tests.durability.stock import assert_nothing_left_over, read_stock, wait_until_settled
-from tests.durability.test_killed_workers import index_undisturbed
+from tests.durability.stock import assert_nothing_left_over, index_undisturbed, read_stock, wait_until_settled
 from tests.durability.worker_process import WorkerProcess
-from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected
-from tests.fixtures.embedded import find_postmaster
+from tests.fixtures.database.cluster import MODEL, connected
+from tests.fixtures.database.killed_server import SETTLING_SECONDS, Server
 
 log = logging.getLogger("tests.durability")
 
-# The system keeps written data when only processes die; commits are waited for, as in service.
-SETTINGS = {"fsync": "off"}
-SETTLING_SECONDS = 120.0
 UPLOADERS = 3
-
-
-class Server:
-    """A separate Postgres that is killed repeatedly."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
-        self._postgres = EmbeddedPostgres(data_dir, settings=SETTINGS)
-        self.kills = 0
-        self.killed_at = 0.0
-        """Time of the last kill, on the monotonic clock."""
-
-    async def start(self) -> TestDatabase:
-        address = await asyncio.to_thread(self._postgres.start)
-        await create_roles(address.dsn(), PASSWORDS)
-        async with connected(address.dsn(database="postgres")) as superuser:
-            await superuser.execute("create database killed owner kb_migrator")
-        self.database = TestDatabase("killed", address)
-        async with connected(self.database.superuser_dsn) as superuser:
-            await superuser.execute("create extension vector")
-        await prepare(self.database.admin_dsn, service_role=SERVICE, model=MODEL)
-        return self.database
-
-    async def stop(self) -> None:
-        await asyncio.to_thread(self._postgres.stop)
-
-    async def kill_backend(self, chance: random.Random) -> None:
-        """Kill one connection's process: Postgres ends all others, and recovers."""
-        async with connected(self.database.superuser_dsn) as superuser:
-            assert await superuser.fetchval("show synchronous_commit") == "on"
-            found = await superuser.fetch(
-                "select pid from pg_stat_activity where datname = 'killed' and usename = 'kb_service'"
-            )
-        if found:
-            with contextlib.suppress(ProcessLookupError):
-                self.killed_at = time.monotonic()
-                os.kill(chance.choice(found)["pid"], signal.SIGKILL)
-                self.kills += 1
-
-    async def kill_postmaster(self) -> None:
-        """Kill the server itself; its supervisor restarts it, up to five times."""
-        self.killed_at = time.monotonic()
-        find_postmaster(self._data_dir).kill()
-        self.kills += 1
-
-    async def wait_until_back(self) -> None:
-        async with asyncio.timeout(SETTLING_SECONDS):
-            while True:
-                try:
-                    async with connected(self.database.superuser_dsn) as superuser:
-                        await superuser.fetchval("select 1")
-                    return
-                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                    await asyncio.sleep(0.05)
 
 
 class Uploader:

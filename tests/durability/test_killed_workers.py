@@ -18,7 +18,7 @@ from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from app.settings import IngestionSettings
 from tests.durability.files import FileSource
-from tests.durability.stock import assert_nothing_left_over, read_stock, wait_until_settled
+from tests.durability.stock import assert_nothing_left_over, index_undisturbed, read_stock, wait_until_settled
 from tests.durability.worker_process import PATIENCE, STAGES, WorkerProcess
 from tests.fixtures.database.cluster import Connection, connected
 
@@ -94,16 +94,6 @@ class Round:
         (asset_id,) = (a.id for a in assets.items if a.external_id == external_id)
         await self._services.assets.delete(tenant.id, asset_id)
         del self._kept[external_id]
-
-
-async def index_undisturbed(services: Services, name: str, files: list[Upload]) -> Tenant:
-    """A new tenant with these files, indexed by one undisturbed worker."""
-    tenant = await services.tenants.create(name, actor="test")
-    for file in files:
-        await services.assets.upload(tenant.id, file)
-    while await services.worker.run_once():
-        pass
-    return tenant
 
 
 async def run_rounds(

@@ -19,9 +19,9 @@ from app.auth.principal import Role
 from app.db.database import Database
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.directory import TenantDirectory
-from tests.durability.test_killed_postgres import Server
 from tests.faults.service import ServedProcess, served, settings_for
 from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.killed_server import Server
 from tests.fixtures.http.callers import make_token
 
 log = logging.getLogger("tests.faults")

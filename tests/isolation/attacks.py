@@ -13,8 +13,8 @@ from uuid import UUID
 
 import asyncpg
 
-from tests.db.schema.test_definer_functions import HOSTILE
 from tests.fixtures.database.cluster import Connection
+from tests.fixtures.database.hostile import HOSTILE
 from tests.fixtures.database.seeded import Seeded
 from tests.isolation.matrix import ROLE
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
+from tests.fixtures.database.cluster import Connection
 from tests.fixtures.http.callers import Caller
 
 SUBJECTS = ("routes in vercel.json", "a backup of the database", "the harbour at night")
@@ -75,3 +76,16 @@ def find_ids(value: Any) -> set[str]:
         return {str(UUID(value))} if isinstance(value, str) and len(value) == 36 else set()
     except ValueError:
         return set()
+
+
+async def snapshot(connection: Connection, tenant_id: Any) -> list[str]:
+    """All data of a tenant, as text."""
+    places = await connection.fetch("""
+        select c.oid::regclass::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid
+         where a.attname = 'tenant_id' and c.relkind in ('r', 'p') and not c.relispartition
+           and c.relnamespace = 'public'::regnamespace order by 1""")
+    rows: list[str] = []
+    for place in places:
+        sql = f"select to_jsonb(t)::text from {place['name']} t where tenant_id = $1 order by 1"
+        rows += [f"{place['name']} {row[0]}" for row in await connection.fetch(sql, tenant_id)]
+    return rows

@@ -15,9 +15,8 @@ from app.telemetry.logs import configure_logging
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.providers.failing import FailingProvider
-from tests.isolation.holdings import fill
+from tests.isolation.holdings import fill, snapshot
 from tests.isolation.places import make_valid
-from tests.isolation.test_foreign_ids import snapshot
 
 CANARY = "bluebird"
 NEAR = ("bluebirt", "bluebrid", "bluebir", '"blue bird"', "blue", "bluebIrt harbour")

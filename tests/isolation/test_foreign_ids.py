@@ -12,9 +12,9 @@ import pytest
 from fastapi import FastAPI
 
 from app.mcp.tools import TOOLS
-from tests.fixtures.database.cluster import Connection, TestDatabase, connected
+from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller
-from tests.isolation.holdings import Holdings, fill, replace_cursor_id
+from tests.isolation.holdings import Holdings, fill, replace_cursor_id, snapshot
 from tests.isolation.places import Place, list_places, list_tool_places
 
 Work = Callable[[], Awaitable[None]]
@@ -42,19 +42,6 @@ async def call(caller: Caller, place: Place, value: str, own: Holdings) -> tuple
         removed = await caller.delete(f"{path}/{answer.json()['id']}")
         assert removed.status_code == 204, f"{place} made something that cannot be removed"
     return normalise(answer, value)
-
-
-async def snapshot(connection: Connection, tenant_id: Any) -> list[str]:
-    """All data of a tenant, as text."""
-    places = await connection.fetch("""
-        select c.oid::regclass::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid
-         where a.attname = 'tenant_id' and c.relkind in ('r', 'p') and not c.relispartition
-           and c.relnamespace = 'public'::regnamespace order by 1""")
-    rows: list[str] = []
-    for place in places:
-        sql = f"select to_jsonb(t)::text from {place['name']} t where tenant_id = $1 order by 1"
-        rows += [f"{place['name']} {row[0]}" for row in await connection.fetch(sql, tenant_id)]
-    return rows
 
 
 async def test_another_tenants_ids_get_the_response_of_unknown_ones(

@@ -12,8 +12,7 @@ from mcp import MCPError
 from app.mcp.endpoint import SMALL
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.limits import allow, expect_refusal
-from tests.fixtures.http.mcp_client import connect, fail, succeed
-from tests.mcp.test_roles import HEADERS
+from tests.fixtures.http.mcp_client import HEADERS, connect, fail, succeed
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

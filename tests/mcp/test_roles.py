@@ -17,7 +17,7 @@ from app.mcp.tools import TOOLS
 from app.web.json_body import MAX_CONTAINERS, MAX_VALUES
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.expectations import expect_problem
-from tests.fixtures.http.mcp_client import ADMINISTERING, READING, WRITING, connect, fail, succeed
+from tests.fixtures.http.mcp_client import ADMINISTERING, HEADERS, READING, WRITING, connect, fail, succeed
 
 UNKNOWN = str(uuid4())
 INITIALIZE = {
@@ -30,7 +30,6 @@ INITIALIZE = {
         "clientInfo": {"name": "test", "version": "1"},
     },
 }
-HEADERS = {"Accept": "application/json, text/event-stream"}
 
 # Each tool: the lowest role, arguments, and the status of the problem, if any, for callers with the role.
 TABLE: dict[str, tuple[Role, dict[str, Any], int | None]] = {

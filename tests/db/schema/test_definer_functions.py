@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from tests.fixtures.database.cluster import Connection, connected
+from tests.fixtures.database.hostile import HOSTILE
 from tests.fixtures.database.seeded import Seeded
 
 SEARCH = """
@@ -24,10 +25,6 @@ CALLS = [
     "select * from keyword.tag_overlaps('{sea,night}', gen_random_uuid(), 10)",
     "select * from keyword.derived_entries(gen_random_uuid(), 10)",
 ]
-HOSTILE = [
-    "'", "''", "\\", "\\'", "harbour' | 'night", "harbour:*", "*", "!harbour", "a & b", "(", "<->", "%", "_",
-    "$1", "'; drop table entries; --", "\\x27", "ﬁ", "\u202e", "x" * 2000, "harbour'::tsquery || 'night", " ", "\n",
-]  # fmt: skip
 
 
 @pytest.fixture

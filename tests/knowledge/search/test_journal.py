@@ -39,7 +39,9 @@ async def test_flush_does_not_wait_for_records_queued_after_its_call(
             await traffic
 
 
-async def test_flush_starts_the_writer_again_after_it_was_cancelled(services: Services, tenant: Tenant) -> None:
+async def test_flush_starts_the_writer_again_after_it_was_cancelled(
+    services: Services, tenant: Tenant
+) -> None:
     await services.search.search(tenant.id, SearchQuery(query="harbour"))
     writer = services.journal._writer
     assert writer is not None

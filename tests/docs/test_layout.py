@@ -1,0 +1,57 @@
+"""The rules of CONTRIBUTING.md about files that no linter checks."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+LONGEST = 300
+"""Lines, as in CONTRIBUTING.md, "Style"."""
+
+
+def list_files(*suffixes: str) -> Iterator[Path]:
+    tracked = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True)
+    return (ROOT / name for name in tracked.splitlines() if name.endswith(suffixes))
+
+
+def list_test_modules(source: str) -> set[str]:
+    """The test modules that a module imports, or whose objects it imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names}
+    return {name for name in names if any(part.startswith("test_") for part in name.split("."))}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import tests.db.test_rows",
+        "from tests.db import test_rows",
+        "from tests.db.test_rows import Row",
+        "from .test_rows import Row",
+        "def late():\n    from tests.db.test_rows import Row",
+    ],
+)
+def test_every_form_of_import_is_found(source: str) -> None:
+    assert list_test_modules(source)
+
+
+def test_no_module_imports_a_test_module() -> None:
+    """Shared code belongs in a plain module of the folder, or in `tests/fixtures`."""
+    found = {path: list_test_modules(path.read_text("utf-8")) for path in list_files(".py")}
+    assert len(found) > 500
+    assert {str(path.relative_to(ROOT)): names for path, names in found.items() if names} == {}
+
+
+def test_no_file_of_code_is_too_long() -> None:
+    lengths = {path: path.read_text("utf-8").count("\n") for path in list_files(".py", ".sql", ".html")}
+    assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > LONGEST} == {}
