@@ -12,11 +12,13 @@ import asyncpg
 from app.composition.services import Services
 from app.db.queries.knowledge import embeddings
 from app.db.queries.knowledge.embeddings import PassageVector
-from app.db.queries.knowledge.entries import insert_entries
+from app.db.queries.knowledge.entries import WrittenEntry, insert_entries
 from app.db.queries.tenants.tenants import create_tenant
 from app.db.schema.registration import register_model
 from app.evaluation.output.progress import ShowProgress
-from app.knowledge.entries.entry import embedding_text, new_entry_values
+from app.knowledge.entries.drafts import EntryDraft
+from app.knowledge.entries.entry import embedding_text
+from app.knowledge.entries.merging import new_entry
 from app.knowledge.search.plan import EXACT_LIMIT
 from benchmarks.population import Population
 from benchmarks.stock import BATCH, Stock, StockEntry
@@ -110,7 +112,7 @@ async def _fill(
         async with services.database.tenant_session(
             tenant.tenant_id, setup=UNSYNCED, background=LOADING
         ) as session:
-            await insert_entries(session, [_values(entry) for entry in batch])
+            await insert_entries(session, [_written(entry) for entry in batch])
             await embeddings.store_vectors(session, model_id, [_passage(entry) for entry in batch])
             if large and start == 0:
                 await embeddings.start_index(session, model_id, 0)
@@ -124,15 +126,15 @@ async def _fill(
     services.tenants.forget(tenant.tenant_id)
 
 
-def _values(entry: StockEntry) -> dict[str, object]:
-    given = {
-        "external_id": str(entry.number),
-        "title": entry.title,
-        "content": entry.content,
-        "tags": list(entry.tags),
-        "language": "english",
-    }
-    return {"id": entry.id, **new_entry_values(given)}
+def _written(entry: StockEntry) -> WrittenEntry:
+    draft = EntryDraft(
+        external_id=str(entry.number),
+        title=entry.title,
+        content=entry.content,
+        tags=list(entry.tags),
+        language="english",
+    )
+    return new_entry(entry.id, draft)
 
 
 def _passage(entry: StockEntry) -> PassageVector:

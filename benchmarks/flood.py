@@ -35,6 +35,7 @@ from app.cli.token import make_token
 from app.composition.services import Services, open_services
 from app.errors import TenantNotFound
 from app.evaluation.collection import Document
+from app.knowledge.entries.drafts import EntryDraft
 from app.settings import Settings
 from benchmarks.connection import Connection
 from benchmarks.place import KEPT, ROOT, bench_settings
@@ -141,7 +142,9 @@ async def _fill(services: Services, slug: str, texts: Sequence[Document], entrie
         for t in itertools.islice(itertools.cycle(texts), entries)
     ]
     for first in range(0, entries, 500):
-        batch = [{"content": f"{n} {text}"} for n, text in enumerate(contents[first : first + 500], first)]
+        batch = [
+            EntryDraft(content=f"{n} {text}") for n, text in enumerate(contents[first : first + 500], first)
+        ]
         await services.entries.create_many(tenant.id, batch)
     await services.embedder.embed_all(tenant.id)
     return tenant.id

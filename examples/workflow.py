@@ -22,6 +22,7 @@ from app.db.database import Database
 from app.db.queries.knowledge.entries import Entry
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import TenantNotFound
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import Hit
 from app.settings import Settings, load_settings
@@ -55,13 +56,13 @@ async def learn_lesson(services: Services, tenant_id: UUID, question: str, learn
     # entry instead of adding a second one.
     learnt, _ = await services.entries.create(
         tenant_id,
-        {
-            "content": await learn(question, before),
-            "title": question,
-            "entry_type": "lesson",
-            "source_ids": [hit.id for hit in before],
-            "external_id": f"workflow:{question}",
-        },
+        EntryDraft(
+            content=await learn(question, before),
+            title=question,
+            entry_type="lesson",
+            source_ids=[hit.id for hit in before],
+            external_id=f"workflow:{question}",
+        ),
         actor="workflow",
     )
 

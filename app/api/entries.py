@@ -62,7 +62,7 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
     Keyword search finds the entry as soon as this request is answered. Its vector is created immediately, or later if
     the provider is down.
     """
-    stored, new = await services.entries.create(caller.tenant_id, entry.given(), actor=caller.subject)
+    stored, new = await services.entries.create(caller.tenant_id, entry.draft(), actor=caller.subject)
     return _entry_response(stored, 201 if new else 200)
 
 
@@ -124,7 +124,7 @@ async def change_entry(
     changed = await services.entries.change(
         caller.tenant_id,
         entry_id,
-        patch.given(),
+        patch.draft(),
         if_version=_versions(if_match),
         actor=caller.subject,
     )

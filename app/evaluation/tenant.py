@@ -7,8 +7,7 @@ import contextlib
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator
 from uuid import UUID
 
 from app.composition.services import Services
@@ -17,6 +16,7 @@ from app.db.queries.work import jobs
 from app.errors import KnowledgeError
 from app.evaluation.collection import Collection, Document
 from app.evaluation.output.progress import ShowProgress
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import MAX_TITLE
 
 BATCH = 500
@@ -88,6 +88,6 @@ async def finish_upkeep(services: Services, tenant_id: UUID, patience: float = P
             await asyncio.sleep(0.1)
 
 
-def _entry(document: Document) -> Mapping[str, Any]:
+def _entry(document: Document) -> EntryDraft:
     title = document.title[:MAX_TITLE] if document.title else None
-    return {"external_id": document.id, "title": title, "content": document.text}
+    return EntryDraft(external_id=document.id, title=title, content=document.text)

@@ -77,7 +77,7 @@ async def _related(arguments: RelatedArguments, call: Call) -> ToolAnswer:
 
 async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
     caller = call.caller
-    entry, new = await call.services.entries.create(caller.tenant_id, arguments.given(), actor=caller.subject)
+    entry, new = await call.services.entries.create(caller.tenant_id, arguments.draft(), actor=caller.subject)
     status = "created" if new else "existing"
     said = "Stored as a new entry" if new else "The entry existed already; its fields have been updated"
     text = f"{said}: id {entry.id}. Keyword search: ready; semantic search: {entry.embedding_status}."

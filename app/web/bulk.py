@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ValidationError
 
 from app.composition.services import Services
 from app.errors import FieldError
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.writing import BulkResult
 from app.web.access import Caller
 from app.web.models.entries import BulkRequest, NewEntry
@@ -17,10 +16,10 @@ from app.web.problems import invalid_input
 async def write_entries(body: BulkRequest, caller: Caller, services: Services) -> list[BulkResult]:
     """Store the valid entries; return one result for each, in order. Raises DatabaseUnavailable."""
     results: dict[int, BulkResult] = {}
-    valid: dict[int, dict[str, Any]] = {}
+    valid: dict[int, EntryDraft] = {}
     for index, item in enumerate(body.entries):
         try:
-            valid[index] = NewEntry.model_validate(item).given()
+            valid[index] = NewEntry.model_validate(item).draft()
         except ValidationError as error:
             first = invalid_input(error).errors[0]
             if not error.errors(include_input=False)[0]["loc"]:

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from app.db.database import Database
 from app.db.identifiers import new_id
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.embeddings.factory import ProviderConfig, build_provider
+from app.knowledge.entries.drafts import EntryDraft
 from app.settings import variable_names
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
 from tests.fixtures.embedded import FAST
@@ -34,14 +35,12 @@ LOGGERS = ("", "app", "uvicorn", "alembic")
 SECRET = "a secret of more than thirty-two bytes for tests"
 PROGRAM = Path(sys.executable).with_name("knowledge")
 
-ENTRIES: list[Mapping[str, Any]] = [
-    {
-        "content": "Moorings are inspected every \x1b[31mMarch.",
-        "title": "[bold]Moorings",
-        "tags": ["quay", "safety"],
-    },
-    {"content": "The crane lifts twelve tons.", "tags": ["quay", "safety", "crane"]},
-    {"content": "Inspecting a mooring takes a diver.", "entry_type": "lesson", "confidence": 0.4},
+ENTRIES: list[EntryDraft] = [
+    EntryDraft(
+        content="Moorings are inspected every \x1b[31mMarch.", title="[bold]Moorings", tags=["quay", "safety"]
+    ),
+    EntryDraft(content="The crane lifts twelve tons.", tags=["quay", "safety", "crane"]),
+    EntryDraft(content="Inspecting a mooring takes a diver.", entry_type="lesson", confidence=0.4),
 ]
 
 

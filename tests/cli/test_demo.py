@@ -7,6 +7,7 @@ import pytest
 from app.cli.demo import STILL_SECONDS, curl_line, load_demo
 from app.composition.services import Services
 from app.db.queries.knowledge.entries import Entry
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.samples import load_documents, load_entries
 from tests.fixtures.providers.failing import FailingProvider
@@ -45,7 +46,7 @@ async def test_interrupted_demo_is_completed_and_a_complete_one_is_unchanged(
     tenant = await load_demo(services)
     entries = await read_entries(services)
     first, last = load_entries()[0].external_id, load_entries()[-1].external_id
-    await services.entries.change(tenant.id, entries[first].id, {"content": "mine now"})
+    await services.entries.change(tenant.id, entries[first].id, EntryDraft(content="mine now"))
     await load_demo(services)
     assert (await read_entries(services))[first].content == "mine now"
 

@@ -9,6 +9,7 @@ import pytest
 from app.cli.execution import working
 from app.cli.waiting import Patience, wait_for_assets, wait_for_embeddings
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
@@ -36,7 +37,7 @@ async def test_waiting_for_vectors_ends_while_the_provider_is_unavailable(
 async def test_waiting_for_vectors_continues_while_the_provider_answers(
     services: Services, harbour: Tenant
 ) -> None:
-    await services.entries.create_many(harbour.id, [{"content": f"text {n}"} for n in range(200)])
+    await services.entries.create_many(harbour.id, [EntryDraft(content=f"text {n}") for n in range(200)])
     async with working(services):
         assert await wait_for_embeddings(services, harbour.id, Patience(services, harbour.id, away=0.0)) == 0
 

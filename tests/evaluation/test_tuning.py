@@ -14,6 +14,7 @@ from app.composition.services import Services, build_services
 from app.db.database import Database
 from app.evaluation.output.progress import hide_progress
 from app.evaluation.tuning import GRID, NothingToTuneBy, rows_of, tune
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights
@@ -31,7 +32,7 @@ async def fill(services: Services, tenant: Tenant, provider: FailingProvider, qu
         word = f"harbour{n:02}"
         provider.vectors |= {word: UNIT[n], f"right {word}": UNIT[14], f"wrong {n}": UNIT[n]}
         right, wrong = [
-            (await services.entries.create(tenant.id, {"content": content}))[0].id
+            (await services.entries.create(tenant.id, EntryDraft(content=content)))[0].id
             for content in (f"right {word}", f"wrong {n}")
         ]
         found = await services.search.search(tenant.id, SearchQuery(query=word), subject="anna")

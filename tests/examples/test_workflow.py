@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.composition.services import Services
 from app.embeddings.models import resolve_model
 from app.embeddings.providers.mock import MockProvider
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.results import Hit
 from app.settings import DatabaseSettings, EmbeddingSettings, Settings
 from examples.workflow import (
@@ -77,7 +78,7 @@ async def test_a_repeated_step_changes_its_own_entry(services: Services) -> None
 
 async def test_a_lesson_names_its_sources(services: Services) -> None:
     tenant = await services.tenants.create("harbour-north", actor="test")
-    known, _ = await services.entries.create(tenant.id, {"content": "Ships enter the harbour by day."})
+    known, _ = await services.entries.create(tenant.id, EntryDraft(content="Ships enter the harbour by day."))
     lesson = (await work_for_tenants(services, QUESTIONS, note_question))["harbour-north"]
     assert lesson.learnt.source_ids == [known.id]
     (related,) = await services.related.related(tenant.id, known.id, 5)

@@ -16,6 +16,7 @@ from app.embeddings.providers.openai import OpenAIProvider
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.circuit import Circuit, CircuitState
 from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, ResilientProvider
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
@@ -99,7 +100,7 @@ async def scene(
     database = Database(openai_database.service_dsn, pool_size=1)
     services = await build_services(database, QueryCache(resilient))
     tenant = await services.tenants.create(f"faults-{next(NUMBERS)}", actor="test")
-    entry, _ = await services.entries.create(tenant.id, {"content": "The harbour opens at six"})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     assert entry.embedding_status == "ready"
     yield Scene(services, tenant, resilient.query_circuit, clock)
     await services.close()
@@ -212,7 +213,9 @@ async def test_an_entry_written_while_the_provider_is_down_gets_its_vector_later
     scene: Scene, wire: WireServer
 ) -> None:
     wire.script = [Reply(500)] * 100
-    entry, _ = await scene.services.entries.create(scene.tenant.id, {"content": "The lighthouse is red"})
+    entry, _ = await scene.services.entries.create(
+        scene.tenant.id, EntryDraft(content="The lighthouse is red")
+    )
     assert entry.embedding_status == "pending"
     assert [hit.id for hit in (await scene.search("lighthouse", mode="keyword")).results] == [entry.id]
     wire.script.clear()

@@ -14,6 +14,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from tests.faults.balancer import balance
 from tests.faults.service import ServedProcess, served, settings_for
 from tests.fixtures.http.callers import Caller, make_token
@@ -111,7 +112,7 @@ async def test_a_rolling_restart_fails_no_request(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
     tenant = await services.tenants.create("served", actor="test")
-    await services.entries.create(tenant.id, {"content": "The harbour opens at six"})
+    await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     token = make_token(tenant.id, Role.CREATOR)
     settings = settings_for(service_dsn, KB_DRAIN_SECONDS=str(DRAIN_SECONDS))
     async with (

@@ -11,6 +11,7 @@ from app.composition.services import Services, build_services
 from app.db.database import Database
 from app.db.identifiers import new_id
 from app.embedded import EmbeddedAddress
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.tenants.directory import Tenant
@@ -91,17 +92,17 @@ async def full(
     while await services.worker.run_once():
         pass
     assert (await services.assets.get(tenant.id, asset.id)).status == "failed"
-    newer, _ = await services.entries.create(tenant.id, {"content": "The newer truth", "title": "Truth"})
+    newer, _ = await services.entries.create(tenant.id, EntryDraft(content="The newer truth", title="Truth"))
     await services.entries.create(
         tenant.id,
-        {
-            "content": 'An older “truth” – with signs \u2028 and \\ and "',
-            "superseded_by_id": newer.id,
-            "parent_id": newer.id,
-            "expires_at": newer.created_at.replace(year=2090),
-            "confidence": 0.1,
-            "metadata": {"n": [1, 2.5e-7, None, {"x": "ä"}]},
-        },
+        EntryDraft(
+            content='An older “truth” – with signs \u2028 and \\ and "',
+            superseded_by_id=newer.id,
+            parent_id=newer.id,
+            expires_at=newer.created_at.replace(year=2090),
+            confidence=0.1,
+            metadata={"n": [1, 2.5e-7, None, {"x": "ä"}]},
+        ),
     )
     await services.tenants.change_settings(
         tenant.id, {"fusion": "score", "type_weights": {"fact": 3.5}}, actor="test"

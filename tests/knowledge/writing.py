@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
 
@@ -14,7 +15,7 @@ from app.knowledge.tenants.directory import Tenant
 async def write(services: Services, tenant: Tenant, *contents: str, **values: Any) -> list[UUID]:
     """Entries of these contents, in order."""
     return [
-        (await services.entries.create(tenant.id, {"content": content, **values}))[0].id
+        (await services.entries.create(tenant.id, EntryDraft(content=content, **values)))[0].id
         for content in contents
     ]
 

@@ -14,6 +14,7 @@ from app.auth.principal import Role
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.db.identifiers import new_id
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from app.main import create_app
 from app.settings import Settings
@@ -36,7 +37,7 @@ async def test_ten_clients_at_once_each_find_their_own_tenants_knowledge(
     for number in range(5):
         made = await api_services.tenants.create(f"m-{new_id().hex}", "Tests", actor="test")
         await api_services.entries.create(
-            made.id, {"content": f"The harbour of tenant {number}"}, actor="test"
+            made.id, EntryDraft(content=f"The harbour of tenant {number}"), actor="test"
         )
         tenants.append(made)
 

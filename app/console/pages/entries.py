@@ -83,7 +83,7 @@ async def create_entry(request: Request, caller: CurrentCaller, services: Curren
     """Store an entry, or show an error at each invalid field."""
     form = EntryForm.read(await read_texts(request))
     try:
-        entry, new = await services.entries.create(caller.tenant_id, form.new_values(), actor=caller.subject)
+        entry, new = await services.entries.create(caller.tenant_id, form.new_draft(), actor=caller.subject)
     except InvalidInput as error:
         return _show_form(request, form, None, errors_at(error.errors), status=422)
     return _lead_to(entry.id, "created" if new else "exists")

@@ -16,7 +16,8 @@ from app.console.parts.search_form import read_list, read_number, write_list
 from app.console.rendering import pretty_json
 from app.db.queries.knowledge.entries import Entry
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.entry import DEFAULTS, PLACE
+from app.knowledge.entries.drafts import DEFAULTS, EntryDraft
+from app.knowledge.entries.entry import PLACE
 from app.knowledge.languages import detect
 from app.web.json_body import read_metadata
 from app.web.models.entries import EntryPatch, NewEntry
@@ -46,7 +47,7 @@ class EntryForm:
     def empty(cls) -> EntryForm:
         """The form of a new entry."""
         texts = dict.fromkeys(TEXTS, "") | {"entry_type": "fact", "confidence": "1", "scope": "global"}
-        return cls(texts, DEFAULTS["roles"], False)
+        return cls(texts, DEFAULTS.given()["roles"], False)
 
     @classmethod
     def of_entry(cls, entry: Entry) -> EntryForm:
@@ -66,18 +67,19 @@ class EntryForm:
         roles = [_text(role) for role in form.getlist("roles")]
         return cls(texts, roles, form.get("is_verified") is not None)
 
-    def new_values(self) -> dict[str, Any]:
+    def new_draft(self) -> EntryDraft:
         """The fields of a new entry, without those that have their default. Raises InvalidInput.
 
         An existing entry with this text then keeps its other fields.
         """
-        given = {n: v for n, v in self._values().items() if v not in (None, "") and v != DEFAULTS.get(n)}
+        defaults = DEFAULTS.given()
+        given = {n: v for n, v in self._values().items() if v not in (None, "") and v != defaults.get(n)}
         try:
-            return NewEntry.model_validate(given).given()
+            return NewEntry.model_validate(given).draft()
         except ValidationError as error:
             raise invalid_input(error) from None
 
-    def changes(self, stored: Entry) -> dict[str, Any]:
+    def changes(self, stored: Entry) -> EntryDraft:
         """The changes to an entry: the fields that differ from the form as it was shown. Raises InvalidInput.
 
         A changed text has its language detected again, unless the stored language differs from the detected one.
@@ -96,7 +98,7 @@ class EntryForm:
         if "metadata" in given:
             given["metadata"] |= _place(stored)
         try:
-            return EntryPatch.model_validate(given).given()
+            return EntryPatch.model_validate(given).draft()
         except ValidationError as error:
             raise invalid_input(error) from None
 

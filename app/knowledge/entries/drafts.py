@@ -1,38 +1,69 @@
-"""Entries that are about to be written: their identity, their references, and merging them into stored ones."""
+"""Entries as callers write them: typed fields, each of which may be unset."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final
 from uuid import UUID
 
-from app.db.queries.knowledge import entries as db
-from app.db.session import TenantSession
 from app.errors import FieldError, InvalidInput
-from app.knowledge.entries.entry import content_hash
-from app.knowledge.languages import detect
+from app.knowledge.entries.entry import MAX_CONTENT, NULLABLE, RULES, content_hash
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """One entry of a write: its place in the request and its checked, given fields."""
+class Unset(Enum):
+    """The type of `UNSET`, the value of a field that the caller did not send."""
 
-    index: int
-    given: Mapping[str, Any]
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNSET: Final = Unset.UNSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryDraft:
+    """The fields of a new or changed entry. An unset field gets its default in a new entry, and keeps its value in an
+    existing one. None clears a field that may be empty, and has the language detected again.
+    """
+
+    content: str | Unset = UNSET
+    entry_type: str | Unset = UNSET
+    title: str | Unset | None = UNSET
+    tags: Sequence[str] | Unset = UNSET
+    roles: Sequence[str] | Unset = UNSET
+    confidence: float | Unset = UNSET
+    scope: str | Unset = UNSET
+    parent_id: UUID | Unset | None = UNSET
+    source_ids: Sequence[UUID] | Unset = UNSET
+    metadata: Mapping[str, Any] | Unset = UNSET
+    language: str | Unset | None = UNSET
+    expires_at: datetime | Unset | None = UNSET
+    superseded_by_id: UUID | Unset | None = UNSET
+    is_verified: bool | Unset = UNSET
+    external_id: str | Unset | None = UNSET
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are set."""
+        return {name: value for name in FIELDS if (value := getattr(self, name)) is not UNSET}
 
     @property
     def key(self) -> tuple[str | None, bytes]:
-        """The entry's identity: its external_id, else the hash of its content."""
-        external_id = self.given.get("external_id")
-        return (external_id, b"" if external_id else content_hash(self.given["content"]))
+        """The identity of a new entry: its external_id, else the hash of its content."""
+        if isinstance(self.external_id, str):
+            return self.external_id, b""
+        assert isinstance(self.content, str)
+        return None, content_hash(self.content)
 
     def references(self) -> list[tuple[str, UUID]]:
         """The ids of other entries that the draft contains, each with its field."""
-        single = [
-            (n, self.given[n]) for n in ("parent_id", "superseded_by_id") if self.given.get(n) is not None
-        ]
-        return single + [("source_ids", i) for i in self.given.get("source_ids") or ()]
+        single = (("parent_id", self.parent_id), ("superseded_by_id", self.superseded_by_id))
+        sources = () if isinstance(self.source_ids, Unset) else self.source_ids
+        return [(n, i) for n, i in single if isinstance(i, UUID)] + [("source_ids", i) for i in sources]
 
     def self_reference(self, entry_id: UUID) -> FieldError | None:
         """Return the error if the draft, written to `entry_id`, would refer to itself."""
@@ -42,46 +73,60 @@ class Draft:
         return None
 
 
-def merge(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Overwrite stored fields with given ones. The language of a changed text is detected unless it is given."""
-    wanted = {**stored, **given}
-    if wanted["language"] is None or (differs(stored, wanted) and "language" not in given):
-        wanted["language"] = detect(wanted["title"], wanted["content"])
-    return wanted
+FIELDS: Final = tuple(field.name for field in fields(EntryDraft))
+
+DEFAULTS: Final = EntryDraft(
+    entry_type="fact",
+    title=None,
+    tags=[],
+    roles=["all"],
+    confidence=1.0,
+    scope="global",
+    parent_id=None,
+    source_ids=[],
+    metadata={},
+    language=None,
+    expires_at=None,
+    superseded_by_id=None,
+    is_verified=False,
+    external_id=None,
+)
+"""What the unset fields of a new entry are; its content has no default, and its language is detected."""
 
 
-def differs(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the searchable text has changed."""
-    return any(wanted[name] != stored[name] for name in ("content", "title"))
+def read_draft(values: Mapping[str, Any]) -> EntryDraft:
+    """A draft of these fields. Raises InvalidInput for names that an entry does not have."""
+    unknown = [name for name in values if name not in FIELDS]
+    if unknown:
+        raise InvalidInput([FieldError(str(name), "unknown field") for name in unknown])
+    return EntryDraft(**values)
 
 
-def size(values: Mapping[str, Any]) -> int:
-    """Count characters as the database does: those of a title count twice."""
-    return len(values["content"]) + 2 * len(values.get("title") or "")
-
-
-def growth(stored: Mapping[str, Any], given: Mapping[str, Any]) -> int:
-    """Characters that a change adds to the tenant's text."""
-    return max(0, size({**stored, **given}) - size(stored))
-
-
-async def find_unresolved(session: TenantSession, drafts: Sequence[Draft]) -> list[tuple[Draft, FieldError]]:
-    """Find drafts that refer to entries which do not exist in the tenant, each with its first such field."""
-    wanted = {i for draft in drafts for _, i in draft.references()}
-    missing = await db.find_missing(session, sorted(wanted)) if wanted else set()
-    found: list[tuple[Draft, FieldError]] = []
-    for draft in drafts:
-        field = next((name for name, reference in draft.references() if reference in missing), None)
-        if field is not None:
-            found.append((draft, FieldError(field, "there is no entry with this id")))
-    return found
-
-
-async def check_references(session: TenantSession, draft: Draft, entry_id: UUID | None = None) -> None:
-    """Raise InvalidInput if the draft refers to an entry that does not exist, or to `entry_id` itself."""
-    errors = [error for _, error in await find_unresolved(session, [draft])]
-    itself = draft.self_reference(entry_id) if entry_id is not None else None
-    if itself is not None:
-        errors.append(itself)
+def check_draft(draft: EntryDraft) -> EntryDraft:
+    """Validate and normalise the fields that are set. Raises InvalidInput with all bad fields."""
+    given = draft.given()
+    errors = [
+        FieldError(name, message)
+        for name, value in given.items()
+        for test, message in (RULES[name],)
+        if not (value is None and name in NULLABLE) and not test(value)
+    ]
     if errors:
         raise InvalidInput(errors)
+    for name in ("tags", "roles", "source_ids"):
+        if name in given:
+            given[name] = list(dict.fromkeys(given[name]))
+    if given.get("expires_at") is not None:  # Postgres refuses offsets beyond 16 hours
+        given["expires_at"] = given["expires_at"].astimezone(UTC)
+    return EntryDraft(**given)
+
+
+def check_new_draft(draft: EntryDraft) -> EntryDraft:
+    """Like `check_draft`, for a whole entry. Raises InvalidInput also when there is no content.
+
+    A draft whose external_id is None has none, and leaves the one of an existing entry with its content.
+    """
+    checked = check_draft(draft)
+    if checked.content is UNSET:
+        raise InvalidInput.of("content", f"is required, 1 to {MAX_CONTENT} characters")
+    return replace(checked, external_id=UNSET) if checked.external_id is None else checked

@@ -1,4 +1,4 @@
-"""An entry as callers write it: its fields, their defaults and their valid values."""
+"""The valid values of the fields of an entry that callers write."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, get_args
 from uuid import UUID
 
-from app.errors import FieldError, InvalidInput
-from app.knowledge.languages import LANGUAGES, detect
+from app.knowledge.languages import LANGUAGES
 from app.knowledge.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
 from app.knowledge.vocabulary import Audience, Scope, WritableType
 
@@ -28,68 +27,6 @@ WRITABLE_TYPES: Final = get_args(WritableType)
 
 PLACE = frozenset({"char_start", "char_end", "page", "page_end", "total_pages"})
 """Metadata keys for the position of a chunk in its document; only ingestion writes them."""
-
-DEFAULTS: Mapping[str, Any] = {
-    "entry_type": "fact",
-    "title": None,
-    "tags": [],
-    "roles": ["all"],
-    "confidence": 1.0,
-    "scope": "global",
-    "parent_id": None,
-    "source_ids": [],
-    "metadata": {},
-    "language": None,
-    "expires_at": None,
-    "superseded_by_id": None,
-    "is_verified": False,
-    "external_id": None,
-}
-
-
-def check_draft(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate and normalise the given fields of a new or changed entry. Raises InvalidInput with all bad fields.
-
-    An absent field gets its default in a new entry and keeps its value in an existing one.
-    """
-    errors: list[FieldError] = []
-    checked: dict[str, Any] = {}
-    for name, value in values.items():
-        rule = RULES.get(name)
-        if rule is None:
-            errors.append(FieldError(name, "unknown field"))
-            continue
-        test, message = rule
-        if value is None and name in NULLABLE:
-            checked[name] = None
-        elif test(value):
-            checked[name] = value
-        else:
-            errors.append(FieldError(name, message))
-    if errors:
-        raise InvalidInput(errors)
-    for name in ("tags", "roles", "source_ids"):
-        if name in checked:
-            checked[name] = list(dict.fromkeys(checked[name]))
-    if checked.get("expires_at") is not None:  # Postgres refuses offsets beyond 16 hours
-        checked["expires_at"] = checked["expires_at"].astimezone(UTC)
-    return checked
-
-
-def check_new_draft(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Like `check_draft`, for a whole entry. Raises InvalidInput also when there is no content."""
-    checked = check_draft(values)
-    if "content" not in checked:
-        raise InvalidInput.of("content", f"is required, 1 to {MAX_CONTENT} characters")
-    return checked
-
-
-def new_entry_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Add defaults for absent fields of a new entry."""
-    values = {**DEFAULTS, **given}
-    if values["language"] is None:
-        values["language"] = detect(values["title"], values["content"])
-    return values
 
 
 def content_hash(content: str) -> bytes:

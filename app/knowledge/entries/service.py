@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,9 +16,10 @@ from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import Draft, check_references, find_unresolved, growth, merge
+from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft, check_new_draft
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.entry import MAX_BULK, PLACE, check_draft, check_new_draft
+from app.knowledge.entries.entry import MAX_BULK, PLACE
+from app.knowledge.entries.merging import check_references, find_unresolved, growth, merge
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
@@ -45,21 +47,21 @@ class EntryService:
         self._writer = EntryWriter(jobs)
 
     async def create(
-        self, tenant_id: UUID, values: Mapping[str, Any], *, actor: str = "service"
+        self, tenant_id: UUID, draft: EntryDraft, *, actor: str = "service"
     ) -> tuple[Entry, bool]:
         """Create an entry, or update the one with the same external_id, else the same content.
 
-        An update removes an expiry that has passed, unless `expires_at` is given. Returns the entry and whether it is
-        new. When this returns, keyword search finds the entry, and semantic search normally does too.
+        An update changes only the fields that are set, and removes an expiry that has passed. Returns the entry and
+        whether it is new. When this returns, keyword search finds the entry, and semantic search normally does too.
         Raises InvalidInput, Conflict, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
-        draft = Draft(0, check_new_draft(values))
+        draft = check_new_draft(draft)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
             await check_references(session, draft)
             (result,) = await self._writer.write(
-                session, [draft], room, delay=EMBEDDING_WAIT + 1, strict=True
+                session, {0: draft}, room, delay=EMBEDDING_WAIT + 1, strict=True
             )
             await _note_writes(session, actor, [result])
         assert result.id is not None
@@ -68,7 +70,7 @@ class EntryService:
         return await self.get(tenant_id, result.id), result.status == "created"
 
     async def create_many(
-        self, tenant_id: UUID, items: Sequence[Mapping[str, Any]], *, actor: str = "service"
+        self, tenant_id: UUID, items: Sequence[EntryDraft], *, actor: str = "service"
     ) -> list[BulkResult]:
         """Write 1 to 1,000 entries as `create` does; a refused entry does not affect the others.
 
@@ -77,18 +79,18 @@ class EntryService:
         if not 1 <= len(items) <= MAX_BULK:
             raise InvalidInput.of("entries", f"must contain 1 to {MAX_BULK} entries")
         results: dict[int, BulkResult] = {}
-        drafts: list[Draft] = []
+        drafts: dict[int, EntryDraft] = {}
         for index, item in enumerate(items):
             try:
-                drafts.append(Draft(index, check_new_draft(item)))
+                drafts[index] = check_new_draft(item)
             except InvalidInput as error:
                 results[index] = BulkResult(index, None, "failed", str(error))
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
-            for draft, problem in await find_unresolved(session, drafts):
-                results[draft.index] = failed_result(draft, None, problem)
-            drafts = [d for d in drafts if d.index not in results]
+            for index, problem in (await find_unresolved(session, drafts)).items():
+                results[index] = failed_result(index, problem)
+                del drafts[index]
             if drafts:
                 written = await self._writer.write(session, drafts, room, delay=0.0)
                 results.update((result.index, result) for result in written)
@@ -137,29 +139,28 @@ class EntryService:
         self,
         tenant_id: UUID,
         entry_id: UUID,
-        values: Mapping[str, Any],
+        draft: EntryDraft,
         *,
         if_version: int | Collection[int] | None = None,
         actor: str = "service",
     ) -> Entry:
-        """Change the given fields; a changed text is embedded again.
+        """Change the fields that are set; a changed text is embedded again.
 
         Metadata is replaced, except a chunk's position in its asset, which is kept.
         Raises EntryNotFound, InvalidInput, PreconditionFailed when the entry's version is not in `if_version`, and
         Conflict when another entry has the same content or external_id, or when the change is to the text or position
         of a chunk.
         """
-        given = check_draft(values)
+        draft = check_draft(draft)
+        grows = draft.content is not UNSET or draft.title is not UNSET
         tenant = await self._tenants.context(tenant_id)
         async with self._trail.attempt(tenant_id, actor, "entry.update", [entry_id]):
             try:
                 async with self._database.tenant_session(tenant_id) as session:
-                    room = (
-                        await find_room(session, tenant) if "content" in given or "title" in given else None
-                    )
-                    changed = await self._change(session, entry_id, given, if_version, room)
+                    room = await find_room(session, tenant) if grows else None
+                    changed = await self._change(session, entry_id, draft, if_version, room)
                     if changed:
-                        fields = {"fields": sorted(given)}
+                        fields = {"fields": sorted(draft.given())}
                         await audit.write_audit(session, actor, "entry.update", [entry_id], fields)
             except asyncpg.UniqueViolationError as error:
                 raise Conflict("another entry has the same content or external_id") from error
@@ -190,21 +191,18 @@ class EntryService:
         self,
         session: TenantSession,
         entry_id: UUID,
-        given: Mapping[str, Any],
+        draft: EntryDraft,
         if_version: int | Collection[int] | None,
         room: Room | None,
     ) -> bool:
         """Change one entry; return whether anything differed. Raises as `change` does."""
-        locked = await _lock_entry(session, entry_id, if_version)
-        stored = locked.fields
-        await check_references(session, Draft(0, given), entry_id)
-        if locked.asset_id is not None and given.keys() & {"content", "title", "entry_type", "external_id"}:
-            raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
-        if locked.asset_id is not None and "metadata" in given:
-            given = {**given, "metadata": _keep_place(stored["metadata"], given["metadata"])}
-        if room is not None and (over := room.take_bytes(growth(stored, given))) is not None:
+        stored = await _lock_entry(session, entry_id, if_version)
+        await check_references(session, draft, entry_id)
+        if stored.asset_id is not None:
+            draft = _change_of_chunk(stored, draft)
+        if room is not None and (over := room.take_bytes(growth(stored, draft))) is not None:
             raise over
-        wanted = merge(stored, given)
+        wanted = merge(stored, draft)
         await self._writer.save(session, {entry_id: stored}, {entry_id: wanted})
         return wanted != stored
 
@@ -220,6 +218,15 @@ async def _lock_entry(
     if versions is not None and locked.version not in versions:
         raise PreconditionFailed("the entry has changed since it was read")
     return locked
+
+
+def _change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
+    """The change of a chunk. Raises Conflict when it touches what the chunk has from its asset."""
+    if draft.given().keys() & {"content", "title", "entry_type", "external_id"}:
+        raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
+    if isinstance(draft.metadata, Unset):
+        return draft
+    return replace(draft, metadata=_keep_place(stored.metadata, draft.metadata))
 
 
 def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

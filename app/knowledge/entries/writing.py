@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -11,10 +11,11 @@ from uuid import UUID
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
+from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
 from app.db.session import TenantSession
 from app.errors import Conflict, FieldError, InvalidInput
-from app.knowledge.entries.drafts import Draft, differs, growth, merge, size
-from app.knowledge.entries.entry import new_entry_values
+from app.knowledge.entries.drafts import UNSET, EntryDraft
+from app.knowledge.entries.merging import differs, growth, merge, new_entry, size
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
 
@@ -43,64 +44,61 @@ class EntryWriter:
     async def write(
         self,
         session: TenantSession,
-        drafts: Sequence[Draft],
+        drafts: Mapping[int, EntryDraft],
         room: Room | None,
         *,
         delay: float,
         strict: bool = False,
     ) -> list[BulkResult]:
-        """Insert or update drafts in their order; the queue embeds them after `delay` seconds.
+        """Insert or update drafts, by their places in the request; the queue embeds them after `delay` seconds.
 
         A draft with the identity of an earlier one updates it. Drafts that exceed the room or refer to themselves
         fail; with `strict`, the first of them raises RateLimited or InvalidInput.
         """
         results: list[BulkResult] = []
 
-        def fits(draft: Draft, entry_id: UUID | None = None, stored: Mapping[str, Any] | None = None) -> bool:
+        def fits(index: int, draft: EntryDraft, stored: LockedEntry | None = None) -> bool:
             if room is None:
                 return True
-            given = draft.given
-            over = room.take_entry(size(given)) if stored is None else room.take_bytes(growth(stored, given))
+            over = room.take_entry(size(draft)) if stored is None else room.take_bytes(growth(stored, draft))
             if over is not None and strict:
                 raise over
             if over is not None:
-                results.append(BulkResult(draft.index, entry_id, "failed", str(over)))
+                results.append(BulkResult(index, stored.id if stored else None, "failed", str(over)))
             return over is None
 
-        remaining = list(drafts)
+        remaining = dict(drafts)
         for _ in range(6):
-            same = await db.find_same(session, [d.key for d in remaining])
-            firsts: dict[Any, Draft] = {}
-            for place, draft in enumerate(remaining):
-                if place not in same and draft.key not in firsts and fits(draft):
-                    firsts[draft.key] = draft
-            new = {new_id(): draft for draft in firsts.values()}
+            same = await db.find_same(session, [d.key for d in remaining.values()])
+            found = {index: same[place] for place, index in enumerate(remaining) if place in same}
+            firsts: dict[Any, int] = {}
+            for index, draft in remaining.items():
+                if index not in found and draft.key not in firsts and fits(index, draft):
+                    firsts[draft.key] = index
+            new = {new_id(): index for index in firsts.values()}
             added: set[UUID] = set()
             if new:
-                rows = [{"id": i, **new_entry_values(d.given)} for i, d in new.items()]
-                added = await db.insert_entries(session, rows)
+                added = await db.insert_entries(session, [new_entry(i, remaining[n]) for i, n in new.items()])
                 await vectors.mark_pending(session, sorted(added))
-            results += [BulkResult(new[i].index, i, "created") for i in added]
-            locked = await db.lock_entries(session, sorted(set(same.values())))
-            stored = {i: entry.fields for i, entry in locked.items()}
+            results += [BulkResult(new[i], i, "created") for i in added]
+            stored = await db.lock_entries(session, sorted(set(found.values())))
             current = dict(stored)
-            for place, draft in enumerate(remaining):
-                entry_id = same.get(place)
-                if entry_id is None or entry_id not in current:
+            for index, entry_id in found.items():
+                if entry_id not in current:
                     continue
+                draft, entry = remaining[index], current[entry_id]
                 if (error := draft.self_reference(entry_id)) is not None:
                     if strict:
                         raise InvalidInput([error])
-                    results.append(failed_result(draft, entry_id, error))
-                elif fits(draft, entry_id, current[entry_id]):
-                    wanted = merge(current[entry_id], {**_brought_back(current[entry_id]), **draft.given})
-                    changed = wanted != current[entry_id]
-                    results.append(BulkResult(draft.index, entry_id, "updated" if changed else "unchanged"))
+                    results.append(failed_result(index, error, entry_id))
+                elif fits(index, draft, entry):
+                    wanted = merge(entry, _brought_back(entry, draft))
+                    results.append(BulkResult(index, entry_id, "updated" if wanted != entry else "unchanged"))
                     current[entry_id] = wanted
             await self.save(session, stored, current)
             done = {r.index for r in results}
             # Left over: drafts that repeat a new one, or whose entry another writer has just added or removed.
-            remaining = [d for d in remaining if d.index not in done]
+            remaining = {index: draft for index, draft in remaining.items() if index not in done}
             if not remaining:
                 break
         else:
@@ -112,26 +110,26 @@ class EntryWriter:
     async def save(
         self,
         session: TenantSession,
-        stored: Mapping[UUID, Mapping[str, Any]],
-        wanted: Mapping[UUID, Mapping[str, Any]],
+        stored: Mapping[UUID, LockedEntry],
+        wanted: Mapping[UUID, LockedEntry],
     ) -> None:
         """Write changed fields to locked entries."""
-        updates = [{"id": i, **fields} for i, fields in wanted.items() if fields != stored[i]]
-        if updates:
-            await db.update_entries(session, updates)
-        new_texts = [u["id"] for u in updates if differs(stored[u["id"]], u)]
+        changed = [entry for entry in wanted.values() if entry != stored[entry.id]]
+        if changed:
+            await db.update_entries(session, changed)
+        new_texts = [entry.id for entry in changed if differs(stored[entry.id], entry)]
         if new_texts:
             await vectors.drop_vectors(session, new_texts)
             await vectors.mark_pending(session, new_texts)
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=EMBEDDING_WAIT + 1)
 
 
-def _brought_back(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The change to an expired entry that is written again: it no longer expires."""
-    expires_at = stored["expires_at"]
-    return {"expires_at": None} if expires_at is not None and expires_at <= datetime.now(UTC) else {}
+def _brought_back(stored: WrittenEntry, draft: EntryDraft) -> EntryDraft:
+    """The change to an entry that is written again: unless it sets an expiry, one that has passed is removed."""
+    expired = stored.expires_at is not None and stored.expires_at <= datetime.now(UTC)
+    return replace(draft, expires_at=None) if expired and draft.expires_at is UNSET else draft
 
 
-def failed_result(draft: Draft, entry_id: UUID | None, error: FieldError) -> BulkResult:
+def failed_result(index: int, error: FieldError, entry_id: UUID | None = None) -> BulkResult:
     """The result for a draft that is refused because of `error`."""
-    return BulkResult(draft.index, entry_id, "failed", str(error))
+    return BulkResult(index, entry_id, "failed", str(error))

@@ -17,7 +17,7 @@ from app.db.queries.work import jobs as queue
 from app.documents.formats import detect_format
 from app.errors import AssetNotFound, Conflict, FieldError, InvalidInput, TooLarge
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.entry import check_draft
+from app.knowledge.entries.drafts import EntryDraft, check_draft
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
@@ -169,23 +169,24 @@ class AssetService:
         name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
         if not 1 <= len(name) <= 512 or not is_storable(name):
             raise InvalidInput([FieldError("file", "needs a name of 1 to 512 characters")])
-        fields_given: dict[str, Any] = {
-            "tags": list(upload.tags),
-            "roles": list(upload.roles),
-            "metadata": dict(upload.metadata),
-            "external_id": upload.external_id,
-        }
-        checked = check_draft(fields_given)
+        inherited = check_draft(
+            EntryDraft(
+                tags=list(upload.tags),
+                roles=list(upload.roles),
+                metadata=dict(upload.metadata),
+                external_id=upload.external_id,
+            )
+        ).given()
         kind = detect_format(upload.data, name, upload.declared_type)
         return NewAsset(
-            external_id=checked["external_id"],
+            external_id=inherited["external_id"],
             name=name,
             media_type=kind.media_type,
             sha256=hashlib.sha256(upload.data).digest(),
             original=upload.data,
-            tags=checked["tags"],
-            roles=checked["roles"],
-            metadata=checked["metadata"],
+            tags=inherited["tags"],
+            roles=inherited["roles"],
+            metadata=inherited["metadata"],
         )
 
 

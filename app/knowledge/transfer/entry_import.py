@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from app.errors import EntryNotFound
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.service import EntryService
 from app.knowledge.transfer.lines import Line, parse_line, read_lines
 from app.knowledge.transfer.outcome import ImportOutcome, Progress
@@ -62,14 +63,14 @@ class EntryImport:
 
     async def write_references(self, file: Path, report: Progress) -> None:
         """Set the parents, sources and successors of entries, with the ids that these have in this tenant."""
-        batch: list[tuple[Line, dict[str, Any]]] = []
+        batch: list[tuple[Line, EntryDraft]] = []
         for number, raw in read_lines(file):
             if number in self._refused:
                 continue
             line = parse_line(number, raw)
             if line is None or not line.references:
                 continue
-            batch.append((line, {**line.values, **await self._translate(line)}))
+            batch.append((line, replace(line.draft, **await self._translate(line))))
             if len(batch) == BATCH:
                 await self._relate(batch)
                 batch = []
@@ -81,7 +82,7 @@ class EntryImport:
         if not batch:
             return
         results = await self._entries.create_many(
-            self._tenant_id, [line.values for line in batch], actor=self._actor
+            self._tenant_id, [line.draft for line in batch], actor=self._actor
         )
         for line, result in zip(batch, results, strict=True):
             match result.status:
@@ -97,11 +98,11 @@ class EntryImport:
             if result.id is not None and line.old_id is not None:
                 self._ids[line.old_id] = result.id
 
-    async def _relate(self, batch: list[tuple[Line, dict[str, Any]]]) -> None:
+    async def _relate(self, batch: list[tuple[Line, EntryDraft]]) -> None:
         if not batch:
             return
         results = await self._entries.create_many(
-            self._tenant_id, [values for _, values in batch], actor=self._actor
+            self._tenant_id, [draft for _, draft in batch], actor=self._actor
         )
         for (line, _), result in zip(batch, results, strict=True):
             if result.status == "failed":

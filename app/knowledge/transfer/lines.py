@@ -10,16 +10,19 @@ from typing import Any
 
 import orjson
 
+from app.errors import InvalidInput
+from app.knowledge.entries.drafts import EntryDraft, read_draft
+
 REFERENCES = ("parent_id", "source_ids", "superseded_by_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One entry of a file: its line number, its id in the file, its fields, and its references."""
+    """One entry of a file: its line number, its id in the file, its other fields, and its references."""
 
     number: int
     old_id: str | None
-    values: Mapping[str, Any]
+    draft: EntryDraft
     references: Mapping[str, list[str]]
 
 
@@ -50,8 +53,12 @@ def parse_line(number: int, raw: bytes) -> Line | None:
             raise ValueError(f"{name}: must hold ids")
         if listed:
             references[name] = [item.lower() for item in listed]
+    try:
+        draft = read_draft(values)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from None
     old_id = given.get("id")
-    return Line(number, old_id.lower() if isinstance(old_id, str) else None, values, references)
+    return Line(number, old_id.lower() if isinstance(old_id, str) else None, draft, references)
 
 
 def _from_beir(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import (
     MAX_BULK,
     MAX_CONTENT,
@@ -89,9 +90,9 @@ class EntryFields(BaseModel):
         description="Your own id; writing with the same id again updates this entry.",
     )
 
-    def given(self) -> dict[str, Any]:
-        """Return only the fields that the caller set."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
+    def draft(self) -> EntryDraft:
+        """The fields that the caller sent."""
+        return EntryDraft(**{name: getattr(self, name) for name in self.model_fields_set})
 
 
 class NewEntry(EntryFields):

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from app.composition.services import Services
 from app.errors import InvalidInput
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import count
 
 
 async def test_bulk_writes_the_good_and_names_the_bad(services: Services, tenant: Tenant) -> None:
-    await services.entries.create(tenant.id, {"content": "entry 3"})
-    await services.entries.create(tenant.id, {"content": "old text", "external_id": "x4"})
-    items: list[dict[str, Any]] = [{"content": f"entry {n}"} for n in range(1_000)]
-    items[4] = {"content": "entry 4", "external_id": "x4"}
-    items[10] = {"content": ""}
-    items[11] = {"title": "no content"}
-    items[12] = {"content": "x", "parent_id": uuid4()}
-    items[500] = {"content": "entry 499"}
-    items[501] = {"content": "entry 499", "tags": ["second time"]}
+    await services.entries.create(tenant.id, EntryDraft(content="entry 3"))
+    await services.entries.create(tenant.id, EntryDraft(content="old text", external_id="x4"))
+    items: list[EntryDraft] = [EntryDraft(content=f"entry {n}") for n in range(1_000)]
+    items[4] = EntryDraft(content="entry 4", external_id="x4")
+    items[10] = EntryDraft(content="")
+    items[11] = EntryDraft(title="no content")
+    items[12] = EntryDraft(content="x", parent_id=uuid4())
+    items[500] = EntryDraft(content="entry 499")
+    items[501] = EntryDraft(content="entry 499", tags=["second time"])
     results = await services.entries.create_many(tenant.id, items)
     assert [r.index for r in results] == list(range(1_000))
     status = {r.index: r.status for r in results}
@@ -42,12 +42,12 @@ async def test_bulk_writes_the_good_and_names_the_bad(services: Services, tenant
 async def test_bulk_of_the_wrong_size_is_refused(services: Services, tenant: Tenant) -> None:
     for number in (0, 1_001):
         with pytest.raises(InvalidInput, match="entries: must contain 1 to 1000"):
-            await services.entries.create_many(tenant.id, [{"content": "x"}] * number)
+            await services.entries.create_many(tenant.id, [EntryDraft(content="x")] * number)
 
 
 async def test_concurrent_bulks_of_the_same_entries_agree(services: Services, tenant: Tenant) -> None:
     for attempt in range(1, 5):  # without one order of writing, one in four or so would end in a deadlock
-        items = [{"content": f"entry {n}", "external_id": f"{attempt} {n}"} for n in range(100)]
+        items = [EntryDraft(content=f"entry {n}", external_id=f"{attempt} {n}") for n in range(100)]
         runs = await asyncio.gather(
             *(services.entries.create_many(tenant.id, items[::step]) for step in (1, -1, 1, -1))
         )

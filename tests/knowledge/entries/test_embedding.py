@@ -10,6 +10,7 @@ import pytest
 from app.composition.services import Services
 from app.db.queries.knowledge.embeddings import list_pending
 from app.errors import EmbeddingUnavailable
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.embedding import make_passages
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
@@ -29,7 +30,7 @@ async def nearest(services: Services, tenant: Tenant, query: str) -> dict[UUID, 
 
 
 async def test_entry_is_found_by_its_vector(services: Services, tenant: Tenant) -> None:
-    entry, _ = await services.entries.create(tenant.id, {"content": "lamp", "title": "Lighthouse"})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="lamp", title="Lighthouse"))
     found = await nearest(services, tenant, "Lighthouse\n\nlamp")
     assert found[entry.id] == pytest.approx(1, abs=1e-3)
 
@@ -37,10 +38,10 @@ async def test_entry_is_found_by_its_vector(services: Services, tenant: Tenant) 
 async def test_vector_of_a_changed_text_is_never_searched(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
-    entry, _ = await services.entries.create(tenant.id, {"content": "old text"})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="old text"))
     assert entry.id in await nearest(services, tenant, "old text")
     failing_provider.down = True
-    changed = await services.entries.change(tenant.id, entry.id, {"content": "new text"})
+    changed = await services.entries.change(tenant.id, entry.id, EntryDraft(content="new text"))
     assert changed.embedding_status == "pending"
     failing_provider.down = False
     assert entry.id not in await nearest(services, tenant, "old text")
@@ -54,10 +55,12 @@ async def test_vector_that_arrives_after_the_text_changed_is_dropped(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     arrival = failing_provider.hold_next_call()
-    writing = asyncio.create_task(services.entries.create(tenant.id, {"content": "old", "external_id": "e"}))
+    writing = asyncio.create_task(
+        services.entries.create(tenant.id, EntryDraft(content="old", external_id="e"))
+    )
     await failing_provider.entered.wait()
     failing_provider.down = True
-    changed = await services.entries.create(tenant.id, {"content": "new", "external_id": "e"})
+    changed = await services.entries.create(tenant.id, EntryDraft(content="new", external_id="e"))
     failing_provider.down = False
     arrival.set()
     await writing
@@ -71,8 +74,8 @@ async def test_vector_that_arrives_after_the_text_changed_is_dropped(
 async def test_change_without_a_new_text_makes_no_vector(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
-    entry, _ = await services.entries.create(tenant.id, {"content": "text"})
-    changed = await services.entries.change(tenant.id, entry.id, {"tags": ["a"], "confidence": 0.5})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="text"))
+    changed = await services.entries.change(tenant.id, entry.id, EntryDraft(tags=["a"], confidence=0.5))
     assert changed.embedding_status == "ready"
     assert failing_provider.documents == ["text"]
 
@@ -84,17 +87,17 @@ async def test_equal_texts_are_embedded_once_in_a_tenant(
     failing_provider: FailingProvider,
     run_jobs: RunJobs,
 ) -> None:
-    await services.entries.create(tenant.id, {"content": "same", "external_id": "0"})
+    await services.entries.create(tenant.id, EntryDraft(content="same", external_id="0"))
     for n in range(1, 4):
-        entry, _ = await services.entries.create(tenant.id, {"content": "same", "external_id": str(n)})
+        entry, _ = await services.entries.create(tenant.id, EntryDraft(content="same", external_id=str(n)))
         assert entry.embedding_status == "ready"
     await services.entries.create_many(
-        tenant.id, [{"content": "twin", "external_id": f"t{n}"} for n in range(5)]
+        tenant.id, [EntryDraft(content="twin", external_id=f"t{n}") for n in range(5)]
     )
     await run_jobs()
     assert sorted(failing_provider.documents) == ["same", "twin"]
     assert len(await nearest(services, tenant, "twin")) == 5
-    await services.entries.create(other_tenant.id, {"content": "same"})
+    await services.entries.create(other_tenant.id, EntryDraft(content="same"))
     assert failing_provider.documents.count("same") == 2, "another tenant's vectors are not looked at"
 
 
@@ -124,7 +127,7 @@ async def test_entry_of_an_absent_provider_is_found_by_words_at_once_and_by_mean
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     failing_provider.down = True
-    entry, _ = await services.entries.create(tenant.id, {"content": "The lighthouse keeper sleeps."})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The lighthouse keeper sleeps."))
     assert entry.embedding_status == "pending"
     found = await services.search.search(tenant.id, SearchQuery(query="lighthouse"))
     assert [hit.id for hit in found] == [entry.id]
@@ -143,7 +146,7 @@ async def test_slow_provider_leaves_the_vector_to_the_queue(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     failing_provider.down = True
-    entry, _ = await services.entries.create(tenant.id, {"content": "slow"})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="slow"))
     failing_provider.down, failing_provider.delay = False, 5
     await services.embedder.embed_soon(tenant.id, [entry.id], 0.05)
     assert (await services.entries.get(tenant.id, entry.id)).embedding_status == "pending"
@@ -156,7 +159,9 @@ async def test_text_that_the_provider_refuses_does_not_hold_up_the_others(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     failing_provider.down = True
-    entries = [(await services.entries.create(tenant.id, {"content": f"text {n}"}))[0] for n in range(5)]
+    entries = [
+        (await services.entries.create(tenant.id, EntryDraft(content=f"text {n}")))[0] for n in range(5)
+    ]
     failing_provider.down = False
     failing_provider.refused = {"text 2"}
     for _ in range(6):
@@ -175,7 +180,7 @@ async def test_failure_of_the_provider_reaches_the_caller(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.down = True
-    await services.entries.create(tenant.id, {"content": "text"})
+    await services.entries.create(tenant.id, EntryDraft(content="text"))
     with pytest.raises(EmbeddingUnavailable):
         await services.embedder.embed(tenant.id)
 
@@ -184,7 +189,7 @@ async def test_long_entry_has_several_passages_and_is_one_hit(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
 ) -> None:
     content = " ".join(f"w{n}" for n in range(2_000))
-    entry, _ = await services.entries.create(tenant.id, {"content": content, "title": "Long"})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content=content, title="Long"))
     passages = failing_provider.documents
     assert len(passages) >= 4
     assert all(failing_provider.count_tokens(text) <= 512 for text in passages)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from app.composition.services import Services
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
@@ -19,7 +22,7 @@ from tests.knowledge.writing import count
 async def test_created_entry_has_the_given_values_and_the_defaults(
     services: Services, tenant: Tenant
 ) -> None:
-    entry, new = await services.entries.create(tenant.id, {"content": "The harbour closes at dusk."})
+    entry, new = await services.entries.create(tenant.id, EntryDraft(content="The harbour closes at dusk."))
     assert new
     assert (entry.entry_type, entry.title, entry.tags, entry.roles) == ("fact", None, [], ["all"])
     assert (entry.confidence, entry.scope, entry.is_verified, entry.version) == (1.0, "global", False, 1)
@@ -31,12 +34,12 @@ async def test_created_entry_has_the_given_values_and_the_defaults(
 async def test_same_external_id_is_the_same_entry_changed_where_it_differs(
     services: Services, tenant: Tenant
 ) -> None:
-    values = {"content": "one", "external_id": "e", "tags": ["a"], "title": "kept"}
+    values = EntryDraft(content="one", external_id="e", tags=["a"], title="kept")
     first, new = await services.entries.create(tenant.id, values)
     again, new_again = await services.entries.create(tenant.id, values)
     assert (new, new_again) == (True, False)
     assert again == first
-    changed, created = await services.entries.create(tenant.id, {"content": "two", "external_id": "e"})
+    changed, created = await services.entries.create(tenant.id, EntryDraft(content="two", external_id="e"))
     assert not created
     assert (changed.id, changed.content, changed.version) == (first.id, "two", 2)
     assert (changed.title, changed.tags) == ("kept", ["a"]), "what is not given stays"
@@ -46,19 +49,55 @@ async def test_same_external_id_is_the_same_entry_changed_where_it_differs(
 
 
 async def test_same_content_is_the_same_entry(services: Services, tenant: Tenant) -> None:
-    first, _ = await services.entries.create(tenant.id, {"content": "one"})
-    again, new = await services.entries.create(tenant.id, {"content": "one", "tags": ["b"]})
+    first, _ = await services.entries.create(tenant.id, EntryDraft(content="one"))
+    again, new = await services.entries.create(tenant.id, EntryDraft(content="one", tags=["b"]))
     assert not new
     assert (again.id, again.tags, again.version) == (first.id, ["b"], 2)
-    named, _ = await services.entries.create(tenant.id, {"content": "named", "external_id": "n"})
-    found, new = await services.entries.create(tenant.id, {"content": "named"})
+    named, _ = await services.entries.create(tenant.id, EntryDraft(content="named", external_id="n"))
+    found, new = await services.entries.create(tenant.id, EntryDraft(content="named"))
     assert not new
     assert (found.id, found.external_id) == (named.id, "n")
+    found, new = await services.entries.create(tenant.id, EntryDraft(content="named", external_id=None))
+    assert (found.id, found.external_id, new) == (named.id, "n", False), (
+        "None names no entry and removes no name"
+    )
+
+
+async def test_known_external_id_keeps_omitted_fields_and_none_clears_them(
+    services: Services, tenant: Tenant
+) -> None:
+    there, _ = await services.entries.create(tenant.id, EntryDraft(content="there"))
+    full = EntryDraft(
+        content="The harbour closes at dusk",
+        external_id="e",
+        entry_type="decision",
+        title="Dusk",
+        tags=["a"],
+        roles=["dev"],
+        confidence=0.5,
+        scope="project",
+        parent_id=there.id,
+        source_ids=[there.id],
+        superseded_by_id=there.id,
+        metadata={"a": 1},
+        language="german",
+        expires_at=datetime(2090, 1, 1, tzinfo=UTC),
+        is_verified=True,
+    )
+    first, _ = await services.entries.create(tenant.id, full)
+    only = EntryDraft(content="The harbour closes at dusk", external_id="e")
+    assert await services.entries.create(tenant.id, only) == (first, False)
+    assert [r.status for r in await services.entries.create_many(tenant.id, [only])] == ["unchanged"]
+    cleared = replace(only, title=None, parent_id=None, superseded_by_id=None, expires_at=None, language=None)
+    second, _ = await services.entries.create(tenant.id, cleared)
+    assert (second.title, second.parent_id, second.superseded_by_id, second.expires_at) == (None,) * 4
+    assert second.language == "english"
+    assert (second.tags, second.is_verified, second.entry_type) == (["a"], True, "decision")
 
 
 async def test_same_content_under_two_external_ids_is_two_entries(services: Services, tenant: Tenant) -> None:
-    one, _ = await services.entries.create(tenant.id, {"content": "twin", "external_id": "1"})
-    two, new = await services.entries.create(tenant.id, {"content": "twin", "external_id": "2"})
+    one, _ = await services.entries.create(tenant.id, EntryDraft(content="twin", external_id="1"))
+    two, new = await services.entries.create(tenant.id, EntryDraft(content="twin", external_id="2"))
     assert new
     assert one.id != two.id
 
@@ -66,13 +105,13 @@ async def test_same_content_under_two_external_ids_is_two_entries(services: Serv
 async def test_two_tenants_do_not_share_external_ids_or_content(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    own, _ = await services.entries.create(tenant.id, {"content": "same", "external_id": "e"})
-    foreign, new = await services.entries.create(other_tenant.id, {"content": "same", "external_id": "e"})
+    own, _ = await services.entries.create(tenant.id, EntryDraft(content="same", external_id="e"))
+    foreign, new = await services.entries.create(other_tenant.id, EntryDraft(content="same", external_id="e"))
     assert new
     assert own.id != foreign.id
     for act in (
         services.entries.get(tenant.id, foreign.id),
-        services.entries.change(tenant.id, foreign.id, {"title": "mine"}),
+        services.entries.change(tenant.id, foreign.id, EntryDraft(title="mine")),
         services.entries.delete(tenant.id, foreign.id),
     ):
         with pytest.raises(EntryNotFound):
@@ -81,20 +120,22 @@ async def test_two_tenants_do_not_share_external_ids_or_content(
 
 
 async def test_change_touches_the_given_fields_only(services: Services, tenant: Tenant) -> None:
-    first, _ = await services.entries.create(tenant.id, {"content": "one", "title": "T", "tags": ["a"]})
-    changed = await services.entries.change(tenant.id, first.id, {"tags": ["b"], "title": None})
+    first, _ = await services.entries.create(tenant.id, EntryDraft(content="one", title="T", tags=["a"]))
+    changed = await services.entries.change(tenant.id, first.id, EntryDraft(tags=["b"], title=None))
     assert (changed.content, changed.title, changed.tags, changed.version) == ("one", None, ["b"], 2)
-    same = await services.entries.change(tenant.id, first.id, {"tags": ["b"]})
+    same = await services.entries.change(tenant.id, first.id, EntryDraft(tags=["b"]))
     assert same == changed, "nothing differs: no new version"
 
 
 async def test_changed_entry_keeps_its_id_and_is_found_by_its_new_text(
     services: Services, tenant: Tenant
 ) -> None:
-    first, _ = await services.entries.create(tenant.id, {"content": "The harbour", "external_id": "e"})
-    changed = await services.entries.change(tenant.id, first.id, {"content": "The lighthouse", "title": "T"})
-    written, new = await services.entries.create(tenant.id, {"content": "The beacon", "external_id": "e"})
-    (bulk,) = await services.entries.create_many(tenant.id, [{"content": "The mole", "external_id": "e"}])
+    first, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour", external_id="e"))
+    changed = await services.entries.change(
+        tenant.id, first.id, EntryDraft(content="The lighthouse", title="T")
+    )
+    written, new = await services.entries.create(tenant.id, EntryDraft(content="The beacon", external_id="e"))
+    (bulk,) = await services.entries.create_many(tenant.id, [EntryDraft(content="The mole", external_id="e")])
     assert (changed.id, written.id, bulk.id, new) == (first.id, first.id, first.id, False)
     for word, found in (("harbour", []), ("lighthouse", []), ("beacon", []), ("mole", [first.id])):
         result = await services.search.search(tenant.id, SearchQuery(query=word, mode="keyword"))
@@ -103,10 +144,10 @@ async def test_changed_entry_keeps_its_id_and_is_found_by_its_new_text(
 
 
 async def test_change_of_a_stale_version_is_refused(services: Services, tenant: Tenant) -> None:
-    first, _ = await services.entries.create(tenant.id, {"content": "one"})
-    second = await services.entries.change(tenant.id, first.id, {"content": "two"}, if_version=1)
+    first, _ = await services.entries.create(tenant.id, EntryDraft(content="one"))
+    second = await services.entries.change(tenant.id, first.id, EntryDraft(content="two"), if_version=1)
     with pytest.raises(PreconditionFailed):
-        await services.entries.change(tenant.id, first.id, {"content": "three"}, if_version=1)
+        await services.entries.change(tenant.id, first.id, EntryDraft(content="three"), if_version=1)
     with pytest.raises(PreconditionFailed):
         await services.entries.delete(tenant.id, first.id, if_version=1)
     assert await services.entries.get(tenant.id, first.id) == second
@@ -116,10 +157,10 @@ async def test_change_of_a_stale_version_is_refused(services: Services, tenant: 
 
 
 async def test_of_two_changes_of_one_version_one_wins(services: Services, tenant: Tenant) -> None:
-    first, _ = await services.entries.create(tenant.id, {"content": "one"})
+    first, _ = await services.entries.create(tenant.id, EntryDraft(content="one"))
     outcomes = await asyncio.gather(
         *(
-            services.entries.change(tenant.id, first.id, {"content": f"by {n}"}, if_version=1)
+            services.entries.change(tenant.id, first.id, EntryDraft(content=f"by {n}"), if_version=1)
             for n in range(5)
         ),
         return_exceptions=True,
@@ -128,10 +169,10 @@ async def test_of_two_changes_of_one_version_one_wins(services: Services, tenant
 
 
 async def test_change_into_another_entrys_key_is_a_conflict(services: Services, tenant: Tenant) -> None:
-    await services.entries.create(tenant.id, {"content": "one"})
-    await services.entries.create(tenant.id, {"content": "named", "external_id": "n"})
-    two, _ = await services.entries.create(tenant.id, {"content": "two"})
-    for values in ({"content": "one"}, {"external_id": "n"}):
+    await services.entries.create(tenant.id, EntryDraft(content="one"))
+    await services.entries.create(tenant.id, EntryDraft(content="named", external_id="n"))
+    two, _ = await services.entries.create(tenant.id, EntryDraft(content="two"))
+    for values in (EntryDraft(content="one"), EntryDraft(external_id="n")):
         with pytest.raises(Conflict):
             await services.entries.change(tenant.id, two.id, values)
     assert await services.entries.get(tenant.id, two.id) == two
@@ -139,8 +180,8 @@ async def test_change_into_another_entrys_key_is_a_conflict(services: Services, 
 
 async def test_concurrent_creates_of_the_same_entry_make_one(services: Services, tenant: Tenant) -> None:
     made = await asyncio.gather(
-        *(services.entries.create(tenant.id, {"content": "once", "external_id": "e"}) for _ in range(5)),
-        *(services.entries.create(tenant.id, {"content": "by content"}) for _ in range(5)),
+        *(services.entries.create(tenant.id, EntryDraft(content="once", external_id="e")) for _ in range(5)),
+        *(services.entries.create(tenant.id, EntryDraft(content="by content")) for _ in range(5)),
     )
     assert len({entry.id for entry, _ in made}) == 2
     assert sum(new for _, new in made) == 2
@@ -150,30 +191,32 @@ async def test_concurrent_creates_of_the_same_entry_make_one(services: Services,
 async def test_references_must_be_entries_of_the_tenant(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    foreign, _ = await services.entries.create(other_tenant.id, {"content": "foreign"})
-    own, _ = await services.entries.create(tenant.id, {"content": "own"})
+    foreign, _ = await services.entries.create(other_tenant.id, EntryDraft(content="foreign"))
+    own, _ = await services.entries.create(tenant.id, EntryDraft(content="own"))
 
     for field in ("parent_id", "superseded_by_id", "source_ids"):
         for missing in (foreign.id, uuid4()):
-            reference = {field: [missing] if field == "source_ids" else missing}
+            reference: dict[str, Any] = {field: [missing] if field == "source_ids" else missing}
             with pytest.raises(InvalidInput, match=f"{field}: there is no entry with this id"):
-                await services.entries.create(tenant.id, {"content": "new", **reference})
+                await services.entries.create(tenant.id, EntryDraft(content="new", **reference))
             with pytest.raises(InvalidInput, match=f"{field}: there is no entry with this id"):
-                await services.entries.change(tenant.id, own.id, reference)
-            (result,) = await services.entries.create_many(tenant.id, [{"content": "new", **reference}])
+                await services.entries.change(tenant.id, own.id, EntryDraft(**reference))
+            (result,) = await services.entries.create_many(
+                tenant.id, [EntryDraft(content="new", **reference)]
+            )
             assert (result.status, result.error) == ("failed", f"{field}: there is no entry with this id")
-        itself = {field: [own.id] if field == "source_ids" else own.id}
+        itself: dict[str, Any] = {field: [own.id] if field == "source_ids" else own.id}
         with pytest.raises(InvalidInput, match=f"{field}: must be another entry"):
-            await services.entries.change(tenant.id, own.id, itself)
+            await services.entries.change(tenant.id, own.id, EntryDraft(**itself))
     assert await count(services, tenant) == 1
 
 
 async def test_deleted_entry_is_removed_from_search_and_references(
     services: Services, tenant: Tenant
 ) -> None:
-    parent, _ = await services.entries.create(tenant.id, {"content": "lighthouse"})
+    parent, _ = await services.entries.create(tenant.id, EntryDraft(content="lighthouse"))
     child, _ = await services.entries.create(
-        tenant.id, {"content": "lamp", "parent_id": parent.id, "superseded_by_id": parent.id}
+        tenant.id, EntryDraft(content="lamp", parent_id=parent.id, superseded_by_id=parent.id)
     )
     await services.entries.delete(tenant.id, parent.id)
     orphan = await services.entries.get(tenant.id, child.id)
@@ -185,8 +228,8 @@ async def test_deleted_entry_is_removed_from_search_and_references(
 
 
 async def test_writes_are_audited_without_content(services: Services, tenant: Tenant) -> None:
-    entry, _ = await services.entries.create(tenant.id, {"content": "secret words"}, actor="anna")
-    await services.entries.change(tenant.id, entry.id, {"title": "secret title"}, actor="ben")
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="secret words"), actor="anna")
+    await services.entries.change(tenant.id, entry.id, EntryDraft(title="secret title"), actor="ben")
     await services.entries.delete(tenant.id, entry.id, actor="cleo")
     page = await services.administration.audit(tenant.id)
     assert [(r.actor, r.action, r.subject_ids) for r in page.items] == [
@@ -201,33 +244,33 @@ async def test_entry_acknowledged_without_its_vector_says_so(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.down = True
-    entry, _ = await services.entries.create(tenant.id, {"content": "waiting"})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="waiting"))
     assert entry.embedding_status == "pending"
 
 
 async def test_repeating_an_entry_as_its_own_parent_is_refused(services: Services, tenant: Tenant) -> None:
-    values = {"content": "The harbour opens at six", "external_id": "H1"}
+    values = EntryDraft(content="The harbour opens at six", external_id="H1")
     entry, _ = await services.entries.create(tenant.id, values)
     with pytest.raises(InvalidInput, match="parent_id: must be another entry"):
-        await services.entries.create(tenant.id, {**values, "parent_id": entry.id})
-    (result,) = await services.entries.create_many(tenant.id, [{**values, "source_ids": [entry.id]}])
+        await services.entries.create(tenant.id, replace(values, parent_id=entry.id))
+    (result,) = await services.entries.create_many(tenant.id, [replace(values, source_ids=[entry.id])])
     assert (result.status, result.error) == ("failed", "source_ids: must be another entry")
     assert (await services.entries.get(tenant.id, entry.id)).parent_id is None
 
 
 async def test_writing_an_expired_entry_once_more_brings_it_back(services: Services, tenant: Tenant) -> None:
-    over = {"content": "harbour closed", "external_id": "H1", "expires_at": datetime(2020, 1, 1, tzinfo=UTC)}
+    over = EntryDraft(content="harbour closed", external_id="H1", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
     entry, _ = await services.entries.create(tenant.id, over)
     query = SearchQuery(query="harbour", mode="keyword")
     assert not (await services.search.search(tenant.id, query)).results
     again, new = await services.entries.create(tenant.id, over)
-    assert (again.id, new, again.expires_at) == (entry.id, False, over["expires_at"]), "it says so itself"
+    assert (again.id, new, again.expires_at) == (entry.id, False, over.expires_at), "it says so itself"
     (result,) = await services.entries.create_many(
-        tenant.id, [{"content": "harbour closed", "external_id": "H1"}]
+        tenant.id, [EntryDraft(content="harbour closed", external_id="H1")]
     )
     assert (result.id, result.status) == (entry.id, "updated")
     assert [hit.id for hit in await services.search.search(tenant.id, query)] == [entry.id]
     later = datetime.now(UTC) + timedelta(days=1)
-    await services.entries.change(tenant.id, entry.id, {"expires_at": later})
-    kept, _ = await services.entries.create(tenant.id, {"content": "harbour closed", "external_id": "H1"})
+    await services.entries.change(tenant.id, entry.id, EntryDraft(expires_at=later))
+    kept, _ = await services.entries.create(tenant.id, EntryDraft(content="harbour closed", external_id="H1"))
     assert kept.expires_at == later

@@ -11,7 +11,8 @@ import pytest
 
 from app.composition.services import Services
 from app.errors import InvalidInput
-from app.knowledge.entries.entry import DEFAULTS, NULLABLE, RULES, check_draft
+from app.knowledge.entries.drafts import DEFAULTS, FIELDS, EntryDraft, check_draft, read_draft
+from app.knowledge.entries.entry import NULLABLE, RULES
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights
@@ -54,13 +55,13 @@ ENTRY_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
 
 
 def test_every_field_of_an_entry_is_in_the_table() -> None:
-    assert set(ENTRY_FIELDS) == set(RULES) == {"content", *DEFAULTS}
+    assert set(ENTRY_FIELDS) == set(RULES) == set(FIELDS) == {"content", *DEFAULTS.given()}
 
 
 @pytest.mark.parametrize("name", ENTRY_FIELDS)
 def test_entry_field_allows_its_range(name: str) -> None:
     for value in ENTRY_FIELDS[name][0]:
-        assert name in check_draft({name: value})
+        assert name in check_draft(read_draft({name: value})).given()
     assert (name in NULLABLE) == (None in ENTRY_FIELDS[name][0])
 
 
@@ -68,7 +69,7 @@ def test_entry_field_allows_its_range(name: str) -> None:
 def test_entry_field_refuses_what_is_outside_and_is_named(name: str) -> None:
     for value in ENTRY_FIELDS[name][1]:
         with pytest.raises(InvalidInput) as caught:
-            check_draft({name: value})
+            check_draft(read_draft({name: value}))
         (error,) = caught.value.errors
         assert error.field == name, value
         assert error.message
@@ -76,17 +77,22 @@ def test_entry_field_refuses_what_is_outside_and_is_named(name: str) -> None:
 
 def test_every_bad_field_is_named_at_once() -> None:
     with pytest.raises(InvalidInput) as caught:
-        check_draft({"content": "", "confidence": 2, "nothing": 1})
-    assert {e.field for e in caught.value.errors} == {"content", "confidence", "nothing"}
+        check_draft(EntryDraft(content="", confidence=2, title=""))
+    assert {e.field for e in caught.value.errors} == {"content", "confidence", "title"}
+
+
+def test_unknown_fields_are_named() -> None:
+    with pytest.raises(InvalidInput, match="nothing: unknown field; more: unknown field"):
+        read_draft({"content": "x", "nothing": 1, "more": None})
 
 
 def test_repeats_in_lists_are_dropped_in_order() -> None:
-    assert check_draft({"tags": ["b", "a", "b"]})["tags"] == ["b", "a"]
+    assert check_draft(EntryDraft(tags=["b", "a", "b"])).tags == ["b", "a"]
 
 
 async def test_allowed_values_are_stored_as_they_are(services: Services, tenant: Tenant) -> None:
     """The database has no rule of its own that the checks do not know."""
-    there, _ = await services.entries.create(tenant.id, {"content": "something to refer to"})
+    there, _ = await services.entries.create(tenant.id, EntryDraft(content="something to refer to"))
     for name, (allowed, _) in ENTRY_FIELDS.items():
         for number, value in enumerate(allowed):
             if name in ("parent_id", "superseded_by_id") and value is not None:
@@ -94,7 +100,7 @@ async def test_allowed_values_are_stored_as_they_are(services: Services, tenant:
             if name == "source_ids" and value:
                 value = [there.id]
             content = f"number {number} of {name}"
-            entry, _ = await services.entries.create(tenant.id, {"content": content, name: value})
+            entry, _ = await services.entries.create(tenant.id, read_draft({"content": content, name: value}))
             if not (name == "language" and value is None):
                 stored = getattr(entry, name)
                 assert (list(value) if isinstance(value, tuple) else value) == stored, name
@@ -109,7 +115,7 @@ async def test_refused_entry_writes_nothing(services: Services, tenant: Tenant) 
         {"content": "x", "tags": 1},
     ):
         with pytest.raises(InvalidInput):
-            await services.entries.create(tenant.id, values)
+            await services.entries.create(tenant.id, read_draft(values))
     assert (await services.administration.stats(tenant.id)).entries == 0
 
 
@@ -130,7 +136,7 @@ async def test_extreme_content_is_stored_and_found(
     failing_provider.default = failing_provider.direction(1)
     for name, text in LONG_TEXTS.items():
         text = text[:100_000]
-        entry, _ = await services.entries.create(tenant.id, {"content": text, "title": text[:1_000]})
+        entry, _ = await services.entries.create(tenant.id, EntryDraft(content=text, title=text[:1_000]))
         assert entry.content == text
         result = await services.search.search(tenant.id, SearchQuery(query=text[:10_000]))
         (hit,) = [hit for hit in result if hit.id == entry.id]
@@ -252,7 +258,7 @@ ODD_QUERIES = [
 async def test_odd_queries_have_ordinary_answers(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
-    await services.entries.create(tenant.id, {"content": "The boat lies in the harbour."})
+    await services.entries.create(tenant.id, EntryDraft(content="The boat lies in the harbour."))
     failing_provider.down = True
     for query in ODD_QUERIES:
         found = await services.search.search(tenant.id, SearchQuery(query=query))

@@ -9,19 +9,20 @@ import pytest
 
 from app.composition.services import Services
 from app.errors import InvalidInput
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 
 
 async def test_list_pages_neither_repeat_nor_skip(services: Services, tenant: Tenant) -> None:
     await services.entries.create_many(
-        tenant.id, [{"content": f"entry {n}", "tags": [f"t{n % 2}"]} for n in range(25)]
+        tenant.id, [EntryDraft(content=f"entry {n}", tags=[f"t{n % 2}"]) for n in range(25)]
     )
     seen, cursor = [], None
     while True:
         page = await services.entries.list_entries(tenant.id, limit=7, cursor=cursor)
         seen += [entry.id for entry in page.items]
         # Entries that are created or deleted between pages do not shift the rest.
-        await services.entries.create(tenant.id, {"content": f"late {len(seen)}"})
+        await services.entries.create(tenant.id, EntryDraft(content=f"late {len(seen)}"))
         if page.next_cursor is None:
             break
         cursor = page.next_cursor
@@ -32,8 +33,8 @@ async def test_list_pages_neither_repeat_nor_skip(services: Services, tenant: Te
 
 
 async def test_list_filters_by_each_condition(services: Services, tenant: Tenant) -> None:
-    await services.entries.create(tenant.id, {"content": "a", "entry_type": "lesson", "tags": ["x"]})
-    await services.entries.create(tenant.id, {"content": "b", "external_id": "e", "tags": ["x", "y"]})
+    await services.entries.create(tenant.id, EntryDraft(content="a", entry_type="lesson", tags=["x"]))
+    await services.entries.create(tenant.id, EntryDraft(content="b", external_id="e", tags=["x", "y"]))
     conditions: list[tuple[dict[str, Any], list[str]]] = [
         ({"entry_type": "lesson"}, ["a"]),
         ({"tag": "x"}, ["b", "a"]),

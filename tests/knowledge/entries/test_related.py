@@ -10,6 +10,7 @@ import pytest
 
 from app.composition.services import Services
 from app.errors import InvalidInput
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
@@ -17,7 +18,7 @@ from tests.knowledge.conftest import RunJobs
 
 
 async def write(services: Services, tenant: Tenant, content: str, **values: Any) -> UUID:
-    return (await services.entries.create(tenant.id, {"content": content, **values}))[0].id
+    return (await services.entries.create(tenant.id, EntryDraft(content=content, **values)))[0].id
 
 
 async def relations(
@@ -59,10 +60,10 @@ async def test_related_leaves_out_what_is_hidden_or_foreign(
     old = await write(services, tenant, "old", tags=tags)
     foreign = await write(services, other_tenant, "foreign", tags=tags)
     past = datetime.now(UTC) - timedelta(seconds=1)
-    await services.entries.change(tenant.id, expired, {"expires_at": past})
-    await services.entries.change(tenant.id, old, {"superseded_by_id": origin})
+    await services.entries.change(tenant.id, expired, EntryDraft(expires_at=past))
+    await services.entries.change(tenant.id, old, EntryDraft(superseded_by_id=origin))
     assert await relations(services, tenant, origin) == [(parent, "parent", None)]
-    await services.entries.change(tenant.id, parent, {"superseded_by_id": origin})
+    await services.entries.change(tenant.id, parent, EntryDraft(superseded_by_id=origin))
     assert await relations(services, tenant, origin) == []
     for unknown in (foreign, uuid4()):
         assert await relations(services, tenant, unknown) == []
@@ -121,7 +122,7 @@ async def test_each_relation_counts_before_those_that_come_after_it(
     )
     derived = await write(services, tenant, "derived", tags=tags, source_ids=[origin])
     both = await write(services, tenant, "both ways", source_ids=[origin])
-    await services.entries.change(tenant.id, origin, {"source_ids": [parent, sibling, source, both]})
+    await services.entries.change(tenant.id, origin, EntryDraft(source_ids=[parent, sibling, source, both]))
     expected = [
         (parent, "parent", None),
         (sibling, "sibling", None),
@@ -144,8 +145,8 @@ async def test_sources_and_derived_leave_out_what_is_hidden_gone_or_foreign(
     foreign = await write(services, other_tenant, "foreign")
     past = datetime.now(UTC) - timedelta(seconds=1)
     for entry in (expired, hidden):
-        await services.entries.change(tenant.id, entry, {"expires_at": past})
-    await services.entries.change(tenant.id, old, {"superseded_by_id": visible})
+        await services.entries.change(tenant.id, entry, EntryDraft(expires_at=past))
+    await services.entries.change(tenant.id, old, EntryDraft(superseded_by_id=visible))
     await services.entries.delete(tenant.id, gone)
     # As no caller can: ids of another tenant's entries, in both directions.
     async with connected(superuser_dsn) as superuser:

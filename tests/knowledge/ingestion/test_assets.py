@@ -9,6 +9,7 @@ import pytest
 
 from app.composition.services import Services
 from app.errors import AssetNotFound, Conflict, InvalidInput, TooLarge, UnsupportedMediaType
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.ingestion.pipeline import chunk_title
 from app.knowledge.search.query import SearchQuery
@@ -113,8 +114,8 @@ async def test_deleted_asset_takes_its_chunks_along(
     with pytest.raises(Conflict):
         await services.entries.delete(tenant.id, chunk.id)
     with pytest.raises(Conflict):
-        await services.entries.change(tenant.id, chunk.id, {"content": "other"})
-    tagged = await services.entries.change(tenant.id, chunk.id, {"tags": ["own"]})
+        await services.entries.change(tenant.id, chunk.id, EntryDraft(content="other"))
+    tagged = await services.entries.change(tenant.id, chunk.id, EntryDraft(tags=["own"]))
     assert tagged.tags == ["own"]
     await services.assets.delete(tenant.id, asset.id)
     for act in (services.assets.get, services.assets.text, services.assets.delete, services.assets.retry):

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.composition.services import Services
 from app.embeddings.models import resolve_model
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.reembedding.change import ModelChange
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
@@ -35,7 +36,7 @@ class Move:
     async def add(self, count: int, start: int = 0, **fields: Any) -> None:
         """Entries `entry number N`, with their vectors of the model in use."""
         items = [
-            {"content": f"entry number {n}", "language": "english", **fields}
+            EntryDraft(content=f"entry number {n}", language="english", **fields)
             for n in range(start, start + count)
         ]
         for first in range(0, count, 1_000):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.knowledge.entries.drafts import EntryDraft
 from tests.knowledge.reembedding.moving import Move
 
 
@@ -29,7 +30,7 @@ async def test_models_are_compared_on_the_tenants_own_queries_where_it_keeps_the
 @pytest.mark.slow
 async def test_models_are_compared_on_titles_where_no_query_is_kept(move: Move) -> None:
     await move.services.entries.create_many(
-        move.tenant.id, [{"content": f"text {n}", "title": f"Title {n}"} for n in range(5)]
+        move.tenant.id, [EntryDraft(content=f"text {n}", title=f"Title {n}") for n in range(5)]
     )
     await move.services.embedder.embed_all(move.tenant.id)
     await move.search("not kept")

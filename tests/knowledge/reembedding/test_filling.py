@@ -12,7 +12,8 @@ from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.errors import Conflict
-from app.knowledge.entries.entry import new_entry_values
+from app.knowledge.entries.drafts import EntryDraft
+from app.knowledge.entries.merging import new_entry
 from app.knowledge.ingestion.assets import Upload
 from tests.knowledge.reembedding.moving import NEW, OLD, Move
 
@@ -22,10 +23,10 @@ async def test_entries_written_and_changed_during_the_change_get_vectors_of_both
     await move.start(switch_at_overlap=None)
     await move.run_jobs()
     service = move.services.entries
-    new, _ = await service.create(move.tenant.id, {"content": "written during the change"})
+    new, _ = await service.create(move.tenant.id, EntryDraft(content="written during the change"))
     changed = (await service.list_entries(move.tenant.id)).items[-1]
     assert changed.id != new.id
-    await service.change(move.tenant.id, changed.id, {"content": "changed during the change"})
+    await service.change(move.tenant.id, changed.id, EntryDraft(content="changed during the change"))
     await move.services.assets.upload(move.tenant.id, Upload("a.txt", b"uploaded during the change"))
     await move.run_jobs()
     expected = {"written during the change", "changed during the change", "uploaded during the change"}
@@ -45,7 +46,8 @@ async def test_change_sees_every_entry_of_those_who_write_while_it_begins(move: 
         count = 0
         while not stop.is_set():
             items = [
-                {"content": f"writer {writer} entry {count + n}", "language": "english"} for n in range(20)
+                EntryDraft(content=f"writer {writer} entry {count + n}", language="english")
+                for n in range(20)
             ]
             await move.services.entries.create_many(move.tenant.id, items)
             count += 20
@@ -65,10 +67,10 @@ async def test_change_sees_every_entry_of_those_who_write_while_it_begins(move: 
 async def test_change_waits_for_those_who_are_writing(move: Move) -> None:
     """An entry that none of the change's later looks would find: it has the lowest id, and is committed late."""
     await move.add(3)
-    values = new_entry_values({"content": "written by a slow transaction"})
+    late = new_entry(UUID(int=1), EntryDraft(content="written by a slow transaction"))
     waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     async with move.services.database.tenant_session(move.tenant.id) as session:
-        await entries.insert_entries(session, [{"id": UUID(int=1), **values}])
+        await entries.insert_entries(session, [late])
         starting = asyncio.create_task(move.start(switch_at_overlap=None))
         async with asyncio.timeout(20):
             while not await move.sql(waits):  # noqa: ASYNC110

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from app.errors import Conflict, EmbeddingUnavailable
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from tests.fixtures.searching import semantic_leg_of
 from tests.knowledge.reembedding.moving import EXACT_LIMIT, NEW, OLD, Move
@@ -60,7 +61,7 @@ async def test_switch_waits_for_entries_written_a_moment_ago(move: Move) -> None
     await move.add(3)
     await move.start(switch_at_overlap=None)
     await move.run_jobs()
-    await move.services.entries.create(move.tenant.id, {"content": "written just now"})
+    await move.services.entries.create(move.tenant.id, EntryDraft(content="written just now"))
     assert await move.pending(NEW) == 1
     await move.services.reembedding.switch(move.tenant.id)
     assert "written just now" in await move.vectors(NEW)
@@ -73,7 +74,7 @@ async def test_switch_is_refused_while_its_provider_is_unavailable(move: Move) -
     await move.add(1)
     await move.start(switch_at_overlap=None)
     await move.run_jobs()
-    await move.services.entries.create(move.tenant.id, {"content": "written just now"})
+    await move.services.entries.create(move.tenant.id, EntryDraft(content="written just now"))
     move.new.down = True
     with pytest.raises(EmbeddingUnavailable):
         await move.services.reembedding.switch(move.tenant.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.errors import Conflict, ModelChangeNotFound
+from app.knowledge.entries.drafts import EntryDraft
 from tests.fixtures.database.cluster import MODEL
 from tests.knowledge.reembedding.moving import NEW, OLD, WIDER, Move
 
@@ -32,7 +33,7 @@ async def test_tenant_can_go_back_with_what_was_written_after_the_switch(move: M
     await move.add(5)
     await move.start()
     await move.run_jobs()
-    await move.services.entries.create(move.tenant.id, {"content": "written after the switch"})
+    await move.services.entries.create(move.tenant.id, EntryDraft(content="written after the switch"))
     change = await move.services.reembedding.switch(move.tenant.id, back=True)
     assert change.state == "ready"
     move.new.down = True

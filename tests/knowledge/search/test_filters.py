@@ -11,6 +11,7 @@ import pytest
 
 from app.composition.services import Services, build_services
 from app.db.queries.knowledge.entries import Entry
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
@@ -53,16 +54,16 @@ async def fill(services: Services, tenant: Tenant, run_jobs: RunJobs) -> list[En
     tags: tuple[list[str], ...] = ([], ["a"], ["b"], ["a", "b"], ["a", "b", "c"])
     kinds = ("fact", "lesson", "decision")
     items = [
-        {
-            "content": f"common entry {n}",
-            "roles": roles[n % 4],
-            "tags": tags[n % 5],
-            "entry_type": kinds[n % 3],
-            "confidence": (n % 11) / 10,
-            "scope": ("global", "project")[n % 7 % 2],
-            "metadata": {"team": "red", "deep": {"n": n % 2}} if n % 2 else {"team": "blue"},
-            "language": "english",
-        }
+        EntryDraft(
+            content=f"common entry {n}",
+            roles=roles[n % 4],
+            tags=tags[n % 5],
+            entry_type=kinds[n % 3],
+            confidence=(n % 11) / 10,
+            scope=("global", "project")[n % 7 % 2],
+            metadata={"team": "red", "deep": {"n": n % 2}} if n % 2 else {"team": "blue"},
+            language="english",
+        )
         for n in range(30)
     ]
     await services.entries.create_many(tenant.id, items)
@@ -104,19 +105,19 @@ async def test_filters_are_applied_before_the_legs_are_cut(
     failing_provider.vectors["harbour"] = d(1)
     failing_provider.vectors["a harbour far away " + "and more words " * 9] = d(0.4, 1)
     failing_provider.default = d(1, 0.1)
-    items = [{"content": f"harbour harbour {n}", "language": "english"} for n in range(150)]
+    items = [EntryDraft(content=f"harbour harbour {n}", language="english") for n in range(150)]
     await services.entries.create_many(tenant.id, items)
     entry, _ = await services.entries.create(
         tenant.id,
-        {
-            "content": "a harbour far away " + "and more words " * 9,
-            "tags": ["t"],
-            "confidence": 0.1,
-            "metadata": {"list": [1, {"a": 2}]},
-            "scope": "project",
-            "entry_type": "lesson",
-            "language": "english",
-        },
+        EntryDraft(
+            content="a harbour far away " + "and more words " * 9,
+            tags=["t"],
+            confidence=0.1,
+            metadata={"list": [1, {"a": 2}]},
+            scope="project",
+            entry_type="lesson",
+            language="english",
+        ),
     )
     await run_jobs()
     for filters in (
@@ -143,10 +144,12 @@ async def test_hidden_entries_take_nobodys_place_in_the_legs(
     failing_provider.vectors["harbour"] = failing_provider.default = d(1)
     failing_provider.vectors["a harbour further away"] = d(1, 0.5)
     shown, _ = await services.entries.create(
-        tenant.id, {"content": "a harbour further away", "language": "english"}
+        tenant.id, EntryDraft(content="a harbour further away", language="english")
     )
     value: Any = shown.id if hiding == "superseded_by_id" else datetime(2020, 1, 1, tzinfo=UTC)
-    items = [{"content": f"harbour harbour {n}", hiding: value, "language": "english"} for n in range(120)]
+    items = [
+        EntryDraft(content=f"harbour harbour {n}", **{hiding: value}, language="english") for n in range(120)
+    ]
     results = await services.entries.create_many(tenant.id, items)
     assert {r.status for r in results} == {"created"}
     await run_jobs()

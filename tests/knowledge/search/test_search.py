@@ -11,6 +11,7 @@ import pytest
 
 from app.composition.services import Services
 from app.errors import InvalidInput, TenantNotFound
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights
@@ -178,10 +179,10 @@ async def test_hidden_entries_are_not_found(
     shown, expired, soon, old = await write(
         services, tenant, "harbour one", "harbour two", "harbour three", "harbour four"
     )
-    await services.entries.change(tenant.id, old, {"superseded_by_id": shown})
+    await services.entries.change(tenant.id, old, EntryDraft(superseded_by_id=shown))
     now = datetime.now(UTC)
-    await services.entries.change(tenant.id, soon, {"expires_at": now + timedelta(hours=1)})
-    await services.entries.change(tenant.id, expired, {"expires_at": now - timedelta(seconds=1)})
+    await services.entries.change(tenant.id, soon, EntryDraft(expires_at=now + timedelta(hours=1)))
+    await services.entries.change(tenant.id, expired, EntryDraft(expires_at=now - timedelta(seconds=1)))
     for mode in ("keyword", "semantic", "hybrid"):
         query: dict[str, Any] = {"query": "harbour", "mode": mode, "fusion": fusion}
         result = await services.search.search(tenant.id, SearchQuery(**query))

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
@@ -32,7 +33,7 @@ class Desk:
         return saved.id
 
     async def write(self, content: str, **values: Any) -> UUID:
-        entry, _ = await self.services.entries.create(self.tenant.id, {"content": content, **values})
+        entry, _ = await self.services.entries.create(self.tenant.id, EntryDraft(content=content, **values))
         return entry.id
 
     async def work(self) -> None:

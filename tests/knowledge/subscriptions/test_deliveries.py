@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.errors import DatabaseUnavailable
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions import deliveries
 from app.knowledge.subscriptions.deliveries import RETRY_SECONDS, DeliveryService, find_pause
 from app.knowledge.subscriptions.webhooks import WebhookSender
@@ -142,7 +143,7 @@ async def test_a_message_of_a_worker_that_died_is_sent_by_another(desk: Desk) ->
 async def test_two_workers_at_once_send_each_message_once(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     contents = [f"The harbour {n}" for n in range(12)]
-    await desk.services.entries.create_many(desk.tenant.id, [{"content": c} for c in contents])
+    await desk.services.entries.create_many(desk.tenant.id, [EntryDraft(content=c) for c in contents])
     await desk.services.embedder.embed_all(desk.tenant.id)
     while await desk.services.worker.run_once(["match_changes"]):
         pass
@@ -160,7 +161,7 @@ async def test_a_slow_endpoint_keeps_no_other_work_waiting(desk: Desk) -> None:
             await desk.write("The harbour")
             while not desk.endpoint.received:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            await desk.services.entries.create_many(desk.tenant.id, [{"content": "Something else"}])
+            await desk.services.entries.create_many(desk.tenant.id, [EntryDraft(content="Something else")])
             while await desk.sql("select count(*) from pending_embeddings") != [0]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
             assert await desk.states() == ["waiting"]
@@ -234,7 +235,7 @@ async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> N
     await desk.write("The new harbour")
     while await desk.services.worker.run_once(["match_changes"]):
         pass
-    await desk.services.entries.change(desk.tenant.id, gone, {"content": "A road"})
+    await desk.services.entries.change(desk.tenant.id, gone, EntryDraft(content="A road"))
     desk.endpoint.hold = asyncio.Event()
     await desk.sql("""create function refuse() returns trigger language plpgsql
                       as $$ begin raise 'no lock to be had' using errcode = 'lock_not_available'; end $$""")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.db.queries.work import deliveries as outbox
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions import matching
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
@@ -20,7 +21,7 @@ async def test_messages_beyond_the_most_that_may_wait_are_given_up_and_the_owner
     saved = await desk.subscribe(query="harbour", mode="keyword")
     other = await desk.subscribe(name="other", query="lamp", mode="keyword")
     contents = [*(f"The harbour {n}" for n in range(4)), "The lamp"]
-    await desk.services.entries.create_many(desk.tenant.id, [{"content": c} for c in contents])
+    await desk.services.entries.create_many(desk.tenant.id, [EntryDraft(content=c) for c in contents])
     await desk.services.embedder.embed_all(desk.tenant.id)
     while await desk.services.worker.run_once(["match_changes"]):
         pass
@@ -67,7 +68,7 @@ async def test_what_a_change_overtook_and_another_brings_back_is_as_if_new(desk:
     desk.endpoint.answer = lambda _: "500 Oh"
     await desk.work()
     for content in ("A road", "The harbour"):
-        await desk.services.entries.change(desk.tenant.id, entry, {"content": content})
+        await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content=content))
         await desk.sql("update deliveries set created_at = now() - interval '6 days', attempts = 10")
         await desk.hasten()
         if content == "A road":

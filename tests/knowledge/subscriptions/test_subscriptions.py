@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pytest
 
 from app.db.queries.tenants import usage
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.subscriptions.saved_searches import read_request
 from tests.fixtures.database.cluster import connected
@@ -117,9 +117,9 @@ async def test_a_change_is_sent_and_a_repetition_is_not(desk: Desk) -> None:
     assert len(desk.endpoint.received) == 1, "compared again, and not sent again"
     await desk.write("The harbour at night", external_id="h")
     await desk.work()
-    await desk.services.entries.change(desk.tenant.id, entry, {"tags": ["sea"]})
+    await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(tags=["sea"]))
     await desk.work()
-    await desk.services.entries.change(desk.tenant.id, entry, {"content": "The road"})
+    await desk.services.entries.change(desk.tenant.id, entry, EntryDraft(content="The road"))
     await desk.work()
     assert desk.contents == ["The harbour", "The harbour at night", "The harbour at night"]
     assert len({r.headers["webhook-id"] for r in desk.endpoint.received}) == 3
@@ -259,7 +259,7 @@ async def test_nobodys_changes_are_noted_without_a_subscription(desk: Desk) -> N
 async def test_another_tenants_entries_are_not_sent(desk: Desk) -> None:
     other_tenant = await desk.services.tenants.create("others", actor="test")
     await desk.subscribe(query="harbour")
-    await desk.services.entries.create(other_tenant.id, {"content": "The harbour of others"})
+    await desk.services.entries.create(other_tenant.id, EntryDraft(content="The harbour of others"))
     await desk.write("The own harbour")
     await desk.work()
     assert desk.contents == ["The own harbour"]
@@ -271,8 +271,8 @@ async def test_what_was_hidden_or_changed_before_it_was_sent_is_not_sent(desk: D
     while await desk.services.worker.run_once(["match_changes"]):
         pass
     past = datetime.now(UTC) - timedelta(seconds=1)
-    changes: list[dict[str, Any]] = [
-        {"expires_at": past}, {"superseded_by_id": entries[3]}, {"content": "A road"},
+    changes: list[EntryDraft] = [
+        EntryDraft(expires_at=past), EntryDraft(superseded_by_id=entries[3]), EntryDraft(content="A road"),
     ]  # fmt: skip
     for entry, change in zip(entries[:3], changes, strict=True):
         await desk.services.entries.change(desk.tenant.id, entry, change)

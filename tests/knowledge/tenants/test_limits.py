@@ -13,6 +13,7 @@ from app.db.database import Database
 from app.db.queries.tenants import usage
 from app.embeddings.tokens import approximate_tokens
 from app.errors import InvalidInput, RateLimited
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.admission import Admission
@@ -83,7 +84,8 @@ async def test_the_service_cannot_change_limits_as_a_tenant(
 async def test_writers_at_the_same_time_keep_the_limit_together(services: Services, tenant: Tenant) -> None:
     await allow(services, tenant, entries=7)
     many = [
-        services.entries.create_many(tenant.id, [{"content": f"{n} {m}"} for m in range(3)]) for n in range(5)
+        services.entries.create_many(tenant.id, [EntryDraft(content=f"{n} {m}") for m in range(3)])
+        for n in range(5)
     ]
     results = [result for batch in await asyncio.gather(*many) for result in batch]
     assert sorted(r.status for r in results) == ["created"] * 7 + ["failed"] * 8
@@ -118,8 +120,8 @@ async def test_texts_wait_for_the_next_day_when_the_tokens_are_used_up(
 ) -> None:
     await allow(services, tenant, embedding_tokens_per_day=4)
     contents = ["the first of the texts", "the second of the texts", "the third of the texts"]
-    await services.entries.create_many(tenant.id, [{"content": content} for content in contents])
-    await services.entries.create_many(other_tenant.id, [{"content": "another's text"}])
+    await services.entries.create_many(tenant.id, [EntryDraft(content=content) for content in contents])
+    await services.entries.create_many(other_tenant.id, [EntryDraft(content="another's text")])
     assert await services.worker.run_once()
     assert await services.worker.run_once()
     # One text is embedded, which uses up the day; no other request waits for that.
@@ -153,7 +155,7 @@ async def test_a_document_is_indexed_by_its_words_when_the_tokens_are_used_up(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     await allow(services, tenant, embedding_tokens_per_day=1)
-    await services.entries.create(tenant.id, {"content": "uses the day up"})
+    await services.entries.create(tenant.id, EntryDraft(content="uses the day up"))
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
     assert await services.worker.run_once()
     assert (await services.assets.get(tenant.id, asset.id)).status == "indexed"
@@ -234,11 +236,11 @@ async def test_the_services_defaults_hold_for_every_tenant(
 ) -> None:
     services = await build_services(database, failing_provider, limits=Limits(entries=1))
     tenant = await services.tenants.create("limited", actor="test")
-    await services.entries.create(tenant.id, {"content": "one"})
+    await services.entries.create(tenant.id, EntryDraft(content="one"))
     with pytest.raises(RateLimited, match="limit of 1 entries"):
-        await services.entries.create(tenant.id, {"content": "two"})
+        await services.entries.create(tenant.id, EntryDraft(content="two"))
     await allow(services, tenant, entries=0)
-    await services.entries.create(tenant.id, {"content": "two"})
+    await services.entries.create(tenant.id, EntryDraft(content="two"))
 
 
 async def test_a_crowd_that_reads_leaves_room_for_others(

@@ -10,6 +10,7 @@ import pytest
 
 from app.composition.services import Services
 from app.errors import Conflict, InvalidInput, TenantNotFound
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
 from app.knowledge.vocabulary import Weights
@@ -56,7 +57,7 @@ async def test_deleted_tenant_is_refused_at_once(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     for owner in (tenant, other_tenant):
-        await services.entries.create(owner.id, {"content": "harbour"})
+        await services.entries.create(owner.id, EntryDraft(content="harbour"))
     await services.tenants.delete(tenant.id, actor="test")
     with pytest.raises(TenantNotFound):
         await services.tenants.context(tenant.id)
@@ -138,7 +139,7 @@ async def test_deletion_goes_on_after_it_collided_with_a_write(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     """A write has a row in hand that the deletion waits for, and then needs the tenant, which the deletion has."""
-    entry, _ = await services.entries.create(tenant.id, {"content": "harbour"})
+    entry, _ = await services.entries.create(tenant.id, EntryDraft(content="harbour"))
     waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
     async with connected(superuser_dsn) as writer, connected(superuser_dsn) as observer:
         async with writer.transaction():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
 
 import orjson
 import pytest
 
 from app.composition.services import Services
 from app.errors import InvalidInput
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.export import TenantExport
@@ -77,8 +77,8 @@ async def test_interrupted_restoration_goes_on_where_it_stopped(
 async def test_restoration_undoes_what_was_changed_since(services: Services, full: Tenant) -> None:
     lines = await export(services, full)
     texts = (await services.entries.list_entries(full.id, entry_type="fact")).items
-    await services.entries.change(full.id, texts[0].id, {"content": "changed", "tags": ["new"]})
-    await services.entries.change(full.id, texts[1].id, {"parent_id": texts[0].id})
+    await services.entries.change(full.id, texts[0].id, EntryDraft(content="changed", tags=["new"]))
+    await services.entries.change(full.id, texts[1].id, EntryDraft(parent_id=texts[0].id))
     await services.entries.delete(full.id, texts[2].id)
     asset = (await services.assets.list_assets(full.id, status="indexed")).items[0]
     await services.assets.delete(full.id, asset.id)
@@ -139,14 +139,14 @@ async def test_things_that_are_here_under_other_ids_keep_them_and_links_follow(
     services: Services, tenant: Tenant, other_tenant: Tenant, run_jobs: RunJobs
 ) -> None:
     create = services.entries.create
-    parent, _ = await create(tenant.id, {"content": "parent", "external_id": "p", "tags": ["new"]})
-    source, _ = await create(tenant.id, {"content": "source"})
+    parent, _ = await create(tenant.id, EntryDraft(content="parent", external_id="p", tags=["new"]))
+    source, _ = await create(tenant.id, EntryDraft(content="source"))
     child, _ = await create(
-        tenant.id, {"content": "child", "parent_id": parent.id, "source_ids": [source.id, parent.id]}
+        tenant.id, EntryDraft(content="child", parent_id=parent.id, source_ids=[source.id, parent.id])
     )
     await services.assets.upload(tenant.id, Upload("a.txt", b"the asset"))
-    there, _ = await create(other_tenant.id, {"content": "parent, older", "external_id": "p"})
-    there_too, _ = await create(other_tenant.id, {"content": "source"})
+    there, _ = await create(other_tenant.id, EntryDraft(content="parent, older", external_id="p"))
+    there_too, _ = await create(other_tenant.id, EntryDraft(content="source"))
     asset, _ = await services.assets.upload(other_tenant.id, Upload("b.txt", b"the asset"))
     await run_jobs()
     outcome = await restore(services, other_tenant, await export(services, tenant))
@@ -163,7 +163,7 @@ async def test_things_that_are_here_under_other_ids_keep_them_and_links_follow(
 async def test_refused_lines_are_named_and_the_others_written(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    await services.entries.create_many(tenant.id, [{"content": f"text {n}"} for n in range(4)])
+    await services.entries.create_many(tenant.id, [EntryDraft(content=f"text {n}") for n in range(4)])
     await services.assets.upload(tenant.id, Upload("a.txt", b"the asset"))
     header, asset, original, *entries, end = await export(services, tenant)
     bad = [
@@ -190,7 +190,7 @@ async def test_export_of_another_version_is_refused(services: Services, tenant: 
 async def test_line_cannot_choose_its_tenant(
     services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
-    await services.entries.create(tenant.id, {"content": "mine"})
+    await services.entries.create(tenant.id, EntryDraft(content="mine"))
     lines = await export(services, tenant)
     victim = str(tenant.id).encode()
     named = [line.replace(b'{"kind"', b'{"tenant_id":"' + victim + b'","kind"') for line in lines[1:]]
@@ -209,8 +209,9 @@ async def test_export_and_restoration_take_no_more_memory_for_more_entries(
     written = 0
     for count in (600, 2_400):
         for start in range(written, count, 600):
-            items: list[dict[str, Any]] = [
-                {"content": f"{n} " + "x" * 4_000, "language": "simple"} for n in range(start, start + 600)
+            items: list[EntryDraft] = [
+                EntryDraft(content=f"{n} " + "x" * 4_000, language="simple")
+                for n in range(start, start + 600)
             ]
             await services.entries.create_many(tenant.id, items)
         written = count

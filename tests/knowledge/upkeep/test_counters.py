@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
@@ -56,21 +58,23 @@ async def test_counters_stay_exact_through_random_writes(
         owner = chance.choice((tenant, other_tenant))
         listed = (await services.entries.list_entries(owner.id, limit=200)).items
         own = [entry for entry in listed if entry.asset_id is None]
-        text = {"content": "word " * chance.randint(1, 900), "language": chance.choice(languages)}
+        text = EntryDraft(content="word " * chance.randint(1, 900), language=chance.choice(languages))
         tags = chance.sample(("x", "y", "Z", "ä"), chance.randrange(4))
         match chance.randrange(6):
             case 0 | 1:
-                await services.entries.create(owner.id, {**text, "tags": tags, "external_id": str(step)})
+                await services.entries.create(owner.id, replace(text, tags=tags, external_id=str(step)))
             case 2:
-                items = [{**text, "tags": tags, "content": f"bulk {step} {n}"} for n in range(5)]
+                items = [replace(text, tags=tags, content=f"bulk {step} {n}") for n in range(5)]
                 await services.entries.create_many(owner.id, items)
             case 3 if own:
-                change = chance.choice(({"tags": tags}, text, {"title": f"t{step}"}, {"parent_id": None}))
+                change = chance.choice(
+                    (EntryDraft(tags=tags), text, EntryDraft(title=f"t{step}"), EntryDraft(parent_id=None))
+                )
                 entry = chance.choice([e for e in own if e.external_id] or own)
                 if entry.external_id:
                     await services.entries.change(owner.id, entry.id, change)
                 if len(own) > 1 and own[0].id != entry.id:
-                    await services.entries.change(owner.id, entry.id, {"parent_id": own[0].id})
+                    await services.entries.change(owner.id, entry.id, EntryDraft(parent_id=own[0].id))
             case 4 if own:
                 await services.entries.delete(owner.id, chance.choice(own).id)
             case 5 if step % 3 == 0:
@@ -94,11 +98,11 @@ async def test_frequencies_of_words_are_counted_again_after_growth(
 ) -> None:
     for start in (0, 1_000):
         items = [
-            {"content": f"everywhere half{n % 2} rare{n % 500} only{n}", "language": "simple"}
+            EntryDraft(
+                content=f"everywhere half{n % 2} rare{n % 500} only{n}", language="simple", external_id=str(n)
+            )
             for n in range(start, start + 1_000)
         ]
-        for n, item in enumerate(items, start):
-            item["external_id"] = str(n)
         await services.entries.create_many(tenant.id, items)
     await run_jobs()
     async with connected(superuser_dsn) as superuser:

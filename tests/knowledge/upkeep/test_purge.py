@@ -10,6 +10,7 @@ import pytest
 from app.composition.services import Services
 from app.db.queries.knowledge import entries as db
 from app.errors import EntryNotFound
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, Sweep
 from tests.knowledge.writing import write
@@ -69,7 +70,7 @@ async def test_purge_leaves_what_keeps_an_older_entry_hidden(
     await sweep.purge_expired(tenant.id)
     assert await present(services, tenant) == {newer, older}
     assert (await services.entries.get(tenant.id, older)).superseded_by_id == newer
-    await services.entries.change(tenant.id, older, {"expires_at": days_ago(1)})
+    await services.entries.change(tenant.id, older, EntryDraft(expires_at=days_ago(1)))
     assert await sweep.purge_expired(tenant.id) == 1
     assert await sweep.purge_expired(tenant.id) == 1
     assert await present(services, tenant) == set()
@@ -78,7 +79,7 @@ async def test_purge_leaves_what_keeps_an_older_entry_hidden(
 async def test_purge_goes_in_steps_and_removes_all(services: Services, tenant: Tenant, sweep: Sweep) -> None:
     number = PURGE_BATCH + 3
     await services.entries.create_many(
-        tenant.id, [{"content": f"entry {n}", "expires_at": days_ago(n + 1)} for n in range(number)]
+        tenant.id, [EntryDraft(content=f"entry {n}", expires_at=days_ago(n + 1)) for n in range(number)]
     )
     await keep_for(services, tenant, 0)
     async with services.database.tenant_session(tenant.id) as session:

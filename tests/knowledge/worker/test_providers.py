@@ -8,6 +8,7 @@ from datetime import timedelta
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import Vector
 from app.errors import EmbeddingUnavailable
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import BATCH, Ingestion
@@ -59,7 +60,7 @@ async def test_work_of_an_unavailable_provider_is_due_when_its_pause_is_over(
 ) -> None:
     bench.provider.down = True
     for tenant in (bench.tenant, other_tenant):
-        await bench.services.entries.create(tenant.id, {"content": "The lighthouse is red."})
+        await bench.services.entries.create(tenant.id, EntryDraft(content="The lighthouse is red."))
     worker = bench.make_worker()
     for _ in range(4):
         await bench.change("update jobs set run_at = now()")

@@ -9,6 +9,7 @@ import pytest
 
 from app.documents.parsed import ParseLimits
 from app.embeddings.failures import InputRefused
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.ingestion.pipeline import Ingestion
 from app.knowledge.queue.lease import Lease
@@ -115,7 +116,7 @@ async def test_lost_database_connections_use_up_no_try(
 
 async def test_long_work_on_entries_gives_way_to_others(bench: Bench, run_jobs: RunJobs) -> None:
     bench.provider.down = True
-    drafts = [{"content": f"Boat number {n} lies in the harbour."} for n in range(130)]
+    drafts = [EntryDraft(content=f"Boat number {n} lies in the harbour.") for n in range(130)]
     await bench.services.entries.create_many(bench.tenant.id, drafts)
     bench.provider.down = False
     await bench.change("update jobs set run_at = now()")

@@ -47,12 +47,33 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class LockedEntry:
-    """A locked entry; `fields` are those that callers write."""
+class WrittenEntry:
+    """The fields of an entry that callers write."""
+
+    id: UUID
+    content: str
+    entry_type: str
+    title: str | None
+    tags: Sequence[str]
+    roles: Sequence[str]
+    confidence: float
+    scope: str
+    parent_id: UUID | None
+    source_ids: Sequence[UUID]
+    metadata: Mapping[str, Any]
+    language: str
+    expires_at: datetime | None
+    superseded_by_id: UUID | None
+    is_verified: bool
+    external_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedEntry(WrittenEntry):
+    """A locked entry."""
 
     version: int
     asset_id: UUID | None
-    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +92,7 @@ async def fetch_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUI
 
 async def lock_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, LockedEntry]:
     """Entries by id, locked until the transaction ends, in one order so that two writers cannot block each other."""
-    locked: dict[UUID, LockedEntry] = {}
-    for row in await session.fetch(SQL["lock"], ids=list(ids)):
-        fields = dict(row)
-        entry_id, version, asset_id = fields.pop("id"), fields.pop("version"), fields.pop("asset_id")
-        locked[entry_id] = LockedEntry(version, asset_id, fields)
-    return locked
+    return {entry.id: entry for entry in await session.fetch_as(LockedEntry, SQL["lock"], ids=list(ids))}
 
 
 async def list_entries(
@@ -122,15 +138,15 @@ async def find_missing(session: TenantSession, ids: Sequence[UUID]) -> set[UUID]
     return {row["id"] for row in rows}
 
 
-async def insert_entries(session: TenantSession, rows: Sequence[Mapping[str, Any]]) -> set[UUID]:
+async def insert_entries(session: TenantSession, entries: Sequence[WrittenEntry]) -> set[UUID]:
     """Insert entries; returns the inserted ids. Duplicates of another writer's new entry are skipped."""
-    added = await session.fetch(SQL["insert"], rows=orjson.dumps(list(rows)).decode())
+    added = await session.fetch(SQL["insert"], rows=orjson.dumps(list(entries)).decode())
     return {row["id"] for row in added}
 
 
-async def update_entries(session: TenantSession, rows: Sequence[Mapping[str, Any]]) -> None:
+async def update_entries(session: TenantSession, entries: Sequence[WrittenEntry]) -> None:
     """Write the full state of existing entries. Raises asyncpg.UniqueViolationError."""
-    await session.execute(SQL["update"], rows=orjson.dumps(list(rows)).decode())
+    await session.execute(SQL["update"], rows=orjson.dumps(list(entries)).decode())
 
 
 async def delete_entry(session: TenantSession, entry_id: UUID) -> bool:

@@ -13,9 +13,9 @@ select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.
  where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]);
 
 -- name: lock
--- The identifying fields of an entry, and all fields that callers write.
-select e.id, e.version, e.asset_id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.scope,
-       e.parent_id, e.source_ids, e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id
+-- The fields that callers write, the version, and the asset.
+select e.id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
+       e.metadata, e.language, e.expires_at, e.superseded_by_id, e.is_verified, e.external_id, e.version, e.asset_id
   from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: list

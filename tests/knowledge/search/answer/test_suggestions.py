@@ -6,6 +6,7 @@ import pytest
 
 from app.composition.services import Services
 from app.db.queries.tenants import statistics
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.answer.suggestions import SUGGESTIONS, spell
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
@@ -68,7 +69,7 @@ async def test_tag_is_no_longer_suggested_when_its_last_entry_is_deleted(
     services: Services, tenant: Tenant
 ) -> None:
     first, second = await write(services, tenant, "one", "two", tags=["crane"])
-    await services.entries.change(tenant.id, first, {"tags": ["pier"]})
+    await services.entries.change(tenant.id, first, EntryDraft(tags=["pier"]))
     assert await suggestions(services, tenant, "qqq") == ["crane", "pier"]
     await services.entries.delete(tenant.id, second)
     assert await suggestions(services, tenant, "qqq") == ["pier"]

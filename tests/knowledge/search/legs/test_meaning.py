@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 
 TEXTS = (
@@ -15,7 +16,10 @@ TEXTS = (
 
 async def test_question_finds_its_answer_without_a_common_word(local_services: Services) -> None:
     tenant = await local_services.tenants.create("meaning", actor="test")
-    made = {text: (await local_services.entries.create(tenant.id, {"content": text}))[0].id for text in TEXTS}
+    made = {
+        text: (await local_services.entries.create(tenant.id, EntryDraft(content=text)))[0].id
+        for text in TEXTS
+    }
     for query, answer in (
         ("I forgot my login credentials", TEXTS[2]),
         ("baking a cake", TEXTS[3]),

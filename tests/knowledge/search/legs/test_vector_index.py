@@ -16,6 +16,7 @@ from app.db.queries.knowledge import embeddings as db
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
@@ -70,7 +71,7 @@ async def large(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Large]
         texts = [f"entry number {n}" for n in range(ENTRIES)]
         for start in range(0, ENTRIES, 1_000):
             items = [
-                {"content": text, "language": "english", "tags": [f"t{n % 100}"]}
+                EntryDraft(content=text, language="english", tags=[f"t{n % 100}"])
                 for n, text in enumerate(texts[start : start + 1_000], start)
             ]
             results = await services.entries.create_many(tenant.id, items)
@@ -140,10 +141,10 @@ async def test_indexed_search_reads_the_index(large: Large) -> None:
 
 async def test_new_entries_of_an_indexed_tenant_go_to_the_index_at_once(large: Large) -> None:
     entry, _ = await large.services.entries.create(
-        large.tenant.id, {"content": "a newcomer", "external_id": "newcomer"}
+        large.tenant.id, EntryDraft(content="a newcomer", external_id="newcomer")
     )
     twin, _ = await large.services.entries.create(
-        large.tenant.id, {"content": "a newcomer", "external_id": "its twin"}
+        large.tenant.id, EntryDraft(content="a newcomer", external_id="its twin")
     )
     result = await large.search("a newcomer")
     assert strategy(result) == "indexed"
@@ -178,7 +179,7 @@ async def test_ef_search_is_the_callers_choice(large: Large) -> None:
 
 async def test_entry_with_many_near_passages_does_not_crowd_the_others_out(large: Large) -> None:
     query = large.provider.vectors["crowded"] = large.provider.direction(*range(1, 17))
-    hog, _ = await large.services.entries.create(large.tenant.id, {"content": "has many passages"})
+    hog, _ = await large.services.entries.create(large.tenant.id, EntryDraft(content="has many passages"))
     chance = np.random.default_rng(3)
     near = [query + 0.001 * chance.normal(size=MODEL.dimensions) for _ in range(200)]
     async with large.services.database.tenant_session(large.tenant.id) as session:
@@ -238,7 +239,7 @@ async def test_vector_copied_while_the_index_is_finished_is_in_it(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
 ) -> None:
     """A row written by an open transaction must not be missed when the index is declared complete."""
-    await services.entries.create(tenant.id, {"content": "same", "external_id": "1"})
+    await services.entries.create(tenant.id, EntryDraft(content="same", external_id="1"))
     failing_provider.down = True
     async with services.database.tenant_session(tenant.id) as session:
         assert await db.start_index(session, 1, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.composition.services import Services, build_services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
@@ -25,7 +26,7 @@ async def bounded(services: Services) -> Services:
 
 
 async def write_many(services: Services, tenant: Tenant, contents: list[str]) -> list[object]:
-    results = await services.entries.create_many(tenant.id, [{"content": text} for text in contents])
+    results = await services.entries.create_many(tenant.id, [EntryDraft(content=text) for text in contents])
     return [result.id for result in results]
 
 

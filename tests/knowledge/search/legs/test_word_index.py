@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
@@ -23,11 +24,13 @@ async def test_no_words_wait_to_be_indexed_after_any_write(
     services: Services, tenant: Tenant, run_jobs: RunJobs, superuser_dsn: str
 ) -> None:
     async with connected(superuser_dsn) as superuser:
-        entry, _ = await services.entries.create(tenant.id, {"content": "The harbour closes at dusk."})
+        entry, _ = await services.entries.create(tenant.id, EntryDraft(content="The harbour closes at dusk."))
         assert await superuser.fetchval(WAITING) == 0
-        await services.entries.change(tenant.id, entry.id, {"content": "The lighthouse is lit at dusk."})
+        await services.entries.change(
+            tenant.id, entry.id, EntryDraft(content="The lighthouse is lit at dusk.")
+        )
         assert await superuser.fetchval(WAITING) == 0
-        await services.entries.create_many(tenant.id, [{"content": f"Berth {n}"} for n in range(50)])
+        await services.entries.create_many(tenant.id, [EntryDraft(content=f"Berth {n}") for n in range(50)])
         assert await superuser.fetchval(WAITING) == 0
         await services.assets.upload(tenant.id, Upload("a.md", b"# Pier\n\nBoats lie at the pier."))
         await run_jobs()
@@ -37,7 +40,7 @@ async def test_no_words_wait_to_be_indexed_after_any_write(
             assert len(await services.search.search(tenant.id, query)) == found, word
 
         await superuser.execute("alter table entries disable trigger words_inserted")
-        await services.entries.create(tenant.id, {"content": "The quay is wet."})
+        await services.entries.create(tenant.id, EntryDraft(content="The quay is wet."))
         assert await superuser.fetchval(WAITING) > 0, "what the trigger is for"
 
 

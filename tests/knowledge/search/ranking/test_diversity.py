@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranking.diversity import reorder
@@ -65,7 +66,7 @@ async def test_chunks_of_one_asset_need_not_fill_the_page(
     await services.assets.upload(tenant.id, Upload("harbour.md", text.encode()))
     await run_jobs()
     failing_provider.vectors["Another view of the harbour"] = d(0.7, -0.7)
-    other, _ = await services.entries.create(tenant.id, {"content": "Another view of the harbour"})
+    other, _ = await services.entries.create(tenant.id, EntryDraft(content="Another view of the harbour"))
 
     async def page(diversity: float) -> list[UUID]:
         query = SearchQuery(query="harbour", mode="semantic", fusion=fusion, limit=3, diversity=diversity)

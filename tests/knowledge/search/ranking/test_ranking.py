@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
@@ -123,7 +124,7 @@ async def stock(local_services: Services) -> AsyncIterator[tuple[Tenant, dict[st
         given = {k: v for k, v in values.items() if k != "parent"}
         if "parent" in values:
             given["parent_id"] = ids[values["parent"]]
-        entry, _ = await local_services.entries.create(tenant.id, given)
+        entry, _ = await local_services.entries.create(tenant.id, EntryDraft(**given))
         ids[name] = entry.id
         names[str(entry.id)] = name
     yield tenant, names

@@ -1,0 +1,74 @@
+"""Drafts become entries: defaults of new ones, changes of stored ones, and the references of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from app.db.queries.knowledge import entries as db
+from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
+from app.db.session import TenantSession
+from app.errors import FieldError, InvalidInput
+from app.knowledge.entries.drafts import DEFAULTS, UNSET, EntryDraft, Unset
+from app.knowledge.languages import detect
+
+
+def new_entry(entry_id: UUID, draft: EntryDraft) -> WrittenEntry:
+    """A new entry: the draft's fields, and defaults for those that are unset."""
+    values = DEFAULTS.given() | draft.given()
+    if values["language"] is None:
+        values["language"] = detect(values["title"], values["content"])
+    return WrittenEntry(id=entry_id, **values)
+
+
+def merge(stored: LockedEntry, draft: EntryDraft) -> LockedEntry:
+    """The stored entry with the draft's fields. The language of a changed text is detected unless it is set."""
+    wanted = replace(stored, **draft.given())
+    if draft.language is None or (draft.language is UNSET and differs(stored, wanted)):
+        wanted = replace(wanted, language=detect(wanted.title, wanted.content))
+    return wanted
+
+
+def differs(stored: WrittenEntry, wanted: WrittenEntry) -> bool:
+    """Whether the searchable text has changed."""
+    return (stored.content, stored.title) != (wanted.content, wanted.title)
+
+
+def size(draft: EntryDraft) -> int:
+    """Count characters of a new entry as the database does: those of a title count twice."""
+    title = None if isinstance(draft.title, Unset) else draft.title
+    assert isinstance(draft.content, str)
+    return _size(title, draft.content)
+
+
+def growth(stored: WrittenEntry, draft: EntryDraft) -> int:
+    """Characters that a change adds to the tenant's text."""
+    title = stored.title if isinstance(draft.title, Unset) else draft.title
+    content = stored.content if isinstance(draft.content, Unset) else draft.content
+    return max(0, _size(title, content) - _size(stored.title, stored.content))
+
+
+def _size(title: str | None, content: str) -> int:
+    return len(content) + 2 * len(title or "")
+
+
+async def find_unresolved(session: TenantSession, drafts: Mapping[int, EntryDraft]) -> dict[int, FieldError]:
+    """Find drafts that refer to entries which do not exist in the tenant, each with its first such field."""
+    wanted = {i for draft in drafts.values() for _, i in draft.references()}
+    missing = await db.find_missing(session, sorted(wanted)) if wanted else set()
+    return {
+        index: FieldError(fields[0], "there is no entry with this id")
+        for index, draft in drafts.items()
+        if (fields := [name for name, reference in draft.references() if reference in missing])
+    }
+
+
+async def check_references(session: TenantSession, draft: EntryDraft, entry_id: UUID | None = None) -> None:
+    """Raise InvalidInput if the draft refers to an entry that does not exist, or to `entry_id` itself."""
+    errors: Sequence[FieldError] = [*(await find_unresolved(session, {0: draft})).values()]
+    itself = draft.self_reference(entry_id) if entry_id is not None else None
+    if itself is not None:
+        errors = [*errors, itself]
+    if errors:
+        raise InvalidInput(errors)
