@@ -1,4 +1,4 @@
-"""A load balancer of the simplest kind: each new connection goes to the next instance that says it is ready."""
+"""A minimal load balancer: each new connection goes to the next instance that reports ready."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLL_SECONDS = 0.05
 
 
 class Balancer:
-    """Asks its instances again and again whether they are ready."""
+    """Polls the readiness of its instances."""
 
     def __init__(self, *ports: int) -> None:
         self._ports = list(ports)
@@ -24,17 +24,17 @@ class Balancer:
         self._turn = 0
 
     def add(self, port: int) -> None:
-        """Take an instance in; it gets connections once it is ready."""
+        """Add an instance; it gets connections once it is ready."""
         self._ports.append(port)
 
     def choose(self) -> Target:
-        """Where the next connection goes."""
+        """The target of the next connection."""
         self._turn += 1
         return "127.0.0.1", self._ready[self._turn % len(self._ready)]
 
     async def watch(self) -> None:
-        """Look after the instances until cancelled."""
-        # Each probe by a connection of its own: readiness must be told by those that can still be reached.
+        """Poll the instances until cancelled."""
+        # Each probe opens a new connection: only an instance that still accepts connections is ready.
         limits = httpx.Limits(max_keepalive_connections=0)
         async with httpx.AsyncClient(trust_env=False, timeout=1, limits=limits) as client:
             while True:

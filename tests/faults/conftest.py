@@ -21,14 +21,14 @@ OPENAI_MODEL = resolve_model("openai", "text-embedding-3-small", DIMENSIONS)
 
 @pytest.fixture
 async def provider_proxy(wire: WireServer) -> AsyncIterator[FaultProxy]:
-    """What stands between the service and the provider."""
+    """The proxy between the service and the provider."""
     async with proxy_to(("127.0.0.1", int(wire.url.rpartition(":")[2]))) as proxy:
         yield proxy
 
 
 @pytest.fixture
 async def database_proxy(fresh_database: TestDatabase) -> AsyncIterator[FaultProxy]:
-    """What stands between the service and Postgres."""
+    """The proxy between the service and Postgres."""
     async with proxy_to(Path(fresh_database.address.socket_dir) / ".s.PGSQL.5432") as proxy:
         yield proxy
 
@@ -41,7 +41,7 @@ def dsn_through(proxy: FaultProxy, name: str) -> str:
 
 @pytest.fixture(scope="session")
 async def openai_database(cluster: EmbeddedAddress, template: str) -> AsyncIterator[TestDatabase]:
-    """A database with a model of OpenAI's."""
+    """A database in which a model of OpenAI is registered."""
     async with new_database(cluster, template=template) as made:
         await register_model(made.admin_dsn, OPENAI_MODEL)
         yield made

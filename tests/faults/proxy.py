@@ -1,4 +1,4 @@
-"""A TCP proxy that does to its connections what networks do."""
+"""A TCP proxy that simulates network faults."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Literal
 
 Target = Path | tuple[str, int]
-"""Where to: a Unix socket, or a host and port."""
+"""A Unix socket, or a host and port."""
 
 Fault = Literal["none", "delay", "reset", "black hole"]
-"""What happens to bytes, of connections that are open already too."""
+"""What happens to bytes; also applies to connections that are already open."""
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class FaultProxy:
-    """Passes bytes on between callers and `target`, as `fault` says.
+    """Forwards bytes between callers and `target`, with the current `fault`.
 
-    Attributes:
-        delay: seconds that each piece takes while the fault is "delay".
-        accepted: connections that callers have opened.
-        pause: seconds before a new connection is passed on.
+        Attributes:
+    delay: seconds that each piece is delayed while the fault is "delay".
+    accepted: number of connections that callers have opened.
+    pause: seconds before a new connection is forwarded.
     """
 
     def __init__(self, target: Target | Callable[[], Target]) -> None:
@@ -43,7 +43,7 @@ class FaultProxy:
 
     @property
     def open(self) -> int:
-        """How many callers are connected."""
+        """The number of connected callers."""
         return len(self._running)
 
     @property
@@ -59,7 +59,7 @@ class FaultProxy:
             self.reset_connections()
 
     def reset_connections(self) -> None:
-        """End every open connection without a goodbye."""
+        """Reset every open connection."""
         for writer in self._open:
             raw = writer.transport.get_extra_info("socket")
             if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
@@ -68,7 +68,7 @@ class FaultProxy:
             writer.transport.abort()
 
     async def listen(self) -> None:
-        """Take connections, on the same port again after `refuse`."""
+        """Accept connections, on the same port as before `refuse`."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -117,7 +117,7 @@ class FaultProxy:
             await asyncio.gather(*pumps, return_exceptions=True)
             self._open.discard(back)
             back.close()
-            # What is left in the buffer of a caller whose server has closed is still for the caller.
+            # Bytes in the buffer are still delivered to the caller after the server has closed.
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(1):
                     writer.close()

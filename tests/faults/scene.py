@@ -17,11 +17,11 @@ POOL = 3
 
 
 LIMIT = 3.0
-"""Seconds that statements and waiting for a connection may take here: long enough for a machine that is busy."""
+"""Time limit in seconds for statements and for waiting for a connection: long enough on a busy machine."""
 
 
 CONNECT_LIMIT = 6.0
-"""Seconds that connecting may take; nothing here waits for it but a silent server."""
+"""Time limit in seconds for connecting; only a silent server reaches it."""
 
 
 CONNECTIONS = """
@@ -53,7 +53,7 @@ class Scene:
         assert int(answer.headers["retry-after"]) >= 1
 
     async def expect_service(self) -> None:
-        """Everything works at the first try, and every connection is in the pool and free."""
+        """Every request works at the first attempt, and every connection is free again."""
         for answer in await asyncio.gather(*(self.look() for _ in range(POOL))):
             assert answer.status_code == 200, answer.text
             assert len(answer.json()["results"]) == 1
@@ -63,7 +63,7 @@ class Scene:
 
     async def expect_no_leak(self) -> None:
         async with asyncio.timeout(60), connected(self.made.superuser_dsn) as superuser:
-            # Discarded connections end once the server has noticed, and records of searches are still being written.
+            # The server takes a moment to close discarded connections, and records of searches are still being written.
             while self._taken() or await superuser.fetchval(CONNECTIONS) > POOL:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 

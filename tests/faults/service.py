@@ -1,4 +1,4 @@
-"""`knowledge serve` in a process of its own, whose output is kept."""
+"""`knowledge serve` in a separate process, with its output in a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START_SECONDS = 150.0
 
 @dataclass(frozen=True, slots=True)
 class ServedProcess:
-    """A running service; `output` is the file with all that it has printed."""
+    """A running service; `output` is the file with everything that it printed."""
 
     process: asyncio.subprocess.Process
     port: int
@@ -33,7 +33,7 @@ class ServedProcess:
         return f"http://127.0.0.1:{self.port}"
 
     async def terminate(self) -> int:
-        """Ask it to stop, wait until it has, and give its exit status."""
+        """Ask the service to stop and wait until it has; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return await self.process.wait()
 
@@ -42,7 +42,7 @@ class ServedProcess:
 
 
 def settings_for(dsn: str, **others: str) -> dict[str, str]:
-    """Settings of a service over the mock provider of the tests."""
+    """Settings of a service with the mock provider."""
     return {
         "DATABASE_URL": dsn,
         "EMBEDDING_PROVIDER": "mock",
@@ -54,7 +54,7 @@ def settings_for(dsn: str, **others: str) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def served(settings: Mapping[str, str], folder: Path) -> AsyncIterator[ServedProcess]:
-    """Start the service with these settings alone and wait until it is ready."""
+    """Start the service with only these settings and wait until it is ready."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     output = folder / f"service-{port}.log"
@@ -82,7 +82,7 @@ async def served(settings: Mapping[str, str], folder: Path) -> AsyncIterator[Ser
 
 
 async def is_ready(client: httpx.AsyncClient, port: int) -> bool:
-    """Whether the service on this port wants requests."""
+    """Whether the service on this port is ready."""
     try:
         return (await client.get(f"http://127.0.0.1:{port}/readyz")).status_code == 200
     except httpx.TransportError:

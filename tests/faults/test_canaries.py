@@ -1,4 +1,4 @@
-"""What callers send, and what the operator keeps secret, is in no output of a real service at level debug."""
+"""No output of a real service at level debug contains caller data or secrets."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CANARY = "canarybluebird"
 KEY = "sk-canarykingfisher"
 
 
-class Mouth:
-    """A caller whose answers of 400 and above are kept."""
+class RecordingCaller:
+    """A caller that records its responses of 400 and above."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -41,34 +41,36 @@ class Mouth:
         return answer
 
 
-async def say_everything(mouth: Mouth, wire: WireServer, provider: FaultProxy, database: FaultProxy) -> None:
-    """Put the canary wherever a caller can put a text, in good times and in bad."""
+async def send_everywhere(
+    sender: RecordingCaller, wire: WireServer, provider: FaultProxy, database: FaultProxy
+) -> None:
+    """Send the canary in every field that accepts text, with working and with failing dependencies."""
     entry = {
         "content": f"{CANARY} sings", "title": CANARY, "tags": [CANARY], "metadata": {CANARY: CANARY},
         "external_id": CANARY,
     }  # fmt: skip
-    await say_it(mouth, entry)
-    # A provider that quotes what it was sent, and one that is silent.
+    await send_in_each_field(sender, entry)
+    # A provider that repeats its input in an error, and a silent one.
     wire.script = [Reply(400, f"refused: {CANARY} with {KEY}".encode()), Reply(500, CANARY.encode())] * 20
-    await say_it(mouth, {**entry, "content": f"{CANARY} wakes", "external_id": None})
+    await send_in_each_field(sender, {**entry, "content": f"{CANARY} wakes", "external_id": None})
     wire.script = [Reply(body=f"<html>{CANARY} {KEY}</html>".encode())] * 20
-    await mouth.send("POST", "/knowledge/search", json={"query": f"{CANARY} where"})
+    await sender.send("POST", "/knowledge/search", json={"query": f"{CANARY} where"})
     wire.script.clear()
     provider.fault = "reset"
-    await mouth.send("POST", "/knowledge/search", json={"query": f"{CANARY} who"})
+    await sender.send("POST", "/knowledge/search", json={"query": f"{CANARY} who"})
     provider.fault = "none"
-    # A database that dies under its statements.
+    # A database whose connections are reset while statements run.
     for fault in ("reset", "none"):
         database.fault = fault
-        await mouth.send("POST", "/knowledge/entries", json={**entry, "content": f"{CANARY} {fault}"})
-        await mouth.send("POST", "/knowledge/search", json={"query": CANARY, "mode": "keyword"})
+        await sender.send("POST", "/knowledge/entries", json={**entry, "content": f"{CANARY} {fault}"})
+        await sender.send("POST", "/knowledge/search", json={"query": CANARY, "mode": "keyword"})
 
 
-async def say_it(mouth: Mouth, entry: dict[str, Any]) -> None:
-    made = await mouth.send("POST", "/knowledge/entries", json=entry)
+async def send_in_each_field(sender: RecordingCaller, entry: dict[str, Any]) -> None:
+    made = await sender.send("POST", "/knowledge/entries", json=entry)
     path = f"/knowledge/entries/{made.json()['id']}"
-    await mouth.send("PATCH", path, json={"content": f"{entry['content']} again"})
-    await mouth.send("PATCH", path, json={"language": CANARY})
+    await sender.send("PATCH", path, json={"content": f"{entry['content']} again"})
+    await sender.send("PATCH", path, json={"language": CANARY})
     bulk = {
         "entries": [
             {"content": CANARY},
@@ -76,43 +78,43 @@ async def say_it(mouth: Mouth, entry: dict[str, Any]) -> None:
             {"content": "x", "parent_id": CANARY},
         ]
     }
-    await mouth.send("POST", "/knowledge/entries/bulk", json=bulk)
+    await sender.send("POST", "/knowledge/entries/bulk", json=bulk)
     for name, data, kind in (
         (f"{CANARY}.txt", CANARY.encode(), "text/plain"),
         (f"{CANARY}.pdf", b"%PDF-1.4 " + CANARY.encode(), "application/pdf"),
         (f"{CANARY}.png", b"\x89PNG" + CANARY.encode(), f"image/{CANARY}"),
     ):
         form = {"metadata": json.dumps({CANARY: CANARY}), "tags": CANARY}
-        await mouth.send("POST", "/knowledge/assets", files={"file": (name, data, kind)}, data=form)
+        await sender.send("POST", "/knowledge/assets", files={"file": (name, data, kind)}, data=form)
     for mode in ("hybrid", "semantic", "keyword"):
         body = {"query": f"{CANARY} {mode}", "mode": mode, "explain": True, "tags": [CANARY]}
-        await mouth.send("POST", "/knowledge/search", json=body)
-    await mouth.send("POST", "/knowledge/search", content=f'{{"query": "{CANARY}"'.encode())
-    await mouth.send("POST", "/knowledge/search", json={"query": CANARY, "cursor": "AAAA"})
-    await mouth.send("POST", "/knowledge/search", json={"query": CANARY, "limit": 0})
-    await mouth.send("GET", "/knowledge/entries", params={"tag": CANARY, "external_id": CANARY})
-    await mouth.send("GET", f"/{CANARY}/{CANARY}?{CANARY}={CANARY}")
-    for token in (CANARY, mouth.caller.token[:-4] + "AAAA", f"{CANARY}.{CANARY}.{CANARY}"):
-        refused = await mouth.caller.http.get(
+        await sender.send("POST", "/knowledge/search", json=body)
+    await sender.send("POST", "/knowledge/search", content=f'{{"query": "{CANARY}"'.encode())
+    await sender.send("POST", "/knowledge/search", json={"query": CANARY, "cursor": "AAAA"})
+    await sender.send("POST", "/knowledge/search", json={"query": CANARY, "limit": 0})
+    await sender.send("GET", "/knowledge/entries", params={"tag": CANARY, "external_id": CANARY})
+    await sender.send("GET", f"/{CANARY}/{CANARY}?{CANARY}={CANARY}")
+    for token in (CANARY, sender.caller.token[:-4] + "AAAA", f"{CANARY}.{CANARY}.{CANARY}"):
+        refused = await sender.caller.http.get(
             "/knowledge/entries", headers={"Authorization": f"Bearer {token}"}
         )
         assert refused.status_code == 401
-        mouth.refusals.append(refused.text)
+        sender.refusals.append(refused.text)
 
 
-async def serve_and_say(service: ServedProcess, mouth: Mouth, *faults: Any) -> str:
+async def run_service(service: ServedProcess, sender: RecordingCaller, *faults: Any) -> str:
     """Returns the metrics at the end."""
-    await say_everything(mouth, *faults)
+    await send_everywhere(sender, *faults)
     async with asyncio.timeout(30):
         while "job" not in service.read_output():  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-    metrics = (await mouth.caller.http.get("/metrics")).text
+    metrics = (await sender.caller.http.get("/metrics")).text
     assert await service.terminate() == 0
     return metrics
 
 
 @pytest.mark.slow
-async def test_nothing_said_is_in_any_output(
+async def test_output_contains_no_canary(
     openai_database: TestDatabase, wire: WireServer, provider_proxy: FaultProxy, tmp_path: Path
 ) -> None:
     provider = build_provider(
@@ -139,8 +141,8 @@ async def test_nothing_said_is_in_any_output(
             served(settings, tmp_path) as service,
             httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=30) as http,
         ):
-            mouth = Mouth(Caller(http, tenant.id, token))
-            metrics = await serve_and_say(service, mouth, wire, provider_proxy, database)
+            sender = RecordingCaller(Caller(http, tenant.id, token))
+            metrics = await run_service(service, sender, wire, provider_proxy, database)
     await provider.close()
     await direct.close()
     lines = [json.loads(line) for line in service.read_output().splitlines()]
@@ -150,10 +152,10 @@ async def test_nothing_said_is_in_any_output(
     for line in about_requests:
         assert {"request_id", "method", "route", "status", "milliseconds", "tenant_id"} <= set(line)
     assert str(tenant.id) in {line["tenant_id"] for line in about_requests}
-    assert len(mouth.refusals) > 15
+    assert len(sender.refusals) > 15
     assert "knowledge_requests_total" in metrics
     secrets = [CANARY, KEY, SECRET, token, token.rpartition(".")[2], PASSWORDS[SERVICE], quote(str(socket))]
     for secret in secrets:
         assert [line for line in lines if secret in json.dumps(line)] == [], secret
         assert secret not in metrics
-        assert [text for text in mouth.refusals if secret in text] == [], secret
+        assert [text for text in sender.refusals if secret in text] == [], secret

@@ -1,4 +1,4 @@
-"""A database that is down, slow, full or hard to reach: callers get the reason, and nothing is left behind."""
+"""A database that is down, slow, full or unreachable: callers get the reason, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_stopped_server_is_a_503_until_it_returns(
     assert all(line.exc_info is None for line in lines)
 
 
-async def test_connections_that_died_while_idle_are_replaced_unnoticed(scene: Scene) -> None:
+async def test_connections_reset_while_idle_are_replaced_without_an_error(scene: Scene) -> None:
     for _ in range(3):
         await asyncio.gather(*(scene.look() for _ in range(POOL)))
         scene.proxy.reset_connections()
@@ -83,7 +83,7 @@ async def test_connections_that_died_while_idle_are_replaced_unnoticed(scene: Sc
 
 
 @pytest.mark.slow
-async def test_a_connection_that_dies_under_a_statement_is_a_503_once(scene: Scene) -> None:
+async def test_a_connection_reset_during_a_statement_is_one_503(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser, superuser.transaction():
         await superuser.execute("lock table entries in access exclusive mode")
         asking = asyncio.create_task(scene.look())
@@ -95,24 +95,24 @@ async def test_a_connection_that_dies_under_a_statement_is_a_503_once(scene: Sce
 
 
 @pytest.mark.slow
-async def test_a_server_that_falls_silent_is_given_up(scene: Scene) -> None:
+async def test_requests_to_a_silent_server_are_refused_in_time(scene: Scene) -> None:
     scene.proxy.fault = "black hole"
     async with asyncio.timeout(20):
-        # More than there are connections: some fail for want of an answer, the others of a connection.
+        # More requests than connections: some get no response from the server, the others get no connection.
         answers = await asyncio.gather(*(scene.look() for _ in range(2 * POOL)))
         for answer in answers:
             expect_problem(answer, 503)
             assert "retry-after" in answer.headers
         expect_problem(await scene.caller.http.get("/readyz"), 503)
         scene.proxy.fault = "none"
-        # A server that was silent is asked again after a moment.
+        # The service retries a silent server after a moment.
         while (await scene.caller.http.get("/readyz")).status_code != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     await scene.expect_service()
 
 
 @pytest.mark.slow
-async def test_a_slow_network_only_takes_longer(scene: Scene) -> None:
+async def test_requests_over_a_slow_network_succeed(scene: Scene) -> None:
     scene.proxy.delay = 0.02
     scene.proxy.fault = "delay"
     assert (await scene.look()).status_code == 200
@@ -121,7 +121,7 @@ async def test_a_slow_network_only_takes_longer(scene: Scene) -> None:
     await scene.expect_service()
 
 
-async def test_a_lock_that_others_hold_is_a_503_that_says_so(scene: Scene) -> None:
+async def test_a_lock_timeout_is_a_503_with_its_reason(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser, superuser.transaction():
         await superuser.execute("lock table entries in access exclusive mode")
         await scene.expect_refusal(await scene.look(), "the database took too long to answer")
@@ -129,7 +129,7 @@ async def test_a_lock_that_others_hold_is_a_503_that_says_so(scene: Scene) -> No
     await scene.expect_service()
 
 
-async def test_an_exhausted_pool_is_a_503_that_says_so(scene: Scene) -> None:
+async def test_an_exhausted_pool_is_a_503_with_its_reason(scene: Scene) -> None:
     assert scene.caller.tenant_id is not None
     async with (
         scene.database.tenant_session(scene.caller.tenant_id),
@@ -141,7 +141,7 @@ async def test_an_exhausted_pool_is_a_503_that_says_so(scene: Scene) -> None:
 
 
 @pytest.mark.slow
-async def test_a_server_without_connections_to_spare_is_a_503_that_says_so(scene: Scene) -> None:
+async def test_a_server_at_its_connection_limit_is_a_503_with_its_reason(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser:
         await superuser.execute("alter role kb_service connection limit 0")
         try:
@@ -156,7 +156,7 @@ async def test_a_server_without_connections_to_spare_is_a_503_that_says_so(scene
 
 
 @pytest.mark.slow
-async def test_a_database_that_takes_no_changes_is_still_searched(scene: Scene) -> None:
+async def test_a_read_only_database_is_still_searched(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser:
         await superuser.execute(f"alter database {scene.made.name} set default_transaction_read_only = on")
         scene.proxy.reset_connections()
@@ -170,7 +170,7 @@ async def test_a_database_that_takes_no_changes_is_still_searched(scene: Scene) 
 
 
 @pytest.mark.slow
-async def test_a_password_that_was_changed_is_a_503(scene: Scene) -> None:
+async def test_a_changed_password_is_a_503(scene: Scene) -> None:
     async with connected(scene.made.superuser_dsn) as superuser:
         await superuser.execute("alter role kb_service nologin")
         try:
@@ -214,14 +214,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def move_database(superuser: Connection, name: str, tablespace: str) -> None:
-    """Move a database elsewhere. Connections are refused during the move, or the service would return at once."""
+    """Move a database to a tablespace, with connections refused: the service would reconnect at once."""
     await superuser.execute(f"alter database {name} allow_connections false")
     await superuser.execute(TERMINATE, name)
     await superuser.execute(f"alter database {name} set tablespace {tablespace}")
     await superuser.execute(f"alter database {name} allow_connections true")
 
 
-async def test_a_full_disk_is_a_503_that_says_so_and_searches_go_on(scene: Scene, small_disk: Path) -> None:
+async def test_a_full_disk_is_a_503_with_its_reason_and_searches_still_work(
+    scene: Scene, small_disk: Path
+) -> None:
     space = small_disk / "space"
     space.mkdir()
     owner = os.stat(scene.made.address.socket_dir)

@@ -1,4 +1,4 @@
-"""When callers are refused because the database is down, how long they wait for that, and when they no longer are."""
+"""When callers are refused because the database is down, how long they wait, and when they are served again."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.fixtures.database.cluster import TestDatabase
 CALLERS = 20
 POOL = 3
 LIMIT = 1.5
-"""Seconds that connecting may take here."""
+"""Time limit in seconds for connecting."""
 TURN = 1.0
-"""Seconds that a turn is waited for here."""
+"""Time limit in seconds for waiting for a turn."""
 SHORT = 0.2
-"""Seconds that callers wait here while the database is doubtful."""
+"""Seconds that callers wait while the state of the database is in doubt."""
 AWAY = "the database is not reachable at the moment"
 SLEEP = parse_statement("sleep", "select pg_sleep(:seconds)")
 
 
-class Door:
-    """Something that is asked to open, by a clock that a test moves."""
+class ProbedOutage:
+    """An `Outage` with a scripted probe and a clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -52,7 +52,7 @@ class Door:
         self.cuts += 1
 
     async def enter(self, failure: Exception | None = None) -> list[BaseException | None]:
-        """What each of many callers hears, when that is what comes of asking."""
+        """The outcome for each of many callers when the probe ends in `failure`."""
         self.failure = failure
         self.free.clear()
         entering = [asyncio.create_task(self.outage.settle()) for _ in range(CALLERS)]
@@ -62,80 +62,80 @@ class Door:
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Door]:
-    """One that a connection has just been lost to."""
-    door = Door()
-    await door.outage.settle()
-    door.outage.doubt()
-    yield door
-    await door.outage.close()
+async def probed() -> AsyncIterator[ProbedOutage]:
+    """One whose connection has just been lost."""
+    probed = ProbedOutage()
+    await probed.outage.settle()
+    probed.outage.doubt()
+    yield probed
+    await probed.outage.close()
 
 
-async def test_one_asks_and_all_hear_what_came_of_it(door: Door) -> None:
+async def test_one_probe_decides_for_all_callers(probed: ProbedOutage) -> None:
     for tries in (1, 2):
-        heard = await door.enter(ConnectionError())
-        assert all(isinstance(error, DatabaseUnavailable) for error in heard)
-        assert door.tries == tries
-    assert await door.enter() == [None] * CALLERS
-    assert door.tries == 3
-    assert await door.enter() == [None] * CALLERS
-    assert door.tries == 3
+        outcomes = await probed.enter(ConnectionError())
+        assert all(isinstance(error, DatabaseUnavailable) for error in outcomes)
+        assert probed.tries == tries
+    assert await probed.enter() == [None] * CALLERS
+    assert probed.tries == 3
+    assert await probed.enter() == [None] * CALLERS
+    assert probed.tries == 3
 
 
-async def test_what_is_slow_to_answer_is_refused_until_it_does_and_no_longer(door: Door) -> None:
-    waiting = asyncio.create_task(door.outage.settle())
+async def test_callers_are_refused_until_a_slow_probe_succeeds(probed: ProbedOutage) -> None:
+    waiting = asyncio.create_task(probed.outage.settle())
     await asyncio.sleep(0)
-    door.now += PATIENCE
-    for _ in range(3):  # within a request it is waited for once
+    probed.now += PATIENCE
+    for _ in range(3):  # one request waits only once
         with pytest.raises(DatabaseUnavailable):
-            await door.outage.settle()
-    door.now += PATIENCE
-    door.free.set()
+            await probed.outage.settle()
+    probed.now += PATIENCE
+    probed.free.set()
     await waiting
-    await door.outage.settle()
-    assert door.tries == 1
+    await probed.outage.settle()
+    assert probed.tries == 1
 
 
-async def test_an_answer_counts_when_it_was_asked_for_after_the_doubt(door: Door) -> None:
-    waiting = asyncio.create_task(door.outage.settle())
+async def test_only_a_response_to_a_later_request_ends_a_doubt(probed: ProbedOutage) -> None:
+    waiting = asyncio.create_task(probed.outage.settle())
     await asyncio.sleep(0)
-    door.outage.hear(door.now - 0.1)
+    probed.outage.hear(probed.now - 0.1)
     await asyncio.sleep(0)
     assert not waiting.done()
-    door.outage.hear(door.now)
+    probed.outage.hear(probed.now)
     await waiting
-    await door.outage.settle()
+    await probed.outage.settle()
 
 
-async def test_connections_are_cut_when_none_of_them_says_a_word(door: Door) -> None:
-    await door.enter(ConnectionRefusedError())
-    assert door.cuts == 0
-    door.now += 1
-    await door.enter(TimeoutError())
-    assert door.cuts == 1
-    door.free.clear()
-    waiting = asyncio.create_task(door.outage.settle())
+async def test_connections_are_closed_when_all_are_silent(probed: ProbedOutage) -> None:
+    await probed.enter(ConnectionRefusedError())
+    assert probed.cuts == 0
+    probed.now += 1
+    await probed.enter(TimeoutError())
+    assert probed.cuts == 1
+    probed.free.clear()
+    waiting = asyncio.create_task(probed.outage.settle())
     await asyncio.sleep(0)
-    door.outage.hear(door.now - 10)  # what had been asked long ago, of a connection that works
-    door.free.set()
+    probed.outage.hear(probed.now - 10)  # the response to an older request, on a working connection
+    probed.free.set()
     with pytest.raises(DatabaseUnavailable):
         await waiting
-    assert door.cuts == 1
+    assert probed.cuts == 1
 
 
-async def test_an_attempt_in_progress_at_a_doubt_ends_soon_and_a_later_one_does_not(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+async def test_a_doubt_shortens_only_attempts_already_in_progress(
+    probed: ProbedOutage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.db.outage.PATIENCE", 0.01)
 
     async def attempt() -> None:
-        async with door.outage.limit(asyncio.get_running_loop().time() + 60):
+        async with probed.outage.limit(asyncio.get_running_loop().time() + 60):
             await asyncio.Event().wait()
 
     before = asyncio.create_task(attempt())
     await asyncio.sleep(0)
-    door.outage.doubt()
-    door.outage.hear(door.now)
+    probed.outage.doubt()
+    probed.outage.hear(probed.now)
     after = asyncio.create_task(attempt())
     done, waiting = await asyncio.wait((before, after), timeout=10, return_when=asyncio.FIRST_COMPLETED)
     assert (done, waiting) == ({before}, {after})
@@ -150,7 +150,7 @@ async def database(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> AsyncIterator[Database]:
-    """A small pool through the proxy, with little patience; the parameter is how long connecting may take."""
+    """A small pool through the proxy with short time limits; the parameter is the limit for connecting."""
     monkeypatch.setattr("app.db.outage.PATIENCE", SHORT)
     database = Database(
         dsn_through(database_proxy, fresh_database.name),
@@ -167,7 +167,7 @@ async def database(
 
 
 async def enter(database: Database, seconds: float = 0.0) -> str:
-    """How a statement of so many seconds fares."""
+    """The outcome of a statement that takes `seconds`: "done", or the reason of its refusal."""
     try:
         async with database.platform_session() as session:
             await session.fetch(SLEEP, seconds=seconds)
@@ -183,7 +183,7 @@ async def wait_until_done(database: Database) -> None:
 
 
 @pytest.mark.parametrize("database", [10.0], indirect=True)
-async def test_a_database_that_is_slow_to_connect_to_is_refused_no_longer_than_that(
+async def test_callers_are_served_again_once_a_slow_connection_is_open(
     database: Database, database_proxy: FaultProxy
 ) -> None:
     database_proxy.pause = 2 * SHORT
@@ -191,11 +191,11 @@ async def test_a_database_that_is_slow_to_connect_to_is_refused_no_longer_than_t
     await asyncio.sleep(0.05)
     assert await enter(database) == AWAY
     await wait_until_done(database)
-    # Each connection is opened again, however long that takes.
+    # Every connection is opened again, even if that is slow.
     assert await asyncio.gather(*(enter(database) for _ in range(POOL))) == ["done"] * POOL
 
 
-async def test_a_connection_that_cannot_be_opened_leaves_the_open_ones_usable(
+async def test_open_connections_work_while_no_new_one_can_be_opened(
     database: Database, database_proxy: FaultProxy
 ) -> None:
     await database.engine.dispose()
@@ -207,7 +207,7 @@ async def test_a_connection_that_cannot_be_opened_leaves_the_open_ones_usable(
 
 
 @pytest.mark.slow
-async def test_a_server_that_falls_silent_under_statements_counts_as_down_and_not_as_busy(
+async def test_a_server_that_goes_silent_during_statements_is_down_and_not_busy(
     database: Database, database_proxy: FaultProxy
 ) -> None:
     running = [asyncio.create_task(enter(database, 60.0)) for _ in range(POOL)]
@@ -216,7 +216,7 @@ async def test_a_server_that_falls_silent_under_statements_counts_as_down_and_no
     assert await database.answers(60)
     database_proxy.fault = "black hole"
     assert await enter(database) == AWAY
-    # Running work is cancelled long before its own time limit, and leaves room when the server returns.
+    # Statements are cancelled long before their own time limit, so connections are free when the server returns.
     assert await asyncio.gather(*running) == [AWAY] * POOL
     assert database.pool_use.in_use == 0
     assert await enter(database) == AWAY
@@ -224,20 +224,20 @@ async def test_a_server_that_falls_silent_under_statements_counts_as_down_and_no
     await wait_until_done(database)
 
 
-async def test_a_silent_server_costs_a_crowd_no_more_than_one_try(
+async def test_many_callers_of_a_silent_server_share_one_connection_attempt(
     database: Database, database_proxy: FaultProxy
 ) -> None:
     connections = database_proxy.accepted
     database_proxy.fault = "black hole"
     assert set(await asyncio.gather(*(enter(database) for _ in range(10 * POOL)))) == {AWAY}
-    # Those that had a turn waited for a word on the connections they got; one more was made to ask.
+    # Callers with a turn waited on their connections; one more connection was opened as a probe.
     assert database_proxy.accepted <= connections + 1
     database_proxy.fault = "none"
     await wait_until_done(database)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("mine"), TimeoutError("mine")])
-async def test_failures_of_other_things_are_not_those_of_the_database(
+async def test_other_errors_do_not_count_as_database_failures(
     database: Database, error: OSError, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="app.db"), pytest.raises(type(error), match="mine"):

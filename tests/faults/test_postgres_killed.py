@@ -1,4 +1,4 @@
-"""Postgres killed again and again under load, as seen by callers over HTTP."""
+"""Postgres is killed repeatedly under load, as seen by HTTP callers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ HANG = 20.0
 
 @dataclass(slots=True)
 class Load:
-    """Writers, what was acknowledged to them, and how they were refused during the outage."""
+    """Writers, the writes acknowledged to them, and their refusals during outages."""
 
     server: Server
     http: httpx.AsyncClient
     headers: dict[str, str]
     acknowledged: set[str] = field(default_factory=set)
     refusals: list[float] = field(default_factory=list)
-    """Seconds that each refused request waited for a dead server: since the kill, or since it was sent if later."""
+    """Seconds that each refused request waited: since the kill, or since it was sent if that was later."""
     last_success: float = 0.0
     running: bool = True
 
@@ -106,7 +106,7 @@ async def kill_under_load(server: Server, folder: Path, kills: int, least: int) 
             assert not any(task.done() for task in writers), [t.exception() for t in writers if t.done()]
             if server.kills >= kills:
                 continue
-            # The supervisor gives up a server that ends five times within a minute; connections may die more often.
+            # The supervisor gives up after five crashes within a minute; connections may be killed more often.
             if server.kills % 3 == 0 and server.kills < 12:
                 await server.kill_postmaster()
             else:
@@ -126,7 +126,7 @@ async def kill_under_load(server: Server, folder: Path, kills: int, least: int) 
 
 
 def describe(seconds: list[float]) -> str:
-    """The middle, the slow ones and the slowest."""
+    """Median, 95th and 99th percentile, and maximum."""
     ordered = sorted(seconds) or [0.0]
     parts = {"median": 0.5, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
     return ", ".join(
@@ -156,7 +156,7 @@ async def expect_all_kept(server: Server, tenant_id: UUID, load: Load, http: htt
 
 
 def expect_few_lines(service: ServedProcess) -> None:
-    """An outage is one line when it begins and one when it ends, without a stack, however many requests it meets."""
+    """An outage logs one line at its begin and one at its end, without a stack trace, for any number of requests."""
     lines = [json.loads(line) for line in service.read_output().splitlines()]
     about = [line for line in lines if line["logger"] == "app.db"]
     messages = [line["message"] for line in about]

@@ -1,4 +1,4 @@
-"""A provider that is slow, fails, sends nonsense or is down: searches fall back to keywords."""
+"""A provider that is slow, failing, invalid or down: searches fall back to keywords."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.fixtures.providers.wire import DIMENSIONS, Reply, WireServer, encode_
 KEY = "sk-of-the-tests"
 BUDGET = 0.3
 HANG = 10.0
-"""Seconds after which a search that should long have been given up fails its test."""
+"""Time limit in seconds for a search; a search that falls back is much faster."""
 
 POLICY = ResiliencePolicy(
     query=CallBudget(timeout=BUDGET, first_delay=0.01),
@@ -73,7 +73,7 @@ ANSWERS: dict[str, Reply] = {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Services whose provider is behind a proxy, and one tenant with one entry that has its vector."""
+    """Services whose provider is behind a proxy, and a tenant with one embedded entry."""
 
     services: Services
     tenant: Tenant
@@ -96,7 +96,7 @@ async def scene(
     raw = OpenAIProvider(OPENAI_MODEL, api_key=KEY, base_url=f"http://127.0.0.1:{provider_proxy.port}/v1")
     policy = getattr(request, "param", POLICY)
     resilient = ResilientProvider(raw, policy, clock=clock, sleep=clock.sleep)
-    # One connection: a search that kept it while its provider works would keep all others from theirs.
+    # One connection: a search that held it during a provider call would block all others.
     database = Database(openai_database.service_dsn, pool_size=1)
     services = await build_services(database, QueryCache(resilient))
     tenant = await services.tenants.create(f"faults-{next(NUMBERS)}", actor="test")
@@ -111,7 +111,7 @@ async def scene(
 NUMBERS = count(1)
 
 
-def assert_answered_by_words(found: SearchResult) -> None:
+def assert_keyword_fallback(found: SearchResult) -> None:
     assert [hit.content for hit in found.results] == ["The harbour opens at six"]
     assert found.metadata.fallback_mode
     assert found.metadata.degraded == ["embedding_unavailable"]
@@ -119,7 +119,7 @@ def assert_answered_by_words(found: SearchResult) -> None:
     assert found.results[0].similarity is None
 
 
-async def test_a_provider_that_works_is_used(scene: Scene) -> None:
+async def test_a_working_provider_is_used(scene: Scene) -> None:
     found = await scene.search("harbour")
     assert not found.metadata.fallback_mode
     assert found.metadata.degraded == []
@@ -128,7 +128,7 @@ async def test_a_provider_that_works_is_used(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    # A sample of a fifth in the ordinary run.
+    # The default run takes every fifth case.
     [
         pytest.param(name, marks=[pytest.mark.slow] if number % 5 else [])
         for number, name in enumerate(ANSWERS)
@@ -138,8 +138,8 @@ async def test_an_invalid_embedding_response_falls_back_to_keywords(
     scene: Scene, wire: WireServer, answer: str
 ) -> None:
     wire.script = [ANSWERS[answer]] * 20
-    assert_answered_by_words(await scene.search("harbour"))
-    assert_answered_by_words(await scene.search("the harbour", mode="semantic"))
+    assert_keyword_fallback(await scene.search("harbour"))
+    assert_keyword_fallback(await scene.search("the harbour", mode="semantic"))
     wire.script.clear()
     if answer == "silent":
         wire.stopping.set()
@@ -147,41 +147,41 @@ async def test_an_invalid_embedding_response_falls_back_to_keywords(
 
 
 @pytest.mark.parametrize("fault", [pytest.param("delay", marks=pytest.mark.slow), "reset", "black hole"])
-async def test_a_connection_that_fails_leaves_the_words(
+async def test_a_failing_connection_falls_back_to_keywords(
     scene: Scene, provider_proxy: FaultProxy, fault: Fault
 ) -> None:
     provider_proxy.delay = HANG
     provider_proxy.fault = fault
-    assert_answered_by_words(await scene.search("harbour"))
-    assert_answered_by_words(await scene.search("the harbour", mode="semantic"))
+    assert_keyword_fallback(await scene.search("harbour"))
+    assert_keyword_fallback(await scene.search("the harbour", mode="semantic"))
     provider_proxy.fault = "none"
     assert not (await scene.search("harbour opens")).metadata.fallback_mode
 
 
-async def test_a_stopped_provider_means_keyword_fallback_until_it_returns(
+async def test_a_stopped_provider_causes_keyword_fallback_until_it_returns(
     scene: Scene, provider_proxy: FaultProxy
 ) -> None:
     await provider_proxy.refuse()
-    assert_answered_by_words(await scene.search("harbour"))
+    assert_keyword_fallback(await scene.search("harbour"))
     await provider_proxy.listen()
     assert not (await scene.search("the harbour")).metadata.fallback_mode
 
 
-async def test_the_circuit_spares_a_provider_that_is_down_and_closes_when_it_is_back(
+async def test_the_circuit_opens_while_a_provider_is_down_and_closes_when_it_returns(
     scene: Scene, wire: WireServer
 ) -> None:
     wire.script = [Reply(503)] * 100
     for number in range(POLICY.failure_threshold):
-        assert_answered_by_words(await scene.search(f"harbour {number}"))
+        assert_keyword_fallback(await scene.search(f"harbour {number}"))
     assert scene.state() == "open"
     asked = len(wire.requests)
     for number in range(20):
-        assert_answered_by_words(await scene.search(f"the harbour {number}"))
+        assert_keyword_fallback(await scene.search(f"the harbour {number}"))
     assert len(wire.requests) == asked
-    # One probe after the pause: it fails, and the pause begins again.
+    # One probe after the pause fails, and the pause begins again.
     scene.clock.advance(POLICY.cool_down)
-    assert_answered_by_words(await scene.search("harbour probe"))
-    assert_answered_by_words(await scene.search("harbour again"))
+    assert_keyword_fallback(await scene.search("harbour probe"))
+    assert_keyword_fallback(await scene.search("harbour again"))
     assert len(wire.requests) == asked + 1
     wire.script.clear()
     scene.clock.advance(POLICY.cool_down)
@@ -190,7 +190,7 @@ async def test_the_circuit_spares_a_provider_that_is_down_and_closes_when_it_is_
 
 
 @pytest.mark.parametrize("scene", [ResiliencePolicy(query=CallBudget(60.0, 0.01))], indirect=True)
-async def test_searches_by_words_do_not_wait_for_a_provider(
+async def test_keyword_searches_do_not_wait_for_the_provider(
     scene: Scene, provider_proxy: FaultProxy, wire: WireServer
 ) -> None:
     provider_proxy.fault = "black hole"
@@ -202,7 +202,7 @@ async def test_searches_by_words_do_not_wait_for_a_provider(
         found = await scene.search("harbour", mode="keyword")
         assert [hit.content for hit in found.results] == ["The harbour opens at six"]
         assert found.metadata.degraded == []
-    # All of these requests had to run on the one connection while eight searches were waiting.
+    # All these requests ran on the one connection while eight searches waited for the provider.
     assert not any(task.done() for task in waiting)
     assert len(wire.requests) == asked
     provider_proxy.fault = "none"

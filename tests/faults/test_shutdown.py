@@ -1,4 +1,4 @@
-"""Instances that are stopped and replaced while callers are at work: no caller notices."""
+"""Instances are stopped and replaced under load, and no request fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRAIN_SECONDS = 1.0
 
 
 class Callers:
-    """Callers who write and search one after the other, over connections that they keep; whatever fails is kept."""
+    """Callers that write and search in turn over persistent connections; failures are recorded."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url
@@ -59,7 +59,7 @@ class Callers:
 
 
 async def finish_slowly(service: ServedProcess, caller: Caller, begun: asyncio.Event) -> httpx.Response:
-    """A search whose body takes longer to come than the service drains."""
+    """A search whose body arrives more slowly than the service drains."""
 
     async def body() -> AsyncIterator[bytes]:
         yield b'{"query": "harb'
@@ -73,7 +73,7 @@ async def finish_slowly(service: ServedProcess, caller: Caller, begun: asyncio.E
 
 
 async def stop_at_work(service: ServedProcess, token: str) -> None:
-    """End an instance; what it does on the way is what callers and balancers count on."""
+    """Stop an instance and check its responses until it has ended."""
     async with httpx.AsyncClient(trust_env=False, timeout=30) as http:
         caller = Caller(http, None, token)
         begun = asyncio.Event()
@@ -84,24 +84,24 @@ async def stop_at_work(service: ServedProcess, token: str) -> None:
         while (answer := await http.get(f"{service.url}/readyz")).status_code == 200:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert answer.json()["detail"] == "the service is shutting down"
-        served_yet = await caller.post(f"{service.url}/knowledge/search", {"query": "harbour"})
-        assert served_yet.status_code == 200
-        assert served_yet.headers["connection"] == "close"
+        still_served = await caller.post(f"{service.url}/knowledge/search", {"query": "harbour"})
+        assert still_served.status_code == 200
+        assert still_served.headers["connection"] == "close"
         assert (await slow).status_code == 200
     assert await service.process.wait() == 0
 
 
-async def test_an_instance_that_is_told_to_stop_says_so_serves_on_and_finishes(
+async def test_a_stopping_instance_is_not_ready_but_finishes_its_requests(
     service_dsn: str, services: Services, tmp_path: Path
 ) -> None:
     tenant = await services.tenants.create("stopped", actor="test")
     settings = settings_for(service_dsn, KB_DRAIN_SECONDS=str(DRAIN_SECONDS))
     async with served(settings, tmp_path) as service:
         await stop_at_work(service, make_token(tenant.id, Role.CREATOR))
-    expect_good_order(service)
+    expect_clean_log(service)
 
 
-def expect_good_order(service: ServedProcess) -> None:
+def expect_clean_log(service: ServedProcess) -> None:
     lines = [json.loads(line) for line in service.read_output().splitlines()]
     assert [line for line in lines if line["level"] in ("error", "critical")] == []
     assert "draining" in [line["message"] for line in lines]
@@ -137,4 +137,4 @@ async def test_a_rolling_restart_fails_no_request(
     assert callers.answered > 100
     print(f"{callers.answered} answers while three instances were started and stopped")  # noqa: T201
     for service in (first, second, third):
-        expect_good_order(service)
+        expect_clean_log(service)

@@ -1,4 +1,4 @@
-"""The application of the HTTP tests, over a database of these tests' own."""
+"""The application of the HTTP tests, with a separate database."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ from tests.fixtures.http.serving import serve
 
 @pytest.fixture(scope="session")
 async def address(settings: Settings, api_services: Services, verifier: TokenVerifier) -> AsyncIterator[str]:
-    """Where an application of its own listens, with the connections that the service uses."""
+    """The address of a separate application, served with the service's own connection handling."""
     async with serve(create_app(settings, api_services, verifier)) as url:
         yield url

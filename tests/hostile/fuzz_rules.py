@@ -1,4 +1,4 @@
-"""Loaded by schemathesis: what a schema cannot say, and the proof that no tenant's words reach another.
+"""Loaded by schemathesis: rules that a schema cannot express, and a check for another tenant's words in responses.
 
 Names the refusals of requests that the OpenAPI document allows, each by the exact text: everything else that is
 valid must be accepted, and everything that is not must be refused.
@@ -14,7 +14,7 @@ import schemathesis
 from schemathesis.core.failures import AcceptedNegativeData, Failure
 from schemathesis.openapi.checks import RejectedPositiveData
 
-# Of what is stored, and of what JSON Schema has no word for.
+# They depend on stored data, or JSON Schema cannot express them.
 LAWFUL_REFUSALS = (
     r"there is no entry with this id",
     r"there is no asset with this id",
@@ -43,12 +43,12 @@ CANARIES = {name: os.environ.get(f"FUZZ_CANARY_{name.upper()}", "") for name in 
 
 
 NARROWING = ("limits", "default_limit", "max_limit")
-"""Settings that would have the rest of the run refused."""
+"""Settings that would cause the remaining requests to be refused."""
 
 
 @schemathesis.hook
 def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
-    """Keep a tenant's settings such that it may go on."""
+    """Remove settings that would cause the remaining requests to be refused."""
     valid = case.meta is not None and case.meta.generation.mode.is_positive
     if valid and case.operation.path == "/admin/settings" and isinstance(case.body, dict):
         case.body = {name: value for name, value in case.body.items() if name not in NARROWING}
@@ -56,21 +56,21 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
 
 @schemathesis.hook
 def filter_failure(_context: Any, failure: Failure, case: Any, response: Any) -> bool:
-    """Whether a failure is one."""
+    """Whether a failure is a real one."""
     if isinstance(failure, RejectedPositiveData) and response.status_code == 422:
         problems = response.json()["errors"]
         return not all(any(re.search(rule, p["message"]) for rule in LAWFUL_REFUSALS) for p in problems)
     if isinstance(failure, AcceptedNegativeData) and case.operation.path.endswith(("/bulk", "/batch")):
-        # Each entry or search is judged by itself, inside the answer.
+        # Each entry or search has its own status in the response.
         return all(result["status"] not in ("failed", 422) for result in response.json()["results"])
-    # A form's fields have no types: whatever is sent is text.
+    # Form fields have no types: every value is text.
     return not (isinstance(failure, AcceptedNegativeData) and case.media_type == "multipart/form-data")
 
 
 @schemathesis.check
 def foreign_words(_context: Any, response: Any, case: Any) -> None:
-    """Fail when an answer holds a word that only another tenant's entries have."""
+    """Fail when a response contains a word that only another tenant's entries contain."""
     sender = next((name for name in CANARIES if case.auth_identity == name), None)
     for name, word in CANARIES.items():
         if word and sender is not None and name != sender and word in response.text:
-            raise AssertionError(f"{sender} was shown what belongs to {name}")
+            raise AssertionError(f"{sender} was shown data of {name}")

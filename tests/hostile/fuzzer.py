@@ -1,4 +1,4 @@
-"""Runs schemathesis against a served application, as two tenants who must not see each other."""
+"""Runs schemathesis against a served application, as two tenants that must not see each other's data."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ expected-statuses = ["2xx", "401", "403", "404", "409", "410", "412", "413", "41
 [checks.negative_data_rejection]
 expected-statuses = ["400", "401", "403", "404", "405", "409", "412", "413", "415", "422", "429"]
 """
-"""`positive`: statuses that depend on what is stored, or on bytes, of which a schema says nothing."""
+"""`positive`: statuses that depend on stored data or on bytes, which a schema does not describe."""
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzResult:
-    """How a run went: requests sent, operations reached, findings by title, and its whole report for a person."""
+    """The outcome of a run: requests sent, operations reached, findings by title, and the full report as text."""
 
     requests: int
     operations: int
@@ -45,7 +45,7 @@ async def fuzz(
     sender: str,
     canaries: Mapping[str, str] | None = None,
 ) -> FuzzResult:
-    """Send what `options` say to the service at `address`, by the token of `sender`.
+    """Run schemathesis with `options` against the service at `address`, with the token of `sender`.
 
     `tokens` are by name, `first` and `second` being those of two tenants; `canaries` are words that only the
     entries of the tenant of that name hold. `folder` is for files.

@@ -1,4 +1,4 @@
-"""A connection that sends bytes as they are given."""
+"""A connection that sends bytes unchanged."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Line:
     writer: asyncio.StreamWriter
 
     async def send(self, data: bytes) -> None:
-        """Send bytes; what the service no longer takes is dropped."""
+        """Send bytes; bytes that the service no longer accepts are dropped."""
         with contextlib.suppress(ConnectionError):
             self.writer.write(data)
             await self.writer.drain()
 
     async def wait_until_dropped(self, seconds: float = 60) -> None:
-        """Wait until the service, which runs in this process, has given the connection up."""
+        """Wait until the service, which runs in this process, has closed the connection."""
         own = self.writer.get_extra_info("sockname")
         async with asyncio.timeout(seconds):
             while any(c.raddr == own for c in psutil.Process().net_connections("tcp")):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
     async def read(self, seconds: float = 60) -> bytes:
-        """Everything until the service closes the connection. Raises TimeoutError when it does not."""
+        """All bytes until the service closes the connection. Raises TimeoutError if it does not."""
         answer = b""
         async with asyncio.timeout(seconds):
             with contextlib.suppress(ConnectionError):
@@ -55,7 +55,7 @@ async def connect(address: str) -> AsyncIterator[Line]:
 
 
 def expect_closing_problem(answer: bytes, status: int) -> dict[str, object]:
-    """The problem of an answer that ends its connection."""
+    """The problem in a response that ends its connection."""
     head, _, body = answer.partition(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
     assert lines[0].startswith(f"http/1.1 {status} "), answer[:300]

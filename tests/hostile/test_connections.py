@@ -1,4 +1,4 @@
-"""Requests that are endless or not HTTP at all, over a real socket."""
+"""Requests that are endless or not HTTP, over a real socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.hostile.line import connect, expect_closing_problem
 HOST = b"Host: x\r\n"
 
 
-async def test_a_head_of_the_greatest_length_is_read(address: str) -> None:
+async def test_a_head_of_the_maximum_length_is_read(address: str) -> None:
     fields = b"".join(b"X-%d: a\r\n" % number for number in range(MAX_HEADERS - 3))
     long = b"X-Long: " + b"a" * (MAX_HEAD_BYTES - len(fields) - 200) + b"\r\n"
     async with connect(address) as line:
@@ -43,7 +43,7 @@ async def test_a_head_over_the_limit_is_refused(address: str, head: bytes) -> No
         sending = asyncio.create_task(line.send(head))
         answer = await line.read()
         await sending
-    # Where the caller was still sending, the end of the connection may reach it before the answer does.
+    # While the caller is still sending, the connection may end before the response arrives.
     if answer or len(head) < 2 * MAX_HEAD_BYTES:
         assert "limit" in str(expect_closing_problem(answer, 431)["detail"])
 
@@ -121,7 +121,7 @@ async def test_trailers_do_not_become_headers_of_their_request(
 
 
 async def test_trailers_within_the_limit_and_small_chunks_are_read(address: str, caller: Caller) -> None:
-    """Sizes of chunks are not part of the body either, but a body that continues is waited for."""
+    """Chunk sizes are not part of the body; a body that continues is read to its end."""
     head = CHUNKED + b"Connection: close\r\nAuthorization: Bearer " + caller.token.encode() + b"\r\n\r\n"
     body = b'{"query": "word"' + b" " * 30_000 + b"}"
     async with connect(address) as line:
@@ -161,7 +161,7 @@ async def test_a_request_smuggled_behind_another_is_not_served(address: str, cal
     expect_closing_problem(answer, 400)
 
 
-async def test_requests_in_a_row_are_all_answered(address: str) -> None:
+async def test_pipelined_requests_are_all_answered(address: str) -> None:
     one = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * 30_000 + b"\r\n\r\n"
     async with connect(address) as line:
         await line.send(one * 10 + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))

@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document, valid and not, by two tenants and a platform administrator."""
+"""Requests generated from the OpenAPI document, valid and invalid, by two tenants and a platform administrator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CANARIES = {"first": "albatrossfeather", "second": "basaltcolumn"}
 
 @pytest.fixture
 async def tokens(admin: Caller, stranger: Caller) -> Mapping[str, str]:
-    """The tokens of two tenants, each with entries that hold its word, and of a platform administrator."""
+    """The tokens of two tenants, each with entries that contain its word, and of a platform administrator."""
     for caller, word in ((admin, CANARIES["first"]), (stranger, CANARIES["second"])):
         for number in range(3):
             await caller.add(
@@ -30,13 +30,13 @@ async def tokens(admin: Caller, stranger: Caller) -> Mapping[str, str]:
 
 
 def expect_no_finding(result: FuzzResult, *, at_least: int) -> None:
-    """Fail with the report of the run when it found something, or did next to nothing."""
+    """Fail with the report when the run has findings, or sent too few requests."""
     assert not result.findings, result.report
     assert result.requests >= at_least, result.report
     print(f"{result.requests} requests to {result.operations} operations")  # noqa: T201
 
 
-async def test_requests_made_from_the_description_find_nothing(
+async def test_generated_requests_have_no_finding(
     tmp_path: Path, address: str, tokens: Mapping[str, str]
 ) -> None:
     options = ("--phases", "fuzzing", "--max-examples", "1", "--exclude-tag", "tenants")
@@ -46,7 +46,7 @@ async def test_requests_made_from_the_description_find_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sender", ["first", "second"])
-async def test_thousands_of_requests_by_each_tenant_find_nothing(
+async def test_thousands_of_generated_requests_by_each_tenant_have_no_finding(
     tmp_path: Path, address: str, tokens: Mapping[str, str], sender: str
 ) -> None:
     options = ("--max-examples", "100", "--exclude-tag", "tenants")
@@ -55,7 +55,7 @@ async def test_thousands_of_requests_by_each_tenant_find_nothing(
 
 
 @pytest.mark.slow
-async def test_requests_of_a_platform_administrator_find_nothing(
+async def test_generated_requests_of_a_platform_administrator_have_no_finding(
     tmp_path: Path, address: str, tokens: Mapping[str, str]
 ) -> None:
     options = ("--max-examples", "50", "--include-tag", "tenants")

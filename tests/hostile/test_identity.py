@@ -1,4 +1,4 @@
-"""Forged tokens against the whole service, and against verifiers from which one check was taken away."""
+"""Forged tokens against the whole service, and against verifiers with one check removed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PATHS = ("/knowledge/entries", "/admin/tenants", "/admin/stats")
 
 
 async def expect_all_refused(client: httpx.AsyncClient, tenant: Tenant, forged: dict[str, str]) -> None:
-    """Fail unless each token is answered 401 with a problem that says nothing of it."""
+    """Fail unless each token gets a 401 problem that does not repeat the token."""
     for name, token in forged.items():
         for path in PATHS:
             answer = await Caller(client, tenant.id, token).get(path)
@@ -52,7 +52,7 @@ async def expect_all_refused(client: httpx.AsyncClient, tenant: Tenant, forged: 
             assert str(tenant.id) not in answer.text, name
 
 
-async def test_no_forged_token_passes_where_the_secret_is_shared(
+async def test_no_forged_token_is_accepted_with_a_shared_secret(
     settings: Settings, api_services: Services, api_tenant: Tenant
 ) -> None:
     verifier = TokenVerifier(secret=SECRET, audience=AUDIENCE, issuer=ISSUER)
@@ -72,7 +72,7 @@ async def issuer() -> AsyncIterator[Issuer]:
         yield server
 
 
-async def test_no_forged_token_passes_where_an_issuer_publishes_keys(
+async def test_no_forged_token_is_accepted_with_published_keys(
     settings: Settings, api_services: Services, api_tenant: Tenant, issuer: Issuer
 ) -> None:
     async with httpx.AsyncClient() as fetching:
@@ -87,11 +87,11 @@ async def test_no_forged_token_passes_where_an_issuer_publishes_keys(
             assert len(forged) > 40
             await expect_all_refused(client, api_tenant, dict(forged))
         await cache.close()
-    assert issuer.requests == 1  # a dozen unknown key ids within ten seconds fetch nothing
+    assert issuer.requests == 1  # a dozen unknown key ids within ten seconds cause no further request
 
 
-# What is taken away from which module, and an attack that gets through then. Checks that two layers make are
-# taken away in both.
+# The check to remove, its module, and an attack that passes without it. A check that two layers make is
+# removed from both.
 REMOVED: list[tuple[str, dict[Any, dict[str, str]]]] = [
     ("expired beyond the leeway", {claims: {'raise Unauthenticated("the token has expired")': "pass"}}),
     ("no exp", {claims: {'raise Unauthenticated("the token has no exp")': "return"}}),
@@ -122,14 +122,14 @@ REMOVED: list[tuple[str, dict[Any, dict[str, str]]]] = [
 
 
 class Verifier(Protocol):
-    """What a weakened module's verifier can do."""
+    """The interface of a weakened module's verifier."""
 
     async def verify(self, token: str) -> object: ...
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose modules can be imported as those of a package of its name."""
+    """A folder that can be imported as a package."""
     folder = tmp_path / "weakened"
     folder.mkdir()
     folder.joinpath("__init__.py").touch()
@@ -141,7 +141,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 class FixedKeys:
-    """The published keys, without an issuer to ask."""
+    """The published keys, without a request to an issuer."""
 
     async def find(self, kid: str | None, algorithm: str) -> keys.PublicKey | None:
         module = sys.modules.get("weakened.keys")
@@ -155,7 +155,7 @@ def _key_set() -> bytes:
 
 
 async def passes(make: Any, attack: str) -> bool:
-    """Whether the forged token of that name, shared or issued, passes a verifier of this class."""
+    """Whether a verifier of this class accepts the forged token `attack`."""
     common: dict[str, Any] = {"audience": AUDIENCE, "issuer": ISSUER, "clock": lambda: NOW}
     shared, issued = forge_shared(NOW, TENANT, KEY), forge_issued(NOW, TENANT)
     verifiers: list[tuple[Verifier, str | None]] = [
@@ -171,7 +171,7 @@ async def passes(make: Any, attack: str) -> bool:
 
 
 @pytest.mark.parametrize(("attack", "changes"), REMOVED, ids=[attack for attack, _ in REMOVED])
-async def test_a_check_that_is_taken_away_lets_its_attack_through(
+async def test_removing_a_check_lets_its_attack_through(
     package: Path, attack: str, changes: dict[Any, dict[str, str]]
 ) -> None:
     assert not await passes(TokenVerifier, attack)

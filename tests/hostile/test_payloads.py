@@ -1,4 +1,4 @@
-"""Bodies and parameters that are malformed, huge or odd: each is refused by name, and none breaks anything."""
+"""Bodies and parameters that are malformed, huge or odd: each is refused with the name of its field."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ UNKNOWN = "0190b8f6-0000-7000-8000-000000000000"
 
 
 def nest(depth: int, opening: bytes = b'{"a":', closing: bytes = b"}") -> bytes:
-    """A search whose metadata make it `depth` levels deep."""
+    """A search with metadata of `depth` levels."""
     inner = depth - 1
     return b'{"query": "word", "metadata": ' + opening * inner + b"1" + closing * inner + b"}"
 
 
 @pytest.mark.slow
-async def test_a_body_of_the_greatest_depth_is_read(admin: Caller) -> None:
+async def test_a_body_of_the_maximum_depth_is_read(admin: Caller) -> None:
     answer = await admin.post(SEARCH, content=nest(MAX_DEPTH), headers=JSON)
     assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 500, 5_000, 150_000])
 @pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")], ids=["objects", "lists"])
-async def test_a_body_that_is_too_deep_is_named(
+async def test_a_body_over_the_maximum_depth_is_refused(
     admin: Caller, depth: int, opening: bytes, closing: bytes
 ) -> None:
     answer = await admin.post(SEARCH, content=nest(depth, opening, closing), headers=JSON)
@@ -67,7 +67,7 @@ async def test_depth_is_bounded_on_every_path(admin: Caller, path: str, depth: i
     ],
     ids=["lists", "objects", "numbers", "texts"],
 )
-async def test_a_body_of_too_many_parts_is_named(admin: Caller, metadata: bytes, bound: int) -> None:
+async def test_a_body_of_too_many_values_is_refused(admin: Caller, metadata: bytes, bound: int) -> None:
     body = b'{"query": "word", "metadata": ' + metadata + b"}"
     answer = expect_fields(await admin.post(SEARCH, content=body, headers=JSON), "body")
     assert f"at most {bound} " in answer["detail"]
@@ -75,7 +75,7 @@ async def test_a_body_of_too_many_parts_is_named(admin: Caller, metadata: bytes,
 
 @pytest.mark.parametrize("content", ["[{,", '"[', "\\[{", '\\"[', "\\\\", 'é"[,', "\n]}"])
 @pytest.mark.parametrize("shift", range(3))
-def test_brackets_in_a_text_do_not_count_as_structure(content: str, shift: int) -> None:
+def test_brackets_in_a_string_do_not_count_as_structure(content: str, shift: int) -> None:
     wanted = {"a" * shift: content * 250_000, "b": [[content]]}
     assert parse_json(json.dumps(wanted).encode()) == wanted
     assert parse_json(json.dumps(wanted, ensure_ascii=False).encode()) == wanted
@@ -83,14 +83,14 @@ def test_brackets_in_a_text_do_not_count_as_structure(content: str, shift: int) 
 
 @pytest.mark.parametrize("text", ["", '"', '\\"', "\\\\", '["'])
 @pytest.mark.parametrize("length", range(STEP - 3, STEP + 4))
-def test_what_follows_a_text_of_any_length_is_structure(text: str, length: int) -> None:
+def test_brackets_after_a_string_of_any_length_count_as_structure(text: str, length: int) -> None:
     body = json.dumps([(text + "x" * STEP)[:length]]).encode()[:-1] + b"," + b"[" * MAX_DEPTH
     with pytest.raises(InvalidInput, match="levels"):
         check_shape(body)
     check_shape(body[:-1])
 
 
-async def test_others_go_on_while_a_large_body_is_parsed() -> None:
+async def test_parsing_a_large_body_does_not_block_other_requests() -> None:
     turns: list[str] = []
 
     async def receive() -> Message:
@@ -105,7 +105,7 @@ async def test_others_go_on_while_a_large_body_is_parsed() -> None:
     ("path", "mebibytes"),
     [(SEARCH, 2), (ENTRIES, 2), (f"{SEARCH}/batch", 4), (f"{SEARCH}/batch/", 4), (f"{ENTRIES}/bulk", 32)],
 )
-async def test_each_path_takes_bodies_of_its_own_size(admin: Caller, path: str, mebibytes: int) -> None:
+async def test_each_path_has_its_own_body_limit(admin: Caller, path: str, mebibytes: int) -> None:
     limit = mebibytes << 20
     fits = await admin.post(path, content=b" " * limit, headers=JSON)
     assert fits.status_code in (307, 404, 422), fits.text
@@ -120,7 +120,7 @@ async def test_the_largest_entry_is_stored(admin: Caller) -> None:
     assert answer.status_code == 201, answer.text
 
 
-async def test_deep_metadata_of_an_upload_are_refused(admin: Caller) -> None:
+async def test_too_deep_metadata_of_an_upload_is_refused(admin: Caller) -> None:
     for depth in (2_000, 100_000):
         metadata = '{"a":' * depth + "1" + "}" * depth
         expect_fields(await admin.upload("a.txt", b"text", "text/plain", metadata=metadata), "metadata")
@@ -150,7 +150,9 @@ async def test_deep_metadata_of_an_upload_are_refused(admin: Caller) -> None:
         (b'{"query": "word", "\\u0000": 1}', "\x00"),
     ],
 )
-async def test_a_value_outside_its_range_is_named(admin: Caller, body: bytes, field: str) -> None:
+async def test_a_value_outside_its_range_is_refused_with_its_field(
+    admin: Caller, body: bytes, field: str
+) -> None:
     expect_fields(await admin.post(SEARCH, content=body, headers=JSON), field)
 
 
@@ -172,7 +174,9 @@ async def test_a_value_outside_its_range_is_named(admin: Caller, body: bytes, fi
         ("language", "english'; drop table entries; --"),
     ],
 )
-async def test_an_entrys_value_outside_its_range_is_named(admin: Caller, field: str, value: Any) -> None:
+async def test_an_entry_value_outside_its_range_is_refused_with_its_field(
+    admin: Caller, field: str, value: Any
+) -> None:
     body = json.dumps({"content": "The harbour", field: value}).encode()
     answer = expect_problem(await admin.post(ENTRIES, content=body, headers=JSON), 422)
     assert [error["field"].partition(".")[0] for error in answer["errors"]] == [field]
@@ -183,8 +187,8 @@ async def test_an_entrys_value_outside_its_range_is_named(admin: Caller, field: 
 
 
 @pytest.mark.parametrize("offset", ["+20:28", "-20:28", "+23:59", "-23:59"])
-async def test_a_time_of_any_offset_is_the_same_moment(admin: Caller, offset: str) -> None:
-    # Postgres itself takes offsets up to 16 hours.
+async def test_a_time_keeps_its_moment_with_any_offset(admin: Caller, offset: str) -> None:
+    # Postgres itself accepts offsets up to 16 hours.
     entries = [{"content": f"{way} {offset}", "expires_at": f"2207-05-30T09:24:48{offset}"} for way in "ab"]
     single = await admin.post(ENTRIES, entries[0])
     assert single.status_code == 201, single.text
@@ -228,7 +232,7 @@ async def test_a_precondition_that_no_entry_meets_is_refused(admin: Caller, matc
     expect_problem(answer, 412)
 
 
-async def test_a_thousand_form_fields_are_too_many(admin: Caller) -> None:
+async def test_a_thousand_form_fields_are_refused(admin: Caller) -> None:
     files = [("tags", (None, f"t{number}".encode())) for number in range(1_100)]
     answer = await admin.post("/knowledge/assets", files=[("file", ("a.txt", b"text", "text/plain")), *files])
     expect_problem(answer, 400)
@@ -240,7 +244,7 @@ async def test_a_form_field_over_its_limit_is_refused(admin: Caller) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "C:\\secrets.txt", "a\r\nX-Injected: 1.txt", "a.txt;x"])
-async def test_an_uploads_name_is_only_a_name(admin: Caller, name: str) -> None:
+async def test_an_upload_name_is_not_used_as_a_path(admin: Caller, name: str) -> None:
     answer = await admin.upload(name, f"text of {name}".encode(), "text/plain")
     assert answer.status_code == 202, answer.text
     stored = answer.json()["name"]

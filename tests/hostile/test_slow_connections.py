@@ -21,7 +21,7 @@ from tests.hostile.line import connect, expect_closing_problem
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow heads are waited for for a fraction of a second."""
+    """Set the time limit for a head to a fraction of a second."""
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
 
 
@@ -61,7 +61,7 @@ async def test_a_second_head_that_does_not_end_in_time_is_refused(address: str) 
 
 
 @pytest.mark.usefixtures("hurry")
-async def test_a_request_that_takes_long_to_answer_is_not_cut_off(address: str, caller: Caller) -> None:
+async def test_a_request_with_a_slow_response_is_not_cut_off(address: str, caller: Caller) -> None:
     head = b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "
     kind = b"\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n"
     async with connect(address) as line:
@@ -75,7 +75,7 @@ async def test_a_request_that_takes_long_to_answer_is_not_cut_off(address: str, 
 async def serve_with(
     patience: Patience, settings: Settings, services: Services, verifier: TokenVerifier
 ) -> AsyncIterator[str]:
-    """An application of this patience with slow bodies; gives its address."""
+    """Serve an application with this time limit for bodies; yields its address."""
     app = create_app(settings, services, verifier)
     guards = [layer for layer in app.user_middleware if getattr(layer.cls, "__name__", "") == "RequestGuard"]
     guards[0].kwargs["patience"] = patience
@@ -123,7 +123,7 @@ def make_search_head(caller: Caller, length: int) -> bytes:
     return f"{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
-async def test_an_answer_that_is_not_read_ends_its_connection(
+async def test_a_response_that_is_not_read_ends_its_connection(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.3)

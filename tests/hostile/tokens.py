@@ -1,4 +1,4 @@
-"""Every forged token of these tests, by the name of the attack; each is good but for that one thing."""
+"""Every forged token, by the name of its attack; each is valid except for one fault."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PUBLISHED = (to_jwk(RSA, kid="r", alg="RS256", use="sig"), to_jwk(EC, kid="e", u
 
 
 def make_good_claims(now: float, tenant: str, **changes: Any) -> dict[str, Any]:
-    """Claims that are accepted now, with `changes`; a change to `...` leaves the claim out."""
+    """Claims that are accepted now, with `changes`; the value `...` removes a claim."""
     good = {"tenant_id": tenant, "exp": now + 600, "aud": AUDIENCE, "iss": ISSUER}
     return make_claims(**{**good, **changes})
 
 
 def forge_claims(now: float, tenant: str) -> Mapping[str, dict[str, Any]]:
-    """Claims that no signature makes acceptable."""
+    """Claims that are refused even with a valid signature."""
     changes: dict[str, dict[str, Any]] = {
         "no exp": {"exp": ...},
         "expired beyond the leeway": {"exp": now - 31},

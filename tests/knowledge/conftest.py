@@ -1,4 +1,4 @@
-"""Doing queued work at once, instead of when it is due."""
+"""Fixtures that run queued work at once, instead of when it is due."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RunJobs = Callable[[], Awaitable[int]]
 
 @pytest.fixture
 def run_jobs(services: Services, superuser_dsn: str) -> RunJobs:
-    """Make all queued work due, end pauses, and do what there is; returns the number of jobs taken up."""
+    """Make all queued work due, end pauses, and run it; returns the number of jobs that were claimed."""
 
     async def run() -> int:
         async with connected(superuser_dsn) as superuser:
@@ -44,7 +44,7 @@ def run_jobs(services: Services, superuser_dsn: str) -> RunJobs:
 
 @pytest.fixture(scope="session")
 async def shared_desk(cluster: EmbeddedAddress, template: str) -> AsyncIterator[Desk]:
-    """Services whose webhooks may go to this machine, over one database for all tests of `desk`."""
+    """Services whose webhooks may go to this machine, with one database for all tests of `desk`."""
     async with new_database(cluster, template=template) as made, open_endpoint() as endpoint:
         database = Database(made.service_dsn, pool_size=5)
         provider = FailingProvider(MODEL)
@@ -59,7 +59,7 @@ async def shared_desk(cluster: EmbeddedAddress, template: str) -> AsyncIterator[
 
 @pytest.fixture
 async def desk(shared_desk: Desk) -> AsyncIterator[Desk]:
-    """A tenant of the test's own, the only one with anything, and an endpoint that takes what is sent."""
+    """A new tenant, the only one with data, and an endpoint that records what is sent to it."""
     services = shared_desk.services
     provider = FailingProvider(MODEL)
     vars(shared_desk.provider).update(vars(provider))
@@ -75,7 +75,7 @@ async def desk(shared_desk: Desk) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def bench(services: Services, tenant: Tenant, superuser_dsn: str, failing_provider: FailingProvider) -> Bench:
-    """Workers for the files of `tenant`, and a look at their jobs."""
+    """Workers for the files of `tenant`, and access to their jobs."""
     return Bench(services, tenant, superuser_dsn, failing_provider)
 
 

@@ -1,4 +1,4 @@
-"""Entries for searches to find, in one line, and how many there are."""
+"""Short functions to write and count entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.knowledge.tenants.directory import Tenant
 
 
 async def write(services: Services, tenant: Tenant, *contents: str, **values: Any) -> list[UUID]:
-    """Entries of these contents, in order."""
+    """Create entries with these contents, in order."""
     return [
         (await services.entries.create(tenant.id, EntryDraft(content=content, **values)))[0].id
         for content in contents

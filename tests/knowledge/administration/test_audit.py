@@ -1,4 +1,4 @@
-"""The audit trail is in the order in which it was written."""
+"""The order of the audit trail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 
 
-async def test_rows_of_the_same_moment_are_in_the_order_in_which_they_were_written(
+async def test_rows_of_the_same_moment_keep_the_order_of_their_writes(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     written = [str(number) for number in range(40)]

@@ -14,7 +14,7 @@ from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import count
 
 
-async def test_bulk_writes_the_good_and_names_the_bad(services: Services, tenant: Tenant) -> None:
+async def test_bulk_writes_valid_entries_and_reports_invalid_ones(services: Services, tenant: Tenant) -> None:
     await services.entries.create(tenant.id, EntryDraft(content="entry 3"))
     await services.entries.create(tenant.id, EntryDraft(content="old text", external_id="x4"))
     items: list[EntryDraft] = [EntryDraft(content=f"entry {n}") for n in range(1_000)]

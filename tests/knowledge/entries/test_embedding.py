@@ -1,4 +1,4 @@
-"""Vectors: made once, never of an old text, and never lost while the provider is down."""
+"""Vectors: created once, never from an old text, and never lost while the provider is down."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.knowledge.conftest import RunJobs
 
 
 async def nearest(services: Services, tenant: Tenant, query: str) -> dict[UUID, float]:
-    """Similarity of each entry that the semantic leg finds above 0.9."""
+    """The similarity of each entry that the semantic leg finds above 0.9."""
     result = await services.search.search(
         tenant.id, SearchQuery(query=query, mode="semantic", similarity_threshold=0.9, limit=100)
     )
@@ -71,7 +71,7 @@ async def test_vector_that_arrives_after_the_text_changed_is_dropped(
     assert changed[0].id in await nearest(services, tenant, "new")
 
 
-async def test_change_without_a_new_text_makes_no_vector(
+async def test_change_without_a_new_text_creates_no_vector(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     entry, _ = await services.entries.create(tenant.id, EntryDraft(content="text"))
@@ -123,7 +123,7 @@ async def test_text_that_an_asset_holds_is_not_embedded_again(
     assert all("different" in text or "Part 3" in text for text in new)
 
 
-async def test_entry_of_an_absent_provider_is_found_by_words_at_once_and_by_meaning_later(
+async def test_entry_written_without_a_provider_is_found_by_keyword_at_once_and_by_vector_later(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     failing_provider.down = True
@@ -155,7 +155,7 @@ async def test_slow_provider_leaves_the_vector_to_the_queue(
     assert (await services.entries.get(tenant.id, entry.id)).embedding_status == "ready"
 
 
-async def test_text_that_the_provider_refuses_does_not_hold_up_the_others(
+async def test_text_that_the_provider_refuses_does_not_block_the_others(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     failing_provider.down = True
@@ -206,7 +206,7 @@ async def test_long_entry_has_several_passages_and_is_one_hit(
         assert text == f"Long\n\n{content[row['char_start'] : row['char_end']]}"
 
 
-def test_title_longer_than_half_the_input_is_left_out_of_passages(failing_provider: FailingProvider) -> None:
+def test_title_longer_than_half_the_input_is_omitted_from_passages(failing_provider: FailingProvider) -> None:
     title = " ".join("title" for _ in range(400))
     content = " ".join(f"w{n}" for n in range(600))
     passages = make_passages(failing_provider, title, content)

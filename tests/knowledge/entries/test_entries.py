@@ -31,9 +31,7 @@ async def test_created_entry_has_the_given_values_and_the_defaults(
     assert await services.entries.get(tenant.id, entry.id) == entry
 
 
-async def test_same_external_id_is_the_same_entry_changed_where_it_differs(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_same_external_id_changes_the_fields_that_differ(services: Services, tenant: Tenant) -> None:
     values = EntryDraft(content="one", external_id="e", tags=["a"], title="kept")
     first, new = await services.entries.create(tenant.id, values)
     again, new_again = await services.entries.create(tenant.id, values)
@@ -119,7 +117,7 @@ async def test_two_tenants_do_not_share_external_ids_or_content(
     assert (await services.entries.get(other_tenant.id, foreign.id)) == foreign
 
 
-async def test_change_touches_the_given_fields_only(services: Services, tenant: Tenant) -> None:
+async def test_change_affects_only_the_given_fields(services: Services, tenant: Tenant) -> None:
     first, _ = await services.entries.create(tenant.id, EntryDraft(content="one", title="T", tags=["a"]))
     changed = await services.entries.change(tenant.id, first.id, EntryDraft(tags=["b"], title=None))
     assert (changed.content, changed.title, changed.tags, changed.version) == ("one", None, ["b"], 2)
@@ -178,7 +176,7 @@ async def test_change_into_another_entrys_key_is_a_conflict(services: Services, 
     assert await services.entries.get(tenant.id, two.id) == two
 
 
-async def test_concurrent_creates_of_the_same_entry_make_one(services: Services, tenant: Tenant) -> None:
+async def test_concurrent_creates_of_the_same_entry_create_one(services: Services, tenant: Tenant) -> None:
     made = await asyncio.gather(
         *(services.entries.create(tenant.id, EntryDraft(content="once", external_id="e")) for _ in range(5)),
         *(services.entries.create(tenant.id, EntryDraft(content="by content")) for _ in range(5)),
@@ -240,7 +238,7 @@ async def test_writes_are_audited_without_content(services: Services, tenant: Te
     assert "secret" not in repr(page.items)
 
 
-async def test_entry_acknowledged_without_its_vector_says_so(
+async def test_entry_acknowledged_without_its_vector_is_reported_as_pending(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.down = True
@@ -258,7 +256,7 @@ async def test_repeating_an_entry_as_its_own_parent_is_refused(services: Service
     assert (await services.entries.get(tenant.id, entry.id)).parent_id is None
 
 
-async def test_writing_an_expired_entry_once_more_brings_it_back(services: Services, tenant: Tenant) -> None:
+async def test_writing_an_expired_entry_again_restores_it(services: Services, tenant: Tenant) -> None:
     over = EntryDraft(content="harbour closed", external_id="H1", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
     entry, _ = await services.entries.create(tenant.id, over)
     query = SearchQuery(query="harbour", mode="keyword")

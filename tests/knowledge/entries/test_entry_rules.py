@@ -1,4 +1,4 @@
-"""The range of each field of an entry and of a search, and that nothing outside reaches the database."""
+"""The range of each field of an entry and of a search; values outside never reach the database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUL, SURROGATE = "a\x00b", "a\ud800b"
 ID = uuid4()
 NOT_TEXT: tuple[Any, ...] = (7, b"x", ["x"], "", "  \n", NUL, SURROGATE)
 
-# For each field of an entry: values at the edge that are allowed, values that are not.
+# For each field of an entry: allowed values at the bounds, and refused values.
 ENTRY_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "content": (("x", "ü" * 100_000, " x "), (*NOT_TEXT, None, "x" * 100_001)),
     "title": (("x", "x" * 1_000, None), (*NOT_TEXT, "x" * 1_001)),
@@ -66,7 +66,7 @@ def test_entry_field_allows_its_range(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENTRY_FIELDS)
-def test_entry_field_refuses_what_is_outside_and_is_named(name: str) -> None:
+def test_entry_field_refuses_values_outside_its_range_by_name(name: str) -> None:
     for value in ENTRY_FIELDS[name][1]:
         with pytest.raises(InvalidInput) as caught:
             check_draft(read_draft({name: value}))
@@ -75,7 +75,7 @@ def test_entry_field_refuses_what_is_outside_and_is_named(name: str) -> None:
         assert error.message
 
 
-def test_every_bad_field_is_named_at_once() -> None:
+def test_all_invalid_fields_are_reported_together() -> None:
     with pytest.raises(InvalidInput) as caught:
         check_draft(EntryDraft(content="", confidence=2, title=""))
     assert {e.field for e in caught.value.errors} == {"content", "confidence", "title"}
@@ -86,12 +86,12 @@ def test_unknown_fields_are_named() -> None:
         read_draft({"content": "x", "nothing": 1, "more": None})
 
 
-def test_repeats_in_lists_are_dropped_in_order() -> None:
+def test_repeated_list_values_are_dropped_in_order() -> None:
     assert check_draft(EntryDraft(tags=["b", "a", "b"])).tags == ["b", "a"]
 
 
-async def test_allowed_values_are_stored_as_they_are(services: Services, tenant: Tenant) -> None:
-    """The database has no rule of its own that the checks do not know."""
+async def test_allowed_values_are_stored_unchanged(services: Services, tenant: Tenant) -> None:
+    """The database has no stricter rule than the checks."""
     there, _ = await services.entries.create(tenant.id, EntryDraft(content="something to refer to"))
     for name, (allowed, _) in ENTRY_FIELDS.items():
         for number, value in enumerate(allowed):
@@ -143,7 +143,7 @@ async def test_extreme_content_is_stored_and_found(
         assert len(hit.snippet) <= 240, name
 
 
-# For each field of a search: values that are allowed, values that are not.
+# For each field of a search: allowed values, and refused values.
 SEARCH_FIELDS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "query": (("x", "x" * 10_000, "  " + "x" * 10_000 + "  "), ("", " \n\t", "x" * 10_001, NUL, SURROGATE)),
     "mode": (("hybrid", "semantic", "keyword"), ("", "both")),
@@ -190,7 +190,7 @@ async def test_search_fields_allow_their_ranges(services: Services, tenant: Tena
 
 
 @pytest.mark.parametrize("name", SEARCH_FIELDS)
-def test_search_field_refuses_what_is_outside_and_is_named(name: str) -> None:
+def test_search_field_refuses_values_outside_its_range_by_name(name: str) -> None:
     for value in SEARCH_FIELDS[name][1]:
         with pytest.raises(InvalidInput) as caught:
             SearchQuery(**{"query": "x", name: value})
@@ -222,14 +222,14 @@ MISTYPED: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", MISTYPED)
-def test_search_field_of_another_type_is_refused_and_named(name: str) -> None:
+def test_search_field_refuses_another_type_by_name(name: str) -> None:
     for value in MISTYPED[name]:
         with pytest.raises(InvalidInput) as caught:
             SearchQuery(**{"query": "x", name: value})
         assert {e.field for e in caught.value.errors} == {name}, value
 
 
-def test_search_fields_take_what_numpy_makes() -> None:
+def test_search_fields_accept_numpy_values() -> None:
     made: dict[str, Any] = {
         "limit": np.int64(3),
         "similarity_threshold": np.float32(0.5),
@@ -238,7 +238,7 @@ def test_search_fields_take_what_numpy_makes() -> None:
     assert SearchQuery(query="x", **made).limit == 3
 
 
-def test_lower_limit_of_a_way_in_is_kept() -> None:
+def test_lower_maximum_limit_of_the_caller_applies() -> None:
     with pytest.raises(InvalidInput, match="between 1 and 50"):
         SearchQuery(query="x", limit=51, max_limit=50)
 
@@ -255,7 +255,7 @@ ODD_QUERIES = [
 ]  # fmt: skip
 
 
-async def test_odd_queries_have_ordinary_answers(
+async def test_unusual_queries_are_answered(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     await services.entries.create(tenant.id, EntryDraft(content="The boat lies in the harbour."))

@@ -1,4 +1,4 @@
-"""Lists of entries: their pages and filters."""
+"""Pages and filters of lists of entries."""
 
 from __future__ import annotations
 

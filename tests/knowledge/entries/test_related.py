@@ -1,4 +1,4 @@
-"""Entries around an entry: parent, siblings, shared tags, in that order."""
+"""Related entries: parent, siblings and shared tags, in that order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def relations(
     return [(r.entry.id, r.relationship, r.overlap_count) for r in related]
 
 
-async def test_relations_come_in_order_and_each_entry_once(services: Services, tenant: Tenant) -> None:
+async def test_related_entries_are_ordered_by_relation_and_unique(services: Services, tenant: Tenant) -> None:
     tags = ["a", "b", "c"]
     parent = await write(services, tenant, "parent", tags=tags)
     origin = await write(services, tenant, "origin", parent_id=parent, tags=tags)
@@ -50,7 +50,7 @@ async def test_relations_come_in_order_and_each_entry_once(services: Services, t
         assert await relations(services, tenant, origin, limit) == expected[:limit]
 
 
-async def test_related_leaves_out_what_is_hidden_or_foreign(
+async def test_related_omits_hidden_and_foreign_entries(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     tags = ["a", "b"]
@@ -86,7 +86,7 @@ async def test_related_of_a_chunk_are_its_neighbours_nearest_first(
     assert {i for i, _, _ in everything} == set(chunks.values()) - {chunks[3]}
 
 
-async def test_tag_overlap_finds_enough_behind_many_siblings(services: Services, tenant: Tenant) -> None:
+async def test_tag_overlap_fills_the_limit_after_many_siblings(services: Services, tenant: Tenant) -> None:
     parent = await write(services, tenant, "parent")
     origin = await write(services, tenant, "origin", parent_id=parent, tags=["a", "b", "c"])
     siblings = [
@@ -108,10 +108,8 @@ async def test_sources_and_derived_entries_are_followed_both_ways(services: Serv
     assert await relations(services, tenant, first, limit=1) == [(newer, "derived", None)]
 
 
-async def test_each_relation_counts_before_those_that_come_after_it(
-    services: Services, tenant: Tenant
-) -> None:
-    """Parent, sibling, source, derived, tag overlap; an entry that is several of them is the first."""
+async def test_entry_with_several_relations_has_the_first_of_them(services: Services, tenant: Tenant) -> None:
+    """The order: parent, sibling, source, derived, tag overlap."""
     tags = ["a", "b"]
     parent = await write(services, tenant, "parent", tags=tags)
     sibling = await write(services, tenant, "sibling", parent_id=parent, tags=tags)
@@ -136,7 +134,7 @@ async def test_each_relation_counts_before_those_that_come_after_it(
         assert await relations(services, tenant, origin, limit) == expected[:limit]
 
 
-async def test_sources_and_derived_leave_out_what_is_hidden_gone_or_foreign(
+async def test_sources_and_derived_omit_hidden_deleted_and_foreign_entries(
     services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
     expired, old, gone, visible = [await write(services, tenant, f"source {n}") for n in range(4)]
@@ -148,7 +146,7 @@ async def test_sources_and_derived_leave_out_what_is_hidden_gone_or_foreign(
         await services.entries.change(tenant.id, entry, EntryDraft(expires_at=past))
     await services.entries.change(tenant.id, old, EntryDraft(superseded_by_id=visible))
     await services.entries.delete(tenant.id, gone)
-    # As no caller can: ids of another tenant's entries, in both directions.
+    # Ids of another tenant's entries, in both directions, which no caller can write.
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
             "update entries set source_ids = source_ids || $1::uuid where id = $2", foreign, origin
@@ -161,7 +159,7 @@ async def test_sources_and_derived_leave_out_what_is_hidden_gone_or_foreign(
     assert await relations(services, other_tenant, origin) == []
 
 
-async def test_derived_entries_are_enough_behind_many_siblings(services: Services, tenant: Tenant) -> None:
+async def test_derived_entries_fill_the_limit_after_many_siblings(services: Services, tenant: Tenant) -> None:
     parent = await write(services, tenant, "parent")
     origin = await write(services, tenant, "origin", parent_id=parent)
     far = await write(services, tenant, "derived elsewhere", source_ids=[origin])

@@ -1,4 +1,4 @@
-"""What callers say of their hits, and what is made of it."""
+"""Feedback on hits, and the report and comparison that use it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_feedback_can_be_changed(desk: Desk) -> None:
     assert await desk.sql("select relevant from feedback") == [False]
 
 
-async def test_feedback_is_taken_for_a_day(desk: Desk) -> None:
+async def test_feedback_is_accepted_for_a_day(desk: Desk) -> None:
     entry = await desk.write("The harbour")
     found = await search(desk, "harbour")
     await desk.sql("update searches set at = at - interval '25 hours'")
@@ -73,7 +73,7 @@ async def test_feedback_is_taken_for_a_day(desk: Desk) -> None:
         await judge(desk, found, entry, True)
 
 
-async def test_the_report_says_what_was_missed_and_disliked(desk: Desk) -> None:
+async def test_the_report_lists_queries_without_results_and_disliked_hits(desk: Desk) -> None:
     await keep_queries(desk)
     good, bad = await desk.write("The harbour"), await desk.write("The harbour bell", title="Bell")
     for subject in ("anna", "berta"):
@@ -95,7 +95,7 @@ async def test_the_report_says_what_was_missed_and_disliked(desk: Desk) -> None:
     assert disliked.queries == ["Harbour"]
 
 
-async def test_no_query_is_shown_or_kept_where_the_tenant_does_not_keep_it(desk: Desk) -> None:
+async def test_no_query_is_shown_or_stored_when_the_tenant_does_not_keep_queries(desk: Desk) -> None:
     entry = await desk.write("The harbour")
     await judge(desk, await search(desk, "harbour"), entry, False)
     await search(desk, "zeppelin")
@@ -112,7 +112,7 @@ async def test_no_query_is_shown_or_kept_where_the_tenant_does_not_keep_it(desk:
     assert (await desk.sql(kept), await desk.sql(receipts)) == ([0], [0]), "what was kept is erased"
 
 
-async def test_searches_are_forgotten_after_a_day_but_those_that_found_nothing(desk: Desk) -> None:
+async def test_searches_with_results_are_removed_after_a_day(desk: Desk) -> None:
     await keep_queries(desk)
     await desk.write("The harbour")
     found, missed, old = [await search(desk, q) for q in ("harbour", "zeppelin", "airship")]
@@ -129,7 +129,7 @@ async def test_searches_are_forgotten_after_a_day_but_those_that_found_nothing(d
     assert [e.query for e in report.empty_searches] == ["zeppelin"]
 
 
-async def test_judgements_are_by_majority_and_a_draw_is_none(desk: Desk) -> None:
+async def test_judgements_need_a_majority(desk: Desk) -> None:
     await keep_queries(desk)
     liked, drawn, disliked = [await desk.write(f"The harbour {n}") for n in range(3)]
     votes = {liked: (True, True, False), drawn: (True, False), disliked: (False,)}
@@ -142,7 +142,7 @@ async def test_judgements_are_by_majority_and_a_draw_is_none(desk: Desk) -> None
     assert judged == [JudgedQuery("harbour", {liked: 1.0, disliked: 0.0})]
 
 
-async def test_a_query_without_anything_relevant_is_not_judged(desk: Desk) -> None:
+async def test_a_query_without_a_relevant_hit_is_not_judged(desk: Desk) -> None:
     await keep_queries(desk)
     entry = await desk.write("The harbour")
     await judge(desk, await search(desk, "harbour"), entry, False)

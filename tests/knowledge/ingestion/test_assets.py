@@ -1,4 +1,4 @@
-"""Files from upload to chunks, and back out again."""
+"""Files from upload to chunks, and their deletion."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ async def test_uploaded_file_becomes_chunks_with_exact_offsets(
     assert result[0].title == "On lighthouse" or "lighthouse" in (result[0].title or "")
 
 
-async def test_pages_of_a_pdf_are_named(services: Services, tenant: Tenant, run_jobs: RunJobs) -> None:
+async def test_chunks_of_a_pdf_have_page_numbers(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
     data = write_pdf([["The first page speaks of boats."] * 50, ["The second page speaks of harbours."] * 50])
     asset, _ = await services.assets.upload(tenant.id, Upload("two.pdf", data))
     await run_jobs()
@@ -105,7 +107,7 @@ async def test_unreadable_file_fails_with_a_reason_and_can_be_retried(
     assert (await services.assets.get(tenant.id, asset.id)).status == "failed"
 
 
-async def test_deleted_asset_takes_its_chunks_along(
+async def test_deleting_an_asset_deletes_its_chunks(
     services: Services, tenant: Tenant, run_jobs: RunJobs
 ) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
@@ -124,7 +126,7 @@ async def test_deleted_asset_takes_its_chunks_along(
     assert (await services.administration.stats(tenant.id)).entries == 0
 
 
-async def test_file_of_an_absent_provider_is_found_by_words_at_once_and_by_meaning_later(
+async def test_file_ingested_without_a_provider_is_found_by_keyword_at_once_and_by_vector_later(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
@@ -146,7 +148,7 @@ async def test_file_of_an_absent_provider_is_found_by_words_at_once_and_by_meani
     assert (await services.administration.stats(tenant.id)).jobs == 0
 
 
-async def test_asset_that_cannot_be_processed_is_given_up_after_three_tries(
+async def test_asset_that_cannot_be_processed_fails_after_three_attempts(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", document("harbour")))
@@ -160,7 +162,7 @@ async def test_asset_that_cannot_be_processed_is_given_up_after_three_tries(
     assert asset.error == "the file could not be processed; the reason is in the service's log"
 
 
-async def test_refused_uploads_keep_nothing(services: Services, tenant: Tenant) -> None:
+async def test_refused_uploads_store_nothing(services: Services, tenant: Tenant) -> None:
     good = Upload("a.md", b"text")
     small = AssetService(services.database, services.trail, services.jobs, services.tenants, max_bytes=10)
     with pytest.raises(TooLarge, match="10 bytes"):
@@ -211,7 +213,7 @@ async def test_asset_list_pages_neither_repeat_nor_skip(services: Services, tena
         ("Doc", "Part > Section", "Doc > Part > Section"),
     ],
 )
-def test_chunk_title_says_each_heading_once(
+def test_chunk_title_contains_each_heading_once(
     document_title: str | None, heading: str | None, title: str | None
 ) -> None:
     assert chunk_title(document_title, heading) == title

@@ -1,4 +1,4 @@
-"""From a file's bytes to rows: what is embedded, what is stored, and how."""
+"""From a file's bytes to rows: what is embedded and what is stored."""
 
 from __future__ import annotations
 
@@ -104,14 +104,14 @@ async def test_overlap_is_shared_by_neighbouring_chunks(
         assert 0 < bench.provider.count_tokens(shared) <= 20
 
 
-def test_chunks_leave_room_for_titles_and_overlap_by_half_at_most() -> None:
+def test_chunks_leave_room_for_titles_and_overlap_at_most_by_half() -> None:
     model = resolve_model("local")
     assert chunk_tokens(ChunkSize(), model) == (model.max_tokens - TITLE_ROOM, 0)
     assert chunk_tokens(ChunkSize(tokens=100, overlap=10), model) == (100, 10)
     assert chunk_tokens(ChunkSize(tokens=100, overlap=1_000), model) == (100, 50)
 
 
-async def test_file_of_many_chunks_is_stored_whole_and_its_words_are_counted_later(
+async def test_file_of_many_chunks_is_stored_at_once_and_its_words_are_counted_later(
     bench: Bench, services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     sentences = [f"Berth {n} of the harbour was dredged in the year {n} by hand." for n in range(1_100)]
@@ -147,10 +147,10 @@ async def test_chunks_of_an_indexed_tenant_go_into_the_index(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_version_swapped_in_is_whole_or_not_there(
+async def test_version_is_swapped_in_completely_or_not_at_all(
     bench: Bench, services: Services, tenant: Tenant, run_jobs: RunJobs, fails: bool
 ) -> None:
-    """A failure between the first and the last statement of the swap leaves the old version as it was."""
+    """A failure between the first and the last statement of the swap leaves the old version unchanged."""
     asset_id = await bench.upload(version("harbour", "pier"))
     await run_jobs()
     before = await chunks_of(services, tenant, asset_id)

@@ -18,7 +18,7 @@ from tests.knowledge.conftest import RunJobs
 from tests.knowledge.ingestion.reading import chunks_of, document
 
 
-async def test_new_version_swaps_the_chunks_at_once(
+async def test_new_version_replaces_the_chunks_in_one_transaction(
     services: Services, tenant: Tenant, run_jobs: RunJobs
 ) -> None:
     def version(subject: str) -> Upload:

@@ -1,4 +1,4 @@
-"""Work in the queue without a service that would do it."""
+"""Queued work without a service that runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue: leases, fences, releases, and work that is taken over."""
+"""The queue: leases, fences, releases, and jobs that another worker continues."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_concurrent_workers_never_claim_the_same_job(services: Services, t
     assert {job.subject for job in claimed} == {str(n) for n in range(20)}
 
 
-async def test_job_of_a_dead_worker_is_taken_over_and_the_dead_one_changes_nothing(
+async def test_job_of_a_dead_worker_is_claimed_again_and_the_dead_one_changes_nothing(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     await enqueue(services, tenant, "a")
@@ -83,7 +83,7 @@ async def test_job_of_a_dead_worker_is_taken_over_and_the_dead_one_changes_nothi
         assert await db.complete_job(session, living)
 
 
-async def test_job_of_a_dead_worker_goes_before_waiting_work(
+async def test_job_of_a_dead_worker_is_claimed_before_waiting_work(
     services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
     await enqueue(services, tenant, "orphan")
@@ -115,7 +115,7 @@ async def test_postponed_job_waits_twice_as_long_each_time(
     assert waits == [1, 2, 4, 8, 16, 20, 20, 20]
 
 
-async def test_release_counts_attempts_only_where_it_says_so(services: Services, tenant: Tenant) -> None:
+async def test_release_counts_an_attempt_only_on_request(services: Services, tenant: Tenant) -> None:
     await enqueue(services, tenant, "a")
     for counts, attempts in ((False, 1), (False, 1), (True, 1), (True, 2), (False, 3)):
         job = await claim(services)
@@ -125,7 +125,7 @@ async def test_release_counts_attempts_only_where_it_says_so(services: Services,
             await db.release_job(session, job, NOW, counts=counts)
 
 
-async def test_release_gives_way_to_equal_work_queued_in_the_meantime(
+async def test_released_job_yields_to_equal_work_queued_in_the_meantime(
     services: Services, tenant: Tenant
 ) -> None:
     await enqueue(services, tenant, "a")
@@ -151,14 +151,14 @@ async def test_running_worker_is_woken_by_new_work(services: Services, tenant: T
             await working
 
 
-async def test_worker_of_another_process_hears_of_new_work(
+async def test_worker_of_another_process_is_notified_of_new_work(
     services: Services,
     tenant: Tenant,
     service_dsn: str,
     superuser_dsn: str,
     failing_provider: FailingProvider,
 ) -> None:
-    """A worker that would look by itself in an hour, with a queue of its own that no caller here wakes."""
+    """A worker that polls once an hour, with a separate queue object that no caller wakes."""
     database = Database(service_dsn, pool_size=3)
     elsewhere = await build_services(database, failing_provider)
     working = asyncio.create_task(replace(elsewhere.worker, poll_seconds=3600.0).run())

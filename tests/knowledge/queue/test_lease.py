@@ -1,4 +1,4 @@
-"""Holding a job: renewed while the work goes on, shown as progress, and lost to others or to a deletion."""
+"""The lease of a job: renewed during the work, shown as progress, and lost to other workers or a deletion."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_asset_of_a_dead_worker_is_indexed_by_another_and_not_twice(
     job = await claim(services)
     assert job is not None
     go_on = failing_provider.hold_next_call()
-    # Without its beat, as of a process that was suspended: the fence alone keeps it from writing.
+    # Without its heartbeat, as in a suspended process: only the fence prevents its writes.
     dying = asyncio.create_task(slow.ingest(job, Lease(services.database, job, MINUTE)))
     await failing_provider.entered.wait()
     await expire_leases(superuser_dsn)
@@ -56,7 +56,7 @@ async def test_asset_of_a_dead_worker_is_indexed_by_another_and_not_twice(
     assert (await services.assets.get(tenant.id, asset.id)).status == "indexed"
 
 
-async def test_deleted_tenants_work_is_given_up(
+async def test_work_of_a_deleted_tenant_is_dropped(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
@@ -69,7 +69,7 @@ async def test_deleted_tenants_work_is_given_up(
     assert await claim(services) is None
 
 
-async def test_cancelled_worker_gives_its_job_back_at_once(
+async def test_cancelled_worker_releases_its_job_at_once(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
@@ -84,7 +84,7 @@ async def test_cancelled_worker_gives_its_job_back_at_once(
     assert job.attempts == 1, "a shutdown does not use up an attempt"
 
 
-async def test_lease_is_renewed_while_the_work_goes_on(
+async def test_lease_is_renewed_during_the_work(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
 ) -> None:
     await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
@@ -105,7 +105,7 @@ async def test_lease_is_renewed_while_the_work_goes_on(
 
 
 @pytest.mark.slow
-async def test_progress_moves_while_the_work_goes_on(bench: Bench) -> None:
+async def test_progress_increases_during_the_work(bench: Bench) -> None:
     asset_id = await bench.upload(LONG_FILE)
     go_on = bench.provider.hold_next_call()
     working = asyncio.create_task(bench.make_worker(lease=0.3).run_once())
@@ -121,8 +121,8 @@ async def test_progress_moves_while_the_work_goes_on(bench: Bench) -> None:
     assert 0.1 <= seen[1] < seen[2] < seen[3] < 1
 
 
-async def test_progress_moves_while_a_file_is_parsed(bench: Bench) -> None:
-    """The parser does not tell, so the time that it has had stands for what it has done."""
+async def test_progress_increases_while_a_file_is_parsed(bench: Bench) -> None:
+    """The parser does not report progress, so it is estimated from the elapsed time."""
     bench.limits = ParseLimits(seconds=10.0)
     asset_id = await bench.upload()
     working = asyncio.create_task(bench.make_worker(lease=0.3).run_once())

@@ -1,4 +1,4 @@
-"""Which job is next: turns of tenants, kinds of work, and providers that are paused."""
+"""Which job is next: turns of tenants, kinds of work, and paused providers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.fixtures.workers import MINUTE, claim, expire_leases
 from tests.knowledge.queue.queueing import NOW, enqueue
 
 
-async def test_ten_thousand_files_of_one_tenant_do_not_hold_up_one_of_another(
+async def test_ten_thousand_files_of_one_tenant_do_not_delay_a_file_of_another(
     services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
-    """A single worker that does one job at a time; among two the turn is drawn, so 64 misses are as good as never."""
+    """One worker, one job at a time. The next of two tenants is drawn: 64 misses are practically impossible."""
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
             "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
@@ -35,10 +35,10 @@ async def test_ten_thousand_files_of_one_tenant_do_not_hold_up_one_of_another(
         pytest.fail("the other tenant's job waits for those of the first")
 
 
-async def test_work_of_one_kind_is_found_behind_much_other_work(
+async def test_work_of_one_kind_is_found_after_much_other_work(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
-    """More tenants than a claim looks at have work that is not asked for, queued earlier than the one that has."""
+    """More tenants than a claim examines have earlier work of other kinds."""
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
             "insert into tenants (id, slug, name, model_id)"
@@ -58,10 +58,10 @@ async def test_work_of_one_kind_is_found_behind_much_other_work(
         assert await db.claim_job(platform, ["deliver_webhooks"], MINUTE) is None
 
 
-async def test_a_claim_steps_over_work_that_is_not_asked_for(
+async def test_a_claim_skips_work_of_other_kinds(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
-    """Counted in rows of the table and entries of its indexes: few, however many jobs of another kind there are."""
+    """It reads few rows and index entries, for any number of jobs of other kinds."""
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
             "insert into jobs (tenant_id, id, kind, subject, run_at, model_id)"
@@ -83,7 +83,7 @@ async def test_a_claim_steps_over_work_that_is_not_asked_for(
         assert 0 < read < 100
 
 
-async def test_tenant_with_work_in_hand_lets_others_go_first(
+async def test_tenant_without_running_work_is_first(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await enqueue(services, tenant, *(str(n) for n in range(10)))
@@ -98,7 +98,7 @@ async def test_tenant_with_work_in_hand_lets_others_go_first(
     assert set(owners) == {tenant.id, other_tenant.id}
 
 
-async def test_paused_provider_holds_back_its_own_work_alone(
+async def test_paused_provider_delays_only_its_own_work(
     services: Services, tenant: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
     async with connected(superuser_dsn) as superuser:
@@ -134,7 +134,7 @@ async def test_paused_provider_holds_back_its_own_work_alone(
     assert len(claimed) == 4
 
 
-async def test_lost_work_of_a_paused_provider_waits_as_well(
+async def test_lost_work_of_a_paused_provider_also_waits(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     async with services.database.tenant_session(tenant.id) as session:

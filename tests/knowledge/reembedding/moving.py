@@ -1,4 +1,4 @@
-"""A tenant that moves from the mock model of 16 dimensions to the one of 24, and what the database has of both."""
+"""A tenant that moves from the mock model of 16 dimensions to the one of 24, and its rows of both models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fixtures.providers.failing import FailingProvider
 
 WIDER = resolve_model("mock", dimensions=24)
 OLD, NEW = 1, 2
-"""Numbers of the two models."""
+"""The ids of the two models."""
 EXACT_LIMIT = 60
 
 
@@ -34,7 +34,7 @@ class Move:
     new: FailingProvider
 
     async def add(self, count: int, start: int = 0, **fields: Any) -> None:
-        """Entries `entry number N`, with their vectors of the model in use."""
+        """Create entries `entry number N`, with their vectors of the current model."""
         items = [
             EntryDraft(content=f"entry number {n}", language="english", **fields)
             for n in range(start, start + count)
@@ -54,12 +54,12 @@ class Move:
         return await self.services.search.search(self.tenant.id, wanted)
 
     async def run_job(self) -> bool:
-        """Make what is queued due, and do one job."""
+        """Make queued work due, and run one job."""
         await self.sql("update jobs set run_at = clock_timestamp() where state = 'queued'")
         return await self.services.worker.run_once()
 
     async def run_jobs(self) -> int:
-        """Do everything that is queued, and what that queues, at once; returns the number of jobs."""
+        """Run all queued work, and the work that it queues; returns the number of jobs."""
         done = 0
         while await self.run_job():
             done += 1
@@ -71,7 +71,7 @@ class Move:
             return await superuser.fetchval(statement, *values)
 
     async def vectors(self, model_id: int) -> Mapping[str, str]:
-        """Vectors of a model by the text of their entry."""
+        """The vectors of a model by the text of their entry."""
         async with connected(self.made.superuser_dsn) as superuser:
             rows = await superuser.fetch(
                 "select e.content, k.embedding::text as vector from embeddings k"

@@ -1,4 +1,4 @@
-"""A worker in a process of its own, to be killed: python -m tests.knowledge.reembedding.reembedding_process DSN."""
+"""A worker in a separate process, to be killed: python -m tests.knowledge.reembedding.reembedding_process DSN."""
 
 from __future__ import annotations
 

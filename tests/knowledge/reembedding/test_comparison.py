@@ -1,4 +1,4 @@
-"""What both models are compared on."""
+"""The queries on which both models are compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.knowledge.reembedding.moving import Move
 
 
 @pytest.mark.slow
-async def test_models_are_compared_on_the_tenants_own_queries_where_it_keeps_them(move: Move) -> None:
+async def test_models_are_compared_on_the_queries_that_the_tenant_keeps(move: Move) -> None:
     await move.services.tenants.change_settings(move.tenant.id, {"keep_query_text": True})
     await move.add(5)
     for query in ("a first question", "a second question", "a second question"):
@@ -28,7 +28,7 @@ async def test_models_are_compared_on_the_tenants_own_queries_where_it_keeps_the
 
 
 @pytest.mark.slow
-async def test_models_are_compared_on_titles_where_no_query_is_kept(move: Move) -> None:
+async def test_models_are_compared_on_titles_without_kept_queries(move: Move) -> None:
     await move.services.entries.create_many(
         move.tenant.id, [EntryDraft(content=f"text {n}", title=f"Title {n}") for n in range(5)]
     )

@@ -1,4 +1,4 @@
-"""Which entries get vectors of the new model, how fast, and what makes the work wait."""
+"""Which entries get vectors of the new model, at what rate, and what delays the work."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def test_entries_written_and_changed_during_the_change_get_vectors_of_both
 
 
 @pytest.mark.slow
-async def test_change_sees_every_entry_of_those_who_write_while_it_begins(move: Move) -> None:
-    """Writers that began before, and commit after, are waited for; those after it see it."""
+async def test_change_includes_entries_of_writers_active_at_its_start(move: Move) -> None:
+    """The change waits for writers that began before it; later writers know of the change."""
     stop = asyncio.Event()
 
     async def keep_writing(writer: int) -> int:
@@ -64,8 +64,8 @@ async def test_change_sees_every_entry_of_those_who_write_while_it_begins(move: 
     assert len(await move.vectors(OLD)) == len(await move.vectors(NEW)) == written
 
 
-async def test_change_waits_for_those_who_are_writing(move: Move) -> None:
-    """An entry that none of the change's later looks would find: it has the lowest id, and is committed late."""
+async def test_change_waits_for_active_writers(move: Move) -> None:
+    """The entry has the lowest id and is committed late, so later steps of the change would not find it."""
     await move.add(3)
     late = new_entry(UUID(int=1), EntryDraft(content="written by a slow transaction"))
     waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
@@ -82,8 +82,8 @@ async def test_change_waits_for_those_who_are_writing(move: Move) -> None:
 
 
 @pytest.mark.slow
-async def test_vectors_that_come_after_their_model_was_left_are_not_kept(move: Move) -> None:
-    """As from a worker that began with a file before the switch and ends after the old vectors were dropped."""
+async def test_vectors_of_the_former_model_are_not_stored_after_the_change(move: Move) -> None:
+    """As from a worker that began a file before the switch and ends after the old vectors were dropped."""
     await move.add(2)
     await move.start()
     await move.run_jobs()
@@ -103,7 +103,7 @@ async def test_vectors_that_come_after_their_model_was_left_are_not_kept(move: M
 
 
 @pytest.mark.slow
-async def test_rate_limits_the_entries_of_a_minute(move: Move) -> None:
+async def test_rate_limits_the_entries_per_minute(move: Move) -> None:
     await move.add(30)
     await move.start(rate=120)
     assert await move.run_job()
@@ -121,7 +121,7 @@ async def test_rate_limits_the_entries_of_a_minute(move: Move) -> None:
 
 
 @pytest.mark.slow
-async def test_equal_texts_and_known_ones_are_embedded_once(move: Move) -> None:
+async def test_equal_and_known_texts_are_embedded_once(move: Move) -> None:
     await move.add(4)
     await move.services.assets.upload(move.tenant.id, Upload("a.txt", b"The same text"))
     await move.services.assets.upload(move.tenant.id, Upload("b.txt", b"The same text", external_id="b"))
@@ -133,7 +133,7 @@ async def test_equal_texts_and_known_ones_are_embedded_once(move: Move) -> None:
 
 
 @pytest.mark.slow
-async def test_unavailable_provider_makes_the_work_wait_and_nothing_else(move: Move) -> None:
+async def test_unavailable_provider_only_delays_the_work(move: Move) -> None:
     await move.add(3)
     move.new.down = True
     await move.start()

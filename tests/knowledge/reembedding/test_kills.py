@@ -1,4 +1,4 @@
-"""Workers that die while they make the vectors of a new model: another goes on, and the result is the same."""
+"""Workers are killed while they create vectors of a new model; another continues with the same result."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_killed_workers_leave_the_vectors_of_an_undisturbed_change(
             process.kill()
             await process.wait()
         made = await count(move)
-        # Its lease runs out at once.
+        # Its lease expires at once.
         await move.sql("update jobs set lease_until = clock_timestamp() where state = 'running'")
     assert 0 < made < entries, "the workers were to be killed in the middle"
 

@@ -1,4 +1,4 @@
-"""When a tenant is switched, by itself or by its admin, and what searches find in the meantime."""
+"""When a tenant is switched, automatically or by its admin, and what searches find in the meantime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_search_uses_the_old_model_until_the_switch(move: Move) -> None:
     assert move.new.queries == []
 
 
-async def test_searches_during_the_switch_miss_nothing(move: Move) -> None:
+async def test_searches_during_the_switch_find_every_entry(move: Move) -> None:
     await move.add(25)
     await move.start(switch_at_overlap=None)
     await move.run_jobs()
@@ -101,7 +101,7 @@ async def test_new_vectors_of_a_large_tenant_are_in_their_index_before_the_switc
 
 
 @pytest.mark.slow
-async def test_text_that_the_new_provider_refuses_stops_the_switch_by_itself(move: Move) -> None:
+async def test_text_that_the_new_provider_refuses_prevents_the_automatic_switch(move: Move) -> None:
     await move.add(3)
     move.new.refused = {"entry number 1"}
     await move.start()
@@ -113,13 +113,13 @@ async def test_text_that_the_new_provider_refuses_stops_the_switch_by_itself(mov
 
 
 @pytest.mark.slow
-async def test_overlap_below_the_wanted_one_leaves_the_switch_to_the_admin(move: Move) -> None:
+async def test_overlap_below_the_threshold_leaves_the_switch_to_the_admin(move: Move) -> None:
     await move.add(40)
     await move.start(switch_at_overlap=1.0)
     await move.run_jobs()
     change = await move.status()
     assert change.state == "ready"
     assert change.comparison is not None
-    # Two models without meaning agree on the entry itself, and on the others by chance.
+    # Two mock models agree on the entry itself, and on the others by chance.
     assert change.comparison.overlap < 0.9
     assert change.comparison.semantic_overlap < 0.9

@@ -1,4 +1,4 @@
-"""From the beginning of a change to its end, and the ways out of it."""
+"""A model change from its start to its end, and how it can be cancelled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_tenant_moves_to_a_model_of_other_dimensions(move: Move) -> None:
     assert (await move.services.administration.stats(move.tenant.id)).model.dimensions == 24
 
 
-async def test_tenant_can_go_back_with_what_was_written_after_the_switch(move: Move) -> None:
+async def test_switching_back_keeps_entries_written_after_the_switch(move: Move) -> None:
     await move.add(5)
     await move.start()
     await move.run_jobs()
@@ -46,7 +46,7 @@ async def test_tenant_can_go_back_with_what_was_written_after_the_switch(move: M
 
 
 @pytest.mark.slow
-async def test_end_of_the_change_removes_the_vectors_of_the_model_not_in_use(move: Move) -> None:
+async def test_end_of_the_change_removes_the_vectors_of_the_unused_model(move: Move) -> None:
     await move.add(5)
     await move.start()
     await move.run_jobs()
@@ -64,14 +64,14 @@ async def test_end_of_the_change_removes_the_vectors_of_the_model_not_in_use(mov
     assert await move.sql("select array_agg(model_id) from vector_statistics") == [NEW]
     await move.add(1, 100)
     assert await move.pending(OLD) == 0
-    # And on to the former model again, from nothing.
+    # The tenant can move to the former model again, without any vectors.
     await move.services.reembedding.start(move.tenant.id, dimensions=16)
     await move.run_jobs()
     assert len(await move.vectors(OLD)) == 6
 
 
 @pytest.mark.slow
-async def test_change_given_up_before_the_switch_leaves_nothing(move: Move) -> None:
+async def test_change_cancelled_before_the_switch_leaves_nothing(move: Move) -> None:
     await move.add(5)
     await move.start(switch_at_overlap=None)
     await move.run_jobs()
@@ -82,7 +82,7 @@ async def test_change_given_up_before_the_switch_leaves_nothing(move: Move) -> N
     assert await move.sql("select model_id from tenants") == OLD
 
 
-async def test_lost_job_is_queued_again_by_the_upkeep(move: Move) -> None:
+async def test_upkeep_queues_a_lost_job_again(move: Move) -> None:
     await move.add(3)
     await move.start()
     await move.sql("delete from jobs")

@@ -1,4 +1,4 @@
-"""Searches whose queries are embedded together."""
+"""Batches of searches, whose queries are embedded together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fixtures.searching import make_search
 BATCH = [SearchQuery(query="harbour"), SearchQuery(query="crane")]
 
 
-async def test_what_is_remembered_of_a_batch_belongs_to_its_tenant(
+async def test_cached_query_vectors_of_a_batch_belong_to_its_tenant(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     model_id = (await services.tenants.context(tenant.id)).space.model_id
@@ -26,13 +26,13 @@ async def test_what_is_remembered_of_a_batch_belongs_to_its_tenant(
     for tenant_id in (tenant.id, other.id, tenant.id, other.id):
         await search.search_many(tenant_id, BATCH)
     assert failing_provider.calls == [["harbour", "crane"]] * 2
-    # A single search of the tenant finds what its batch has left, and no other tenant's.
+    # A single search uses the cached vector of its tenant's batch, and never one of another tenant.
     failing_provider.queries.clear()
     await search.search(tenant.id, BATCH[0])
     assert failing_provider.queries == []
 
 
-async def test_a_batch_without_a_provider_of_the_model_is_answered_by_words(
+async def test_a_batch_without_a_provider_of_its_model_falls_back_to_keywords(
     services: Services, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     for result in await make_search(services, providers={}).search_many(tenant.id, BATCH):

@@ -1,4 +1,4 @@
-"""Each filter gives the same set in all three modes: the one that Python picks from the same entries."""
+"""Each filter gives the same set in all three modes, equal to a filter in Python over the same entries."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_filters_give_the_same_set_in_every_mode(
 async def test_filters_are_applied_before_the_legs_are_cut(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, fusion: Any
 ) -> None:
-    """The worst match passes alone: a filter over what the legs had chosen would find nothing."""
+    """Only the worst match passes: a filter after the legs would find nothing."""
     d = failing_provider.direction
     failing_provider.vectors["harbour"] = d(1)
     failing_provider.vectors["a harbour far away " + "and more words " * 9] = d(0.4, 1)
@@ -137,7 +137,7 @@ async def test_filters_are_applied_before_the_legs_are_cut(
 
 
 @pytest.mark.parametrize("hiding", ["superseded_by_id", "expires_at"])
-async def test_hidden_entries_take_nobodys_place_in_the_legs(
+async def test_hidden_entries_do_not_displace_others_in_the_legs(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, hiding: str
 ) -> None:
     d = failing_provider.direction

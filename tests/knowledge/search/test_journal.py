@@ -1,4 +1,4 @@
-"""The journal of searches: what waits to be written, and who waits for it."""
+"""The journal of searches: pending records, and callers that wait for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Further pages of a search, its receipt, and what is counted of it."""
+"""Further pages of a search, its receipt, and its statistics."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_cursor_belongs_to_its_tenant_and_expires(
             await services.search.search(tenant.id, SearchQuery(query="harbour", cursor=cursor))
 
 
-async def test_receipt_holds_ranks_and_the_query_only_where_the_tenant_keeps_it(
+async def test_receipt_contains_ranks_and_the_query_only_if_the_tenant_keeps_it(
     services: Services, tenant: Tenant
 ) -> None:
     (entry,) = await write(services, tenant, "harbour")
@@ -90,7 +90,7 @@ async def test_statistics_count_searches_and_fallbacks(
     assert (stats.model.provider, stats.model.name, stats.model.dimensions) == ("mock", "text-hash", 16)
 
 
-async def test_records_of_a_tenant_that_is_then_deleted_do_not_count_as_lost(
+async def test_records_of_a_deleted_tenant_do_not_count_as_lost(
     services: Services, tenant: Tenant, other_tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     for one in (tenant, other_tenant):

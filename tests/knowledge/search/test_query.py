@@ -1,4 +1,4 @@
-"""Reading a query: its quoted phrases, and whether it is an identifier."""
+"""Quoted phrases of a query, and recognition of identifiers."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_quoted_phrases_are_read_in_straight_and_in_typographic_quotes() -> None
     )
 
 
-def test_quoted_phrases_are_few_and_each_counts_once() -> None:
+def test_quoted_phrases_are_limited_and_distinct() -> None:
     assert quoted_phrases('"same one" "same one"') == ("same one",)
     assert len(quoted_phrases(" ".join(f'"phrase {n}"' for n in range(9)))) == 5

@@ -12,7 +12,7 @@ from tests.fixtures.searching import make_search
 from tests.knowledge.writing import write
 
 
-async def test_warming_up_opens_connections_that_have_the_plans(
+async def test_warm_up_opens_connections_with_prepared_plans(
     services: Services, tenant: Tenant, service_dsn: str
 ) -> None:
     database = Database(service_dsn, pool_size=3)
@@ -28,7 +28,7 @@ async def test_warming_up_opens_connections_that_have_the_plans(
         await database.close()
 
 
-async def test_legs_run_side_by_side_only_while_connections_are_plenty(
+async def test_legs_run_in_parallel_only_with_enough_free_connections(
     services: Services, tenant: Tenant, service_dsn: str
 ) -> None:
     await write(services, tenant, "harbour words", "sailing boats", "words of boats")

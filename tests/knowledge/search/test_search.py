@@ -1,4 +1,4 @@
-"""What a search finds, how it ranks, and what it says of itself."""
+"""What a search finds, how it ranks, and its metadata."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_given_query_embedding_needs_no_provider(
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-async def test_absent_provider_falls_back_to_words(
+async def test_absent_provider_falls_back_to_keywords(
     services: Services,
     tenant: Tenant,
     failing_provider: FailingProvider,
@@ -123,7 +123,7 @@ async def test_absent_provider_falls_back_to_words(
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-async def test_words_that_weigh_nothing_still_keep_their_order_where_they_alone_answer(
+async def test_keyword_fallback_is_ordered_even_with_a_keyword_weight_of_zero(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, mode: Any
 ) -> None:
     best = "harbour harbour harbour"
@@ -191,7 +191,7 @@ async def test_hidden_entries_are_not_found(
         assert set(ids(wider)) == {shown, soon, old}
 
 
-async def test_nothing_found_suggests_tags_of_the_tenant(
+async def test_search_without_results_suggests_tags_of_the_tenant(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await write(services, tenant, "Boats", tags=["harbour", "lighthouse"])
@@ -202,9 +202,7 @@ async def test_nothing_found_suggests_tags_of_the_tenant(
     assert result.metadata.suggestions == ["harbour", "lighthouse"]
 
 
-async def test_fusion_of_the_tenant_applies_where_the_search_names_none(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_fusion_of_the_tenant_is_the_default(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, "harbour")
     await services.tenants.change_settings(tenant.id, {"fusion": "score"})
     for asked, used in ((None, "score"), ("rrf", "rrf")):
@@ -214,9 +212,7 @@ async def test_fusion_of_the_tenant_applies_where_the_search_names_none(
         assert debug.weights.semantic == (0.6 if used == "score" else 0.7)
 
 
-async def test_settings_of_the_tenant_apply_where_the_search_is_silent(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_settings_of_the_tenant_are_the_defaults(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, "harbour")
     await services.tenants.change_settings(
         tenant.id,
@@ -233,7 +229,7 @@ async def test_settings_of_the_tenant_apply_where_the_search_is_silent(
         await services.search.search(tenant.id, SearchQuery(query="harbour", limit=21))
 
 
-async def test_a_search_without_a_limit_has_the_tenants(services: Services, tenant: Tenant) -> None:
+async def test_default_limit_is_that_of_the_tenant(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, *(f"harbour {n}" for n in range(12)))
 
     async def count(**fields: Any) -> int:
@@ -246,7 +242,7 @@ async def test_a_search_without_a_limit_has_the_tenants(services: Services, tena
     assert (await count(), await count(limit=3)) == (2, 3)
 
 
-async def test_score_fusion_ranks_by_cosine_and_words(
+async def test_score_fusion_ranks_by_cosine_and_keyword_score(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     d = failing_provider.direction

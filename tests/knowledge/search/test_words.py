@@ -1,4 +1,4 @@
-"""What the keyword leg takes for a word, and what a word weighs."""
+"""What the keyword leg treats as a word, and the weight of a word."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_stop_word_of_one_language_is_a_word_of_another(services: Servic
 async def test_wrongly_detected_entries_do_not_make_the_other_languages_words_misspelt(
     services: Services, tenant: Tenant
 ) -> None:
-    """Both languages stem every query: what one of them makes of the other's words is in no entry."""
+    """Both languages stem every query; the stems of the wrong language are in no entry."""
     english = await write(
         services,
         tenant,
@@ -78,7 +78,7 @@ async def test_wrongly_detected_entries_do_not_make_the_other_languages_words_mi
 async def test_correctly_spelt_word_is_never_corrected(
     services: Services, tenant: Tenant, superuser_dsn: str, counted: bool
 ) -> None:
-    """Not even where the filter leaves its entry out, and more common words, or too many others, stand before it."""
+    """Not even if the filter excludes its entry and there are more common words, or too many others."""
     await write(services, tenant, "the zazanulov is described here", tags=["one"], language="english")
     await write(services, tenant, "the bazanulov", "another bazanulov", tags=["two"], language="english")
     if counted:
@@ -97,7 +97,9 @@ async def test_correctly_spelt_word_is_never_corrected(
         assert keyword_leg_of(result).corrections == corrections
 
 
-async def test_identifiers_are_found_whole_else_by_their_parts(services: Services, tenant: Tenant) -> None:
+async def test_identifiers_are_found_as_a_whole_or_else_by_their_parts(
+    services: Services, tenant: Tenant
+) -> None:
     whole, part = await write(
         services, tenant, "Settings are read from vercel.json at start.", "The json module parses text."
     )
@@ -128,14 +130,14 @@ async def test_typographic_characters_do_not_belong_to_a_word(services: Services
     ):
         result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
         assert ids(result) == [entries[place]], query
-    # The other way round: the signs are in the query alone.
+    # The reverse: only the query contains the characters.
     plain = await write(services, tenant, "A quota is a limit on tokens.")
     for query in ("“quota”", "the quota…", "limit\u00a0on\u00a0tokens", "quota – why"):
         result = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword"))
         assert ids(result) == plain, query
 
 
-async def test_match_in_the_title_alone_suffices_and_weighs_more(services: Services, tenant: Tenant) -> None:
+async def test_match_in_the_title_is_enough_and_weighs_more(services: Services, tenant: Tenant) -> None:
     filler = "Many words about something else, going on for a while."
     body, title = (
         await write(services, tenant, f"{filler} Harbour."),
@@ -160,7 +162,7 @@ async def test_rarer_words_and_shorter_entries_rank_higher(services: Services, t
     assert common not in positions
 
 
-async def test_word_scores_do_not_depend_on_the_other_tenants(
+async def test_keyword_scores_do_not_depend_on_other_tenants(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await write(services, tenant, "harbour lights", "boats")
@@ -170,7 +172,7 @@ async def test_word_scores_do_not_depend_on_the_other_tenants(
     assert after.keyword_score == before.keyword_score
 
 
-async def test_one_entry_in_another_language_leaves_matches_as_strong_as_they_are(
+async def test_one_entry_in_another_language_does_not_change_match_strength(
     services: Services, tenant: Tenant
 ) -> None:
     """The stop words of an English query are unknown words in German, which no English entry can have."""

@@ -1,4 +1,4 @@
-"""A webhook's endpoint on a real port, which remembers what it was sent."""
+"""A webhook endpoint on a real port that records its requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request as it came."""
+    """One recorded request."""
 
     path: str
     headers: dict[str, str]
@@ -34,7 +34,7 @@ class Received:
         return content
 
     def is_signed_with(self, secret: str) -> bool:
-        """By the text of the specification, apart from the code that signs."""
+        """Follows the text of the specification, independently of the code that signs."""
         key = base64.b64decode(secret.removeprefix("whsec_"))
         signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + self.body
         expected = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
@@ -43,7 +43,7 @@ class Received:
 
 @dataclass
 class Endpoint:
-    """Answers 200, or what `answer` says for the request's number (from 1); None closes the connection."""
+    """Responds 200, or `answer` of the request's number (from 1); None closes the connection."""
 
     received: list[Received] = field(default_factory=list)
     answer: Callable[[int], str | None] = lambda _: "200 OK"

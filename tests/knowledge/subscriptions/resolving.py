@@ -1,4 +1,4 @@
-"""A resolver that answers as a test says."""
+"""A scripted resolver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.knowledge.subscriptions.addresses import Resolve
 
 
 def resolving(*addresses: str) -> Resolve:
-    """A resolver that gives every name these addresses."""
+    """A resolver that returns these addresses for every name."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses

@@ -1,4 +1,4 @@
-"""Subscriptions over the test's services, an endpoint that takes what they send, and what the outbox says."""
+"""Subscriptions, an endpoint that receives their messages, and access to the outbox."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWNER = "anna"
 
 @dataclass
 class Desk:
-    """What the tests of subscriptions do over and over."""
+    """The steps that tests of subscriptions share."""
 
     services: Services
     provider: FailingProvider
@@ -37,24 +37,24 @@ class Desk:
         return entry.id
 
     async def work(self) -> None:
-        """Do what is due now."""
+        """Run the work that is due."""
         while await self.services.worker.run_once():
             pass
 
     async def hasten(self) -> None:
-        """Make everything due that waits, and do it."""
+        """Make all waiting work due, and run it."""
         await self.sql("update jobs set run_at = clock_timestamp() where state = 'queued'")
         await self.sql("update deliveries set run_at = clock_timestamp() where state = 'waiting'")
         await self.sql("update subscriptions set retry_at = null")
         await self.work()
 
     async def sql(self, statement: str, *values: Any) -> list[Any]:
-        """The first column of what a superuser sees."""
+        """The first column of a query as superuser."""
         async with connected(self.superuser_dsn) as superuser:
             return [row[0] for row in await superuser.fetch(statement, *values)]
 
     async def states(self) -> list[str]:
-        """Of all deliveries, in the order in which they were queued."""
+        """The states of all deliveries, in the order of the queue."""
         return await self.sql("select state from deliveries order by created_at, id")
 
     @property

@@ -1,4 +1,4 @@
-"""Which addresses a webhook may have: public ones, and private ones where the operator allows it."""
+"""Which addresses a webhook may have: public ones, and private ones if the operator allows it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_public_addresses_are_allowed(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_private_addresses_are_allowed_only_where_the_operator_says_so(address: str) -> None:
+def test_private_addresses_need_the_operators_permission(address: str) -> None:
     assert not is_allowed(address, allow_private=False)
     if address != "100.64.0.1":  # shared between a carrier's customers, so not a private network
         assert is_allowed(address, allow_private=True)
 
 
 @pytest.mark.parametrize("address", NEVER)
-def test_addresses_that_are_nobodys_are_never_allowed(address: str) -> None:
+def test_unroutable_addresses_are_never_allowed(address: str) -> None:
     assert not is_allowed(address, allow_private=True)
 
 
@@ -62,7 +62,7 @@ def test_an_address_that_cannot_be_public_is_refused_at_once(url: str) -> None:
         check_url(url, allow_private=False)
 
 
-def test_other_addresses_are_taken() -> None:
+def test_other_addresses_are_accepted() -> None:
     for url in (
         "https://example.com",
         "http://example.com:8080/a?b=c",
@@ -73,7 +73,7 @@ def test_other_addresses_are_taken() -> None:
     check_url("http://localhost:9/", allow_private=True)
 
 
-async def test_a_name_with_one_private_address_is_refused_as_a_whole() -> None:
+async def test_a_name_with_one_private_address_is_refused() -> None:
     for addresses in (["10.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["nonsense"], []):
         with pytest.raises(AddressRefused):
             await choose_address("x.example", 443, resolving(*addresses), allow_private=False)
@@ -81,5 +81,5 @@ async def test_a_name_with_one_private_address_is_refused_as_a_whole() -> None:
     assert chosen == PUBLIC[0]
 
 
-def test_the_lists_of_this_file_are_addresses() -> None:
+def test_the_listed_addresses_are_valid() -> None:
     assert all(ip_address(a.partition("%")[0]) for a in PUBLIC + PRIVATE + NEVER)

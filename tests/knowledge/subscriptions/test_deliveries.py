@@ -1,4 +1,4 @@
-"""Sending waiting deliveries: again after failures, by any worker, and no longer to an endpoint that keeps failing."""
+"""Deliveries: retried after failures, sent by any worker, and stopped for an endpoint that keeps failing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.knowledge.subscriptions.webhooks import WebhookSender
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 
-async def test_a_failed_message_is_tried_again_as_the_same_message(desk: Desk) -> None:
+async def test_a_failed_message_is_retried_unchanged(desk: Desk) -> None:
     saved = await desk.subscribe(query="harbour", mode="keyword")
     desk.endpoint.answer = lambda number: (
         "500 Oh" if number == 1 else None if number == 2 else "204 No Content"
@@ -38,7 +38,7 @@ async def test_a_failed_message_is_tried_again_as_the_same_message(desk: Desk) -
     assert one.headers["webhook-id"] == two.headers["webhook-id"] == three.headers["webhook-id"]
 
 
-async def test_the_next_try_is_planned_after_the_pause(desk: Desk) -> None:
+async def test_a_retry_is_scheduled_after_the_pause(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     desk.endpoint.answer = lambda _: "500 Oh"
     await desk.write("The harbour")
@@ -53,7 +53,7 @@ async def test_the_next_try_is_planned_after_the_pause(desk: Desk) -> None:
     assert await desk.states() == ["given_up"]
 
 
-async def test_a_failing_endpoint_is_asked_with_one_message_and_gets_all_once_it_is_back(desk: Desk) -> None:
+async def test_a_failing_endpoint_gets_one_message_and_all_others_once_it_recovers(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     desk.endpoint.answer = lambda _: "503 Later"
     for n in range(6):
@@ -70,7 +70,7 @@ async def test_a_failing_endpoint_is_asked_with_one_message_and_gets_all_once_it
     assert set(desk.contents) == {f"The harbour {n}" for n in range(6)}
 
 
-async def test_a_message_that_the_endpoint_refuses_does_not_hold_up_the_others(desk: Desk) -> None:
+async def test_a_message_that_the_endpoint_refuses_does_not_block_the_others(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     desk.endpoint.answer = lambda _: "400 Bad" if "bad" in desk.contents[-1] else "200 OK"
     await desk.write("The bad harbour")
@@ -81,7 +81,7 @@ async def test_a_message_that_the_endpoint_refuses_does_not_hold_up_the_others(d
     assert sorted(await desk.states()) == ["delivered", "waiting"]
 
 
-async def test_one_subscribers_endpoint_does_not_hold_up_anothers(desk: Desk) -> None:
+async def test_a_failing_endpoint_does_not_delay_other_subscribers(desk: Desk) -> None:
     desk.endpoint.answer = lambda number: "500 Oh" if "first" in desk.endpoint.received[-1].path else "200 OK"
     for owner in ("first", "second"):
         saved = await desk.subscribe(owner=owner, query="harbour", mode="keyword")
@@ -96,7 +96,7 @@ async def test_one_subscribers_endpoint_does_not_hold_up_anothers(desk: Desk) ->
 
 
 @pytest.mark.parametrize("why", ["gone", "days"])
-async def test_an_endpoint_that_is_beyond_hope_is_disabled(desk: Desk, why: str) -> None:
+async def test_a_permanently_failing_endpoint_is_disabled(desk: Desk, why: str) -> None:
     saved = await desk.subscribe(query="harbour", mode="keyword")
     desk.endpoint.answer = lambda _: "410 Gone" if why == "gone" else "500 Oh"
     await desk.write("The harbour")
@@ -118,7 +118,7 @@ async def test_an_endpoint_that_is_beyond_hope_is_disabled(desk: Desk, why: str)
 
 
 async def test_a_message_of_a_worker_that_died_is_sent_by_another(desk: Desk) -> None:
-    """Died between sending and noting it: the endpoint gets it twice, under one id."""
+    """It died after sending and before recording it: the endpoint gets the message twice, with the same id."""
     await desk.subscribe(query="harbour", mode="keyword")
     await desk.write("The harbour")
     while await desk.services.worker.run_once(["match_changes"]):
@@ -151,8 +151,8 @@ async def test_two_workers_at_once_send_each_message_once(desk: Desk) -> None:
     assert sorted(desk.contents) == sorted(contents)
 
 
-async def test_a_slow_endpoint_keeps_no_other_work_waiting(desk: Desk) -> None:
-    """The worker's turn for webhooks is one of its own."""
+async def test_a_slow_endpoint_does_not_delay_other_work(desk: Desk) -> None:
+    """The worker has a separate turn for webhooks."""
     await desk.subscribe(query="harbour", mode="keyword")
     desk.endpoint.hold = asyncio.Event()
     running = asyncio.create_task(desk.services.worker.run())
@@ -173,7 +173,7 @@ async def test_a_slow_endpoint_keeps_no_other_work_waiting(desk: Desk) -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_upkeep_forgets_what_is_old_and_queues_what_was_forgotten(desk: Desk) -> None:
+async def test_upkeep_removes_old_deliveries_and_queues_lost_ones(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     for n in range(3):
         await desk.write(f"The harbour {n}")
@@ -192,7 +192,7 @@ async def test_upkeep_forgets_what_is_old_and_queues_what_was_forgotten(desk: De
     assert await desk.states() == ["given_up", "delivered"]
 
 
-async def test_deleting_the_saved_search_ends_everything_of_its_subscription(desk: Desk) -> None:
+async def test_deleting_the_saved_search_ends_its_subscription(desk: Desk) -> None:
     saved = await desk.subscribe(query="harbour", mode="keyword")
     await desk.write("The harbour")
     while await desk.services.worker.run_once(["match_changes"]):
@@ -212,7 +212,7 @@ async def test_deleting_the_tenant_ends_its_subscriptions(desk: Desk) -> None:
     assert desk.endpoint.received == []
 
 
-def test_pauses_grow_and_respect_what_the_endpoint_asks_for() -> None:
+def test_pauses_grow_and_respect_retry_after() -> None:
     pauses = [find_pause(n) for n in range(1, 12)]
     for pause, nominal in zip(pauses, [*RETRY_SECONDS, RETRY_SECONDS[-1]], strict=True):
         assert 0.9 * nominal <= pause <= 1.1 * nominal
@@ -229,7 +229,7 @@ def make_service(desk: Desk, lease: float = 60.0) -> DeliveryService:
 
 
 async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> None:
-    """One message's end cannot be noted while another is being sent: both have ended when the failure is known."""
+    """One result cannot be recorded while another message is being sent: both have ended when the failure is raised."""
     await desk.subscribe(query="harbour", mode="keyword")
     gone = await desk.write("The old harbour")
     await desk.write("The new harbour")

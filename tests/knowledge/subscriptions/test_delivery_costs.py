@@ -1,4 +1,4 @@
-"""What many waiting messages cost, and what happens to those beyond the limit."""
+"""The cost of many waiting messages, and what happens to messages over the limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 
-async def test_messages_beyond_the_most_that_may_wait_are_given_up_and_the_owner_is_told(
+async def test_messages_over_the_waiting_limit_are_dropped_and_reported_to_the_owner(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matching, "MAX_WAITING", 2)
@@ -36,8 +36,8 @@ async def test_messages_beyond_the_most_that_may_wait_are_given_up_and_the_owner
     assert desk.contents[3:] == ["The harbour 4"], "there is room again"
 
 
-async def test_a_claim_costs_as_much_with_many_messages_as_with_few(desk: Desk) -> None:
-    """Counted in rows read, with the plan for any parameters: each subscription's first messages and no others."""
+async def test_the_cost_of_a_claim_does_not_grow_with_the_messages(desk: Desk) -> None:
+    """Counted in rows read, with the generic plan: only the first messages of each subscription."""
     for name in ("a", "b", "c"):
         await desk.subscribe(name=name, query="harbour", mode="keyword")
     async with connected(desk.superuser_dsn) as superuser:
@@ -62,7 +62,7 @@ async def test_a_claim_costs_as_much_with_many_messages_as_with_few(desk: Desk) 
             assert 0 < rows_read(json.loads(plan)[0]["Plan"], "deliveries") <= most, statement.name
 
 
-async def test_what_a_change_overtook_and_another_brings_back_is_as_if_new(desk: Desk) -> None:
+async def test_a_superseded_message_that_matches_again_is_like_a_new_one(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     entry = await desk.write("The harbour")
     desk.endpoint.answer = lambda _: "500 Oh"
@@ -80,7 +80,7 @@ async def test_what_a_change_overtook_and_another_brings_back_is_as_if_new(desk:
 
 
 def rows_read(plan: dict[str, Any], table: str) -> int:
-    """Rows of a table that a plan's scans returned or threw away, over all their loops."""
+    """The rows of a table that the scans of a plan returned or discarded, over all loops."""
     own = 0
     if plan.get("Relation Name") == table and "Scan" in plan["Node Type"]:
         own = round((plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"])

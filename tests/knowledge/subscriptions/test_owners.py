@@ -30,7 +30,7 @@ async def test_deliveries_wait_while_the_owner_may_not_read(desk: Desk) -> None:
     assert (await service.get(desk.tenant.id, OWNER, saved)).state == "active"
 
 
-async def test_an_owner_who_stays_away_loses_the_subscription(desk: Desk) -> None:
+async def test_an_inactive_owner_loses_the_subscription(desk: Desk) -> None:
     service = desk.services.subscriptions
     saved = await desk.subscribe(query="harbour", mode="keyword")
     rights = (await service.get(desk.tenant.id, OWNER, saved)).rights_until
@@ -46,7 +46,7 @@ async def test_an_owner_who_stays_away_loses_the_subscription(desk: Desk) -> Non
     assert (await service.get(desk.tenant.id, OWNER, saved)).state == "active"
 
 
-async def test_a_callers_rights_are_noted_once_an_hour(desk: Desk) -> None:
+async def test_a_callers_rights_are_recorded_once_an_hour(desk: Desk) -> None:
     now = 0.0
     service = subscriptions.SubscriptionService(
         desk.services.database, desk.services.trail, desk.services.jobs, allow_private=True, clock=lambda: now
@@ -59,7 +59,7 @@ async def test_a_callers_rights_are_noted_once_an_hour(desk: Desk) -> None:
         assert await desk.sql("select rights_until > now() from subscriptions") == [changed], now
 
 
-async def test_a_saved_search_that_is_no_longer_valid_matches_nothing_and_stops_no_other(desk: Desk) -> None:
+async def test_an_invalid_saved_search_matches_nothing_and_does_not_affect_others(desk: Desk) -> None:
     await desk.subscribe(name="stale", query="harbour", query_embedding=[1.0] * 16)
     await desk.sql('update saved_searches set request = \'{"query": "harbour", "query_embedding": [1, 0]}\'')
     await desk.subscribe(name="good", query="harbour", mode="keyword")
@@ -99,7 +99,7 @@ async def test_subscribing_again_replaces_address_and_secret(desk: Desk) -> None
     assert received.is_signed_with(secret)
 
 
-async def test_a_tenant_has_so_many_subscriptions_and_no_more(
+async def test_the_number_of_subscriptions_of_a_tenant_is_limited(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)

@@ -1,4 +1,4 @@
-"""Searches kept under a name: their owner's alone."""
+"""Saved searches: each is visible only to its owner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUEST = {
 }
 
 
-async def test_a_saved_search_is_its_owners_alone(desk: Desk) -> None:
+async def test_a_saved_search_is_visible_only_to_its_owner(desk: Desk) -> None:
     service, tenant = desk.services.saved_searches, desk.tenant.id
     other = await desk.services.tenants.create("other", actor="test")
     saved, new = await service.save(tenant, "anna", " harbours ", REQUEST)
@@ -50,7 +50,7 @@ async def test_the_same_name_again_replaces_the_request_and_keeps_the_id(desk: D
     assert [s.request["query"] for s in (await service.list_saved(tenant, "berta")).items] == ["lamp"]
 
 
-async def test_lists_come_newest_first_in_pages(desk: Desk) -> None:
+async def test_lists_are_paged_newest_first(desk: Desk) -> None:
     service, tenant = desk.services.saved_searches, desk.tenant.id
     for name in "abcde":
         await service.save(tenant, "anna", name, {"query": name})
@@ -65,7 +65,9 @@ async def test_lists_come_newest_first_in_pages(desk: Desk) -> None:
     assert names == list("edcba")
 
 
-async def test_an_owner_keeps_so_many_and_no_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_saved_searches_of_an_owner_is_limited(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(saved_searches, "MAX_SAVED", 1)
     service, tenant = desk.services.saved_searches, desk.tenant.id
     await service.save(tenant, "anna", "a", {"query": "harbour"})
@@ -75,7 +77,7 @@ async def test_an_owner_keeps_so_many_and_no_more(desk: Desk, monkeypatch: pytes
     await service.save(tenant, "berta", "b", {"query": "harbour"})
 
 
-async def test_a_change_leaves_a_row_in_the_trail_and_a_refusal_too(desk: Desk) -> None:
+async def test_changes_and_refusals_are_audited(desk: Desk) -> None:
     service, tenant = desk.services.saved_searches, desk.tenant.id
     saved, _ = await service.save(tenant, "anna", "n", {"query": "the secret harbour"})
     with pytest.raises(SavedSearchNotFound):
@@ -90,7 +92,7 @@ async def test_a_change_leaves_a_row_in_the_trail_and_a_refusal_too(desk: Desk) 
     assert "secret" not in str(trail)
 
 
-def test_a_request_becomes_the_search_that_it_was() -> None:
+def test_a_stored_request_becomes_the_same_search() -> None:
     query = read_request(REQUEST, max_limit=50)
     assert (query.query, query.limit, query.weights) == ("harbour", 3, Weights(0.5, 0.5))
     assert [str(i) for i in query.asset_id or ()] == REQUEST["asset_id"]

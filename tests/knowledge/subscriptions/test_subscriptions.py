@@ -1,4 +1,4 @@
-"""Which entries are sent: what a subscribed search finds by itself, and once."""
+"""Which entries are sent: each direct match of a subscribed search, once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_new_entry_that_matches_is_sent_with_a_signature(desk: Desk) -> 
     assert await desk.sql("select count(*) from entry_changes") == [0]
 
 
-async def test_only_what_the_search_finds_by_itself_is_sent(desk: Desk) -> None:
+async def test_only_direct_matches_are_sent(desk: Desk) -> None:
     desk.provider.default = UNIT[1]
     desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0], "Port of call": UNIT[0]}
     await desk.subscribe(name="hybrid", query="harbour", tags=["sea"], similarity_threshold=0.5)
@@ -82,8 +82,8 @@ async def test_each_mode_matches_by_its_own_legs(desk: Desk, mode: str, expected
     assert set(desk.contents) == expected
 
 
-async def test_what_is_sent_is_what_a_search_finds(desk: Desk) -> None:
-    """The same entries, the same request: the one's finds are the other's hits."""
+async def test_sent_entries_equal_the_hits_of_the_search(desk: Desk) -> None:
+    """With the same entries and the same request."""
     contents = [
         f"{place} {thing}" for place in ("harbour", "inland", "KNOW-004") for thing in ("lamp", "ship", "law")
     ]
@@ -150,7 +150,7 @@ async def test_an_unchanged_chunk_of_a_documents_next_version_is_not_sent_again(
     assert len(desk.contents) >= 3
 
 
-async def test_meaning_is_compared_once_the_vector_is_there(desk: Desk) -> None:
+async def test_semantic_match_is_evaluated_once_the_vector_exists(desk: Desk) -> None:
     desk.provider.default = UNIT[1]
     desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0]}
     await desk.subscribe(query="harbour", similarity_threshold=0.5)
@@ -167,7 +167,7 @@ async def test_meaning_is_compared_once_the_vector_is_there(desk: Desk) -> None:
     assert await desk.sql("select count(*) from entry_changes") == [0]
 
 
-async def test_words_do_not_wait_for_tomorrows_tokens(desk: Desk) -> None:
+async def test_keyword_match_does_not_wait_for_the_daily_token_limit(desk: Desk) -> None:
     desk.provider.default = UNIT[1]
     desk.provider.vectors = {"harbour": UNIT[0], "A quay": UNIT[0]}
     await desk.subscribe(query="harbour", similarity_threshold=0.5)
@@ -184,8 +184,8 @@ async def test_words_do_not_wait_for_tomorrows_tokens(desk: Desk) -> None:
     assert desk.contents == ["The harbour", "A quay"]
 
 
-async def test_a_change_that_is_committed_while_another_is_matched_is_matched_too(desk: Desk) -> None:
-    """Two writers share one job: who takes it waits for both, or it is queued again."""
+async def test_a_change_committed_during_matching_is_also_matched(desk: Desk) -> None:
+    """Two writers share one job: its worker waits for both, or it is queued again."""
     await desk.subscribe(query="harbour", mode="keyword")
     write = "insert into entries (tenant_id, id, entry_type, content, language, content_hash, text_hash)"
     write += " values ($1, gen_random_uuid(), 'fact', $2::text, $3, sha256(convert_to($2::text, 'UTF8')), sha256(''))"
@@ -198,7 +198,7 @@ async def test_a_change_that_is_committed_while_another_is_matched_is_matched_to
     assert sorted(desk.contents) == ["Another harbour", "One harbour"]
 
 
-async def test_messages_for_what_a_search_asked_before_are_given_up(desk: Desk) -> None:
+async def test_messages_of_an_earlier_request_of_the_search_are_dropped(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     await desk.write("The harbour")
     while await desk.services.worker.run_once(["match_changes"]):
@@ -216,7 +216,7 @@ async def test_messages_for_what_a_search_asked_before_are_given_up(desk: Desk) 
     assert desk.contents == ["The road"]
 
 
-async def test_a_search_that_is_replaced_while_it_is_compared_finds_nothing_for_its_old_request(
+async def test_a_search_replaced_during_matching_sends_nothing_for_its_old_request(
     desk: Desk,
 ) -> None:
     desk.provider.delay = 0.5
@@ -234,7 +234,7 @@ async def test_a_search_that_is_replaced_while_it_is_compared_finds_nothing_for_
     assert await desk.states() == []
 
 
-async def test_subscribing_again_does_not_hasten_a_failing_address(desk: Desk) -> None:
+async def test_subscribing_again_does_not_shorten_the_pause_of_a_failing_address(desk: Desk) -> None:
     saved = await desk.subscribe(query="harbour", mode="keyword")
     await desk.sql("update subscriptions set failures = 3, retry_at = now() + interval '1 hour'")
     for url, waits in ((desk.endpoint.url, True), (f"{desk.endpoint.url}&other", False)):
@@ -243,7 +243,7 @@ async def test_subscribing_again_does_not_hasten_a_failing_address(desk: Desk) -
         assert await desk.sql("select failures from subscriptions") == [0]
 
 
-async def test_nobodys_changes_are_noted_without_a_subscription(desk: Desk) -> None:
+async def test_changes_are_not_recorded_without_a_subscription(desk: Desk) -> None:
     await desk.services.saved_searches.save(desk.tenant.id, OWNER, "n", {"query": "harbour"})
     await desk.write("The harbour")
     assert await desk.sql("select count(*) from entry_changes") == [0]
@@ -265,7 +265,7 @@ async def test_another_tenants_entries_are_not_sent(desk: Desk) -> None:
     assert desk.contents == ["The own harbour"]
 
 
-async def test_what_was_hidden_or_changed_before_it_was_sent_is_not_sent(desk: Desk) -> None:
+async def test_entries_hidden_or_changed_before_sending_are_not_sent(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     entries = [await desk.write(f"The harbour {n}") for n in range(4)]
     while await desk.services.worker.run_once(["match_changes"]):

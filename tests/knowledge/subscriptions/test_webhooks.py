@@ -1,4 +1,4 @@
-"""Sending a webhook: its signature, and where it goes and does not go."""
+"""Sending a webhook: its signature, and the addresses that it may reach."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ async def endpoint() -> AsyncIterator[Endpoint]:
         yield opened
 
 
-def test_signature_is_that_of_the_specifications_example() -> None:
-    """The example that the specification's reference libraries are tested with."""
+def test_signature_equals_the_example_of_the_specification() -> None:
+    """The example is from the tests of the reference libraries."""
     body = b'{"test": 2432232314}'
     signature = sign(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
     assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_made_secrets_are_valid_and_differ() -> None:
+def test_generated_secrets_are_valid_and_unique() -> None:
     made = {make_secret() for _ in range(10)}
     assert len(made) == 10
     assert all(len(read_secret(secret)) == 32 for secret in made)
@@ -56,14 +56,14 @@ def test_a_secret_of_another_form_is_refused(secret: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "127.1", "localhost", "0"])
-async def test_nothing_reaches_this_machine_however_it_is_written(endpoint: Endpoint, host: str) -> None:
+async def test_no_spelling_of_a_local_address_is_allowed(endpoint: Endpoint, host: str) -> None:
     answer = await WebhookSender().send(f"http://{host}:{endpoint.port}/", SECRET, "msg_1", b"{}")
     assert answer.error in ("its address is not public", "its name does not resolve")
     assert endpoint.received == []
 
 
-async def test_the_name_is_resolved_once_and_the_connection_goes_there(endpoint: Endpoint) -> None:
-    """A second answer of the resolver would lead elsewhere."""
+async def test_the_connection_uses_the_checked_address(endpoint: Endpoint) -> None:
+    """A second lookup would return another address."""
     asked: list[str] = []
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -82,8 +82,8 @@ async def test_the_name_is_resolved_once_and_the_connection_goes_there(endpoint:
     assert request.is_signed_with(SECRET)
 
 
-async def test_the_name_that_is_resolved_is_the_one_that_is_asked_for(endpoint: Endpoint) -> None:
-    """As it stands in the request and the certificate, not as Python's older rules would write it ("strasse")."""
+async def test_the_resolved_name_equals_the_requested_name(endpoint: Endpoint) -> None:
+    """It is spelt as in the request and the certificate, not by Python's older IDNA rules ("strasse")."""
     asked: list[str] = []
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -96,7 +96,7 @@ async def test_the_name_that_is_resolved_is_the_one_that_is_asked_for(endpoint: 
     assert endpoint.received[0].headers["host"] == f"xn--strae-oqa.example:{endpoint.port}"
 
 
-async def test_no_proxy_of_the_environment_is_used(
+async def test_proxies_of_the_environment_are_not_used(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_endpoint() as proxy:
@@ -131,13 +131,13 @@ async def test_a_redirect_is_not_followed(endpoint: Endpoint) -> None:
     assert len(endpoint.received) == 1
 
 
-async def test_an_endpoint_that_does_not_answer_costs_the_time_limit_and_no_more(endpoint: Endpoint) -> None:
+async def test_a_silent_endpoint_takes_no_longer_than_the_time_limit(endpoint: Endpoint) -> None:
     endpoint.hold = asyncio.Event()
     answer = await WebhookSender(allow_private=True, seconds=0.2).send(endpoint.url, SECRET, "m", b"{}")
     assert (answer.error, answer.own_fault) == ("no answer within 0.2 seconds", True)
 
 
-async def test_a_slow_resolver_falls_under_the_time_limit() -> None:
+async def test_the_time_limit_includes_a_slow_resolver() -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         await asyncio.sleep(60)
         return []
@@ -148,8 +148,8 @@ async def test_a_slow_resolver_falls_under_the_time_limit() -> None:
     ).error == "no answer within 0.1 seconds"
 
 
-async def test_a_name_server_that_hangs_delays_no_other_lookup() -> None:
-    """Its lookups cannot be called off: those of the process go on, and further names are refused at once."""
+async def test_a_hanging_name_server_delays_no_other_lookup() -> None:
+    """Its lookups cannot be cancelled: other lookups still work, and further webhook names are refused at once."""
     silent = threading.Event()
 
     def look_up(host: str, port: int, **_: int) -> list[tuple[str, tuple[str, int]]]:
@@ -178,12 +178,12 @@ async def test_a_name_server_that_hangs_delays_no_other_lookup() -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_the_systems_resolver_is_asked() -> None:
+async def test_the_system_resolver_is_used() -> None:
     assert "127.0.0.1" in await resolve_host("127.0.0.1", 80)
 
 
-async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:
-    """The connection goes to a number; what is verified is the name."""
+async def test_the_certificate_must_match_the_name(tmp_path: Path) -> None:
+    """The connection goes to an IP address; the certificate is verified against the name."""
     server, authority = make_certificate(tmp_path, "hooks.example")
     async with open_endpoint(server) as endpoint:
         sender = WebhookSender(
@@ -200,7 +200,7 @@ async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:
 
 
 def make_certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's side with a certificate for `name`, and a client's that trusts it."""
+    """A TLS context for a server with a certificate for `name`, and one for a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)

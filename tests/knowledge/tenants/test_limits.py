@@ -1,4 +1,4 @@
-"""Limits of a tenant, below any way in."""
+"""Limits of a tenant, enforced by the services."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def allow(services: Services, tenant: Tenant, **limits: int | None) -> Ten
     return await services.tenants.context(tenant.id)
 
 
-def test_a_tenants_own_limits_count_where_they_are_lower() -> None:
+def test_the_lower_of_tenant_and_platform_limits_applies() -> None:
     defaults = Limits(entries=100, bytes=0, concurrent_searches=4)
     allowed = defaults.replaced({"entries": 50, "concurrent_searches": 0})
     assert (allowed.entries, allowed.bytes, allowed.concurrent_searches) == (50, 0, 0)
@@ -44,7 +44,7 @@ def test_a_tenants_own_limits_count_where_they_are_lower() -> None:
 @pytest.mark.parametrize(
     "given", [[], "x", {"novel": 1}, {"entries": 1.0}, {"entries": True}, {"entries": -1}]
 )
-def test_limits_that_cannot_be_are_named(given: Any) -> None:
+def test_invalid_limits_are_refused_by_name(given: Any) -> None:
     assert check_limits(given, least=0)
 
 
@@ -54,7 +54,7 @@ def test_tokens_are_counted_by_bytes() -> None:
     assert approximate_tokens(["\ud800"]) == 1
 
 
-async def test_the_platforms_limits_of_a_tenant_are_noted_and_taken_back(
+async def test_platform_limits_of_a_tenant_can_be_set_and_removed(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
     assert (await allow(services, tenant, entries=5, bytes=0)).limits.entries == 5
@@ -81,7 +81,7 @@ async def test_the_service_cannot_change_limits_as_a_tenant(
             await service.execute("update tenants set limits = '{}'")
 
 
-async def test_writers_at_the_same_time_keep_the_limit_together(services: Services, tenant: Tenant) -> None:
+async def test_concurrent_writers_together_stay_within_the_limit(services: Services, tenant: Tenant) -> None:
     await allow(services, tenant, entries=7)
     many = [
         services.entries.create_many(tenant.id, [EntryDraft(content=f"{n} {m}") for m in range(3)])
@@ -93,7 +93,7 @@ async def test_writers_at_the_same_time_keep_the_limit_together(services: Servic
         assert (await usage.fetch_stored(session)).entries == 7
 
 
-async def test_bytes_follow_files_that_come_change_and_go(
+async def test_stored_bytes_are_updated_with_the_files(
     services: Services, tenant: Tenant, run_jobs: RunJobs
 ) -> None:
     async def stored() -> int:
@@ -110,7 +110,7 @@ async def test_bytes_follow_files_that_come_change_and_go(
     assert await stored() == 0
 
 
-async def test_texts_wait_for_the_next_day_when_the_tokens_are_used_up(
+async def test_texts_wait_for_the_next_day_after_the_token_limit(
     services: Services,
     tenant: Tenant,
     other_tenant: Tenant,
@@ -124,7 +124,7 @@ async def test_texts_wait_for_the_next_day_when_the_tokens_are_used_up(
     await services.entries.create_many(other_tenant.id, [EntryDraft(content="another's text")])
     assert await services.worker.run_once()
     assert await services.worker.run_once()
-    # One text is embedded, which uses up the day; no other request waits for that.
+    # One text is embedded and reaches the daily limit; no other request waits for it.
     first, *others = sorted(failing_provider.documents, key="another's text".__eq__)
     assert first in contents
     assert others == ["another's text"]
@@ -151,7 +151,7 @@ async def test_texts_wait_for_the_next_day_when_the_tokens_are_used_up(
     assert set(failing_provider.documents) == {*contents, "another's text"}
 
 
-async def test_a_document_is_indexed_by_its_words_when_the_tokens_are_used_up(
+async def test_a_document_is_indexed_for_keyword_search_after_the_token_limit(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs
 ) -> None:
     await allow(services, tenant, embedding_tokens_per_day=1)
@@ -169,7 +169,7 @@ async def test_a_document_is_indexed_by_its_words_when_the_tokens_are_used_up(
         assert await usage.fetch_tokens(session) > approximate_tokens(["uses the day up"])
 
 
-async def test_queries_count_and_are_written_with_the_journal(
+async def test_query_tokens_are_counted_and_written_with_the_journal(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     context = await allow(services, tenant, embedding_tokens_per_day=5)
@@ -215,7 +215,7 @@ async def _pass_through(admission: Admission, context: TenantContext) -> None:
         pass
 
 
-async def test_requests_flow_back_with_time(services: Services, tenant: Tenant) -> None:
+async def test_request_allowance_refills_over_time(services: Services, tenant: Tenant) -> None:
     now = 0.0
     admission = Admission(clock=lambda: now)
     context = await allow(services, tenant, requests_per_minute=2)
@@ -231,7 +231,7 @@ async def test_requests_flow_back_with_time(services: Services, tenant: Tenant) 
     assert admission.used(context)["requests_per_minute"] == 0
 
 
-async def test_the_services_defaults_hold_for_every_tenant(
+async def test_default_limits_of_the_service_apply_to_every_tenant(
     database: Database, failing_provider: FailingProvider
 ) -> None:
     services = await build_services(database, failing_provider, limits=Limits(entries=1))
@@ -243,7 +243,7 @@ async def test_the_services_defaults_hold_for_every_tenant(
     await services.entries.create(tenant.id, EntryDraft(content="two"))
 
 
-async def test_a_crowd_that_reads_leaves_room_for_others(
+async def test_many_readers_of_one_tenant_do_not_block_another_tenant(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     admission = Admission(crowd=2, patience=0.05)
@@ -260,7 +260,7 @@ async def test_a_crowd_that_reads_leaves_room_for_others(
         pass
 
 
-async def test_requests_that_come_in_one_are_counted_after_it(services: Services, tenant: Tenant) -> None:
+async def test_searches_of_a_batch_are_counted_after_the_request(services: Services, tenant: Tenant) -> None:
     now = 0.0
     admission = Admission(clock=lambda: now)
     context = await allow(services, tenant, requests_per_minute=6)

@@ -1,4 +1,4 @@
-"""Making, finding, setting up and deleting tenants."""
+"""Creating, finding, configuring and deleting tenants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_created_tenant_is_listed_and_found(services: Services, tenant: Te
     assert context.model == services.provider.model
 
 
-async def test_slug_is_taken_once(services: Services, tenant: Tenant) -> None:
+async def test_slug_is_unique(services: Services, tenant: Tenant) -> None:
     with pytest.raises(Conflict, match="first"):
         await services.tenants.create("first", actor="test")
 
@@ -117,7 +117,7 @@ def test_unknown_settings_are_named_and_type_weights_extend_the_defaults() -> No
     assert settings.type_weights == {**TYPE_WEIGHTS, "lesson": 3.0}
 
 
-async def test_changes_of_settings_at_the_same_time_are_all_kept(services: Services, tenant: Tenant) -> None:
+async def test_concurrent_changes_of_settings_are_all_kept(services: Services, tenant: Tenant) -> None:
     changes: list[dict[str, Any]] = [
         {"fusion": "score"},
         {"verified_boost": 2.5},
@@ -135,10 +135,10 @@ async def test_changes_of_settings_at_the_same_time_are_all_kept(services: Servi
             assert getattr(kept, name) == value
 
 
-async def test_deletion_goes_on_after_it_collided_with_a_write(
+async def test_deletion_is_retried_after_a_deadlock_with_a_write(
     services: Services, tenant: Tenant, superuser_dsn: str
 ) -> None:
-    """A write has a row in hand that the deletion waits for, and then needs the tenant, which the deletion has."""
+    """The write locks a row that the deletion needs, and then needs the tenant, which the deletion has locked."""
     entry, _ = await services.entries.create(tenant.id, EntryDraft(content="harbour"))
     waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
     async with connected(superuser_dsn) as writer, connected(superuser_dsn) as observer:

@@ -1,4 +1,4 @@
-"""Exporting a tenant, making it again, and looking at what is there."""
+"""Exporting and restoring a tenant, and reading its stored rows."""
 
 from __future__ import annotations
 

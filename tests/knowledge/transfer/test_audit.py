@@ -1,4 +1,4 @@
-"""What an import leaves in the audit trail, wherever it stops."""
+"""The audit rows of an import, wherever it stops."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ select x.what, x.ids::text
    select from audit a where a.tenant_id = $1 and a.xmin = x.written and a.action = 'tenant.import'
       and a.actor = 'test' and a.subject_ids @> x.ids)
 """
-"""What no row of the trail names that was written in the same transaction."""
+"""Written rows that no audit row of the same transaction names."""
 
 
-async def test_restoration_stopped_anywhere_has_noted_all_that_it_changed(
+async def test_restoration_stopped_anywhere_has_audited_all_its_changes(
     services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
     lines = await export(services, full)
@@ -67,7 +67,7 @@ async def test_restoration_stopped_anywhere_has_noted_all_that_it_changed(
     assert await find_unnoted() == []
 
 
-async def test_restoration_that_cannot_be_noted_changes_nothing(
+async def test_restoration_that_cannot_be_audited_changes_nothing(
     services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
     header, *lines = await export(services, full)

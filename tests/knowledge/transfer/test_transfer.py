@@ -1,4 +1,4 @@
-"""A tenant exported and made again: nothing is lost, nothing is new, and size does not matter."""
+"""Export and restoration of a tenant: nothing is lost or added, at constant memory."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_restoring_again_changes_nothing(
     assert await restore(services, full, lines) == again, "into the tenant itself neither"
 
 
-async def test_interrupted_restoration_goes_on_where_it_stopped(
+async def test_interrupted_restoration_resumes_where_it_stopped(
     services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
     lines = await export(services, full)
@@ -74,7 +74,7 @@ async def test_interrupted_restoration_goes_on_where_it_stopped(
 
 
 @pytest.mark.slow
-async def test_restoration_undoes_what_was_changed_since(services: Services, full: Tenant) -> None:
+async def test_restoration_reverts_later_changes(services: Services, full: Tenant) -> None:
     lines = await export(services, full)
     texts = (await services.entries.list_entries(full.id, entry_type="fact")).items
     await services.entries.change(full.id, texts[0].id, EntryDraft(content="changed", tags=["new"]))
@@ -90,7 +90,7 @@ async def test_restoration_undoes_what_was_changed_since(services: Services, ful
 
 
 @pytest.mark.slow
-async def test_restored_without_vectors_entries_wait_for_theirs_and_get_the_same(
+async def test_entries_restored_without_vectors_get_equal_vectors_later(
     services: Services,
     full: Tenant,
     other_tenant: Tenant,
@@ -110,7 +110,7 @@ async def test_restored_without_vectors_entries_wait_for_theirs_and_get_the_same
 
 
 @pytest.mark.slow
-async def test_vectors_of_another_model_are_not_taken_over(
+async def test_vectors_of_another_model_are_not_restored(
     services: Services, full: Tenant, other_tenant: Tenant, superuser_dsn: str
 ) -> None:
     header, *lines = await export(services, full)
@@ -124,7 +124,7 @@ async def test_vectors_of_another_model_are_not_taken_over(
 
 
 @pytest.mark.slow
-async def test_asset_that_was_still_waiting_is_read_after_the_restoration(
+async def test_asset_that_was_still_waiting_is_ingested_after_the_restoration(
     services: Services, tenant: Tenant, other_tenant: Tenant, run_jobs: RunJobs
 ) -> None:
     asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"# Harbour\n\nBoats lie here."))
@@ -135,7 +135,7 @@ async def test_asset_that_was_still_waiting_is_read_after_the_restoration(
     assert (restored.status, restored.chunks) == ("indexed", 1)
 
 
-async def test_things_that_are_here_under_other_ids_keep_them_and_links_follow(
+async def test_existing_objects_keep_their_ids_and_references_are_adapted(
     services: Services, tenant: Tenant, other_tenant: Tenant, run_jobs: RunJobs
 ) -> None:
     create = services.entries.create
@@ -160,7 +160,7 @@ async def test_things_that_are_here_under_other_ids_keep_them_and_links_follow(
     assert (chunk.asset_id, chunk.asset_name) == (asset.id, "a.txt")
 
 
-async def test_refused_lines_are_named_and_the_others_written(
+async def test_refused_lines_are_reported_and_the_others_written(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await services.entries.create_many(tenant.id, [EntryDraft(content=f"text {n}") for n in range(4)])
@@ -201,10 +201,10 @@ async def test_line_cannot_choose_its_tenant(
 
 
 @pytest.mark.slow
-async def test_export_and_restoration_take_no_more_memory_for_more_entries(
+async def test_memory_of_export_and_restoration_does_not_grow_with_the_entries(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    """By what Python holds at its peak: a list of the lines would be four times as much."""
+    """By Python's peak allocation: a list of the lines would need four times as much."""
     peaks: list[tuple[int, int]] = []
     written = 0
     for count in (600, 2_400):
@@ -233,7 +233,7 @@ async def test_export_and_restoration_take_no_more_memory_for_more_entries(
     assert large_restore < 1.5 * small_restore
 
 
-def test_header_is_told_from_other_lines() -> None:
+def test_header_is_distinguished_from_other_lines() -> None:
     assert read_header(b'{"kind":"tenant","format":1}\n') == {"kind": "tenant", "format": 1}
     for line in (b"", b"[]", b'{"_id": "1"}', b'{"content": "x"}', b"broken"):
         assert read_header(line) is None

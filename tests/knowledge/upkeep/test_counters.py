@@ -1,4 +1,4 @@
-"""Counters that ranking and planning rely on equal what is really there, whatever was written."""
+"""Counters that ranking and planning rely on equal the stored rows after any writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ select t.tag, t.entries, real.entries as real_entries
                from entries cross join lateral unnest(tags) tag group by 1, 2) real using (tenant_id, tag)
  where coalesce(t.entries, 0) <> coalesce(real.entries, 0)"""
 
-# An entry has vectors or waits for them, never both: so those that have some need not be counted.
+# An entry either has vectors or waits for them: entries with vectors need not be counted.
 EMBEDDED = """
 select e.id from entries e join tenants t on t.id = e.tenant_id
  where exists (select from embeddings k where k.tenant_id = e.tenant_id and k.entry_id = e.id
@@ -93,7 +93,7 @@ async def test_counters_stay_exact_through_random_writes(
     assert stats.entries == sum(stats.entries_by_type.values())
 
 
-async def test_frequencies_of_words_are_counted_again_after_growth(
+async def test_word_frequencies_are_recounted_after_growth(
     services: Services, tenant: Tenant, superuser_dsn: str, run_jobs: RunJobs
 ) -> None:
     for start in (0, 1_000):

@@ -1,4 +1,4 @@
-"""Expired entries are removed after the time that their tenant has set, and nothing else is."""
+"""Only expired entries are removed, after the time that their tenant has set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def present(services: Services, tenant: Tenant) -> set[UUID]:
     return {entry.id for entry in (await services.entries.list_entries(tenant.id)).items}
 
 
-async def test_entries_are_purged_once_they_expired_as_long_ago_as_the_tenant_has_set(
+async def test_expired_entries_are_purged_after_the_time_set_by_the_tenant(
     services: Services, tenant: Tenant, other_tenant: Tenant, sweep: Sweep
 ) -> None:
     (long_ago,) = await write(services, tenant, "long ago", expires_at=days_ago(3))
@@ -61,7 +61,7 @@ async def test_entries_are_purged_once_they_expired_as_long_ago_as_the_tenant_ha
     assert again in await present(services, tenant)
 
 
-async def test_purge_leaves_what_keeps_an_older_entry_hidden(
+async def test_purge_keeps_an_entry_that_supersedes_another(
     services: Services, tenant: Tenant, sweep: Sweep
 ) -> None:
     await keep_for(services, tenant, 0)
@@ -76,7 +76,7 @@ async def test_purge_leaves_what_keeps_an_older_entry_hidden(
     assert await present(services, tenant) == set()
 
 
-async def test_purge_goes_in_steps_and_removes_all(services: Services, tenant: Tenant, sweep: Sweep) -> None:
+async def test_purge_removes_all_entries_in_batches(services: Services, tenant: Tenant, sweep: Sweep) -> None:
     number = PURGE_BATCH + 3
     await services.entries.create_many(
         tenant.id, [EntryDraft(content=f"entry {n}", expires_at=days_ago(n + 1)) for n in range(number)]
@@ -92,7 +92,7 @@ async def test_purge_goes_in_steps_and_removes_all(services: Services, tenant: T
     assert (await services.administration.stats(tenant.id)).pending_embeddings == 0
 
 
-async def test_a_failing_sweep_of_one_tenant_keeps_no_other_from_its_own(
+async def test_a_failing_sweep_of_one_tenant_does_not_affect_others(
     services: Services, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     class Failing(Sweep):

@@ -1,4 +1,4 @@
-"""What a worker does when a provider is down, refuses or stumbles."""
+"""Workers with a provider that is down, refuses texts or fails for some of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fixtures.workers import (
 from tests.knowledge.conftest import RunJobs
 
 
-async def test_unavailable_provider_is_asked_by_one_file_only(
+async def test_unavailable_provider_gets_requests_of_one_file_only(
     bench: Bench, other_tenant: Tenant, run_jobs: RunJobs
 ) -> None:
     first = await bench.upload()
@@ -76,11 +76,11 @@ async def test_work_of_an_unavailable_provider_is_due_when_its_pause_is_over(
     assert {job["postponed"] for job in await bench.jobs()} == {0}
 
 
-async def test_vectors_made_before_the_provider_went_away_are_kept(bench: Bench, run_jobs: RunJobs) -> None:
+async def test_vectors_created_before_the_provider_failed_are_kept(bench: Bench, run_jobs: RunJobs) -> None:
     sections = [
         f"# Berth {n}\n\n" + f"Berth {n} is dredged in a year of its own. " * 20 for n in range(BATCH + 6)
     ]
-    leaving = LeavingProvider(MODEL)
+    leaving = FailingLaterProvider(MODEL)
     asset_id = await bench.upload(Upload("a.md", "\n\n".join(sections).encode()))
     assert await bench.make_worker(ingestion=bench.make_ingestion(leaving)).run_once()
     asset = await bench.get(asset_id)
@@ -113,7 +113,7 @@ async def test_new_version_ingested_without_the_provider_keeps_the_vectors_of_un
     assert len(bench.provider.documents) == len(set(bench.provider.documents)) == len(made) + pending
 
 
-async def test_provider_that_asks_for_a_day_is_asked_again_sooner(bench: Bench) -> None:
+async def test_retry_after_of_a_day_is_shortened(bench: Bench) -> None:
     await bench.upload()
     bench.provider.error = EmbeddingUnavailable("mock", "quota", retry_after=86_400.0)
     assert await bench.make_worker().run_once()
@@ -151,7 +151,7 @@ async def test_file_whose_text_the_provider_refuses_fails_at_once_and_can_be_ret
 
 
 class CountingProvider(FailingProvider):
-    """Counts what it is asked, answered or not."""
+    """Counts its requests, answered or not."""
 
     asked = 0
 
@@ -160,8 +160,8 @@ class CountingProvider(FailingProvider):
         return await super().embed_documents(texts)
 
 
-class LeavingProvider(FailingProvider):
-    """Answers once, and is down from then on."""
+class FailingLaterProvider(FailingProvider):
+    """Answers one request, and is down from then on."""
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         vectors = await super().embed_documents(texts)
@@ -169,8 +169,8 @@ class LeavingProvider(FailingProvider):
         return vectors
 
 
-class StumblingProvider(CountingProvider):
-    """Answers for everything but texts of one kind, as a provider with a fault of its own does."""
+class PartlyFailingProvider(CountingProvider):
+    """Answers every request except those with certain texts, as a faulty provider does."""
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
         vectors = await super().embed_documents(texts)
@@ -179,10 +179,10 @@ class StumblingProvider(CountingProvider):
         return vectors
 
 
-async def test_text_that_the_provider_stumbles_over_holds_up_no_other_and_is_given_up_after_hours(
+async def test_text_that_the_provider_fails_on_blocks_no_other_and_is_dropped_after_hours(
     bench: Bench,
 ) -> None:
-    stumbling = StumblingProvider(MODEL)
+    stumbling = PartlyFailingProvider(MODEL)
     providers = {1: stumbling}
     database, tenants = bench.services.database, bench.services.tenants
     worker = bench.make_worker(

@@ -1,4 +1,4 @@
-"""What a worker does when files, parsers or the database fail under its hands."""
+"""Workers with failing files, parsers or databases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.fixtures.workers import (
 from tests.knowledge.conftest import RunJobs
 
 
-async def test_file_that_kills_its_parser_fails_after_three_tries_with_the_reason(
+async def test_file_that_kills_its_parser_fails_after_three_attempts_with_the_reason(
     bench: Bench, run_jobs: RunJobs
 ) -> None:
     bench.limits = ParseLimits(seconds=0.01)
@@ -40,7 +40,7 @@ async def test_file_that_kills_its_parser_fails_after_three_tries_with_the_reaso
     assert (await bench.get(asset_id)).status == "indexed"
 
 
-async def test_file_whose_parser_is_killed_once_is_read_the_second_time(bench: Bench) -> None:
+async def test_file_whose_parser_is_killed_once_is_parsed_at_the_second_attempt(bench: Bench) -> None:
     asset_id = await bench.upload()
     worker = bench.make_worker()
     working = asyncio.create_task(worker.run_once())
@@ -52,7 +52,7 @@ async def test_file_whose_parser_is_killed_once_is_read_the_second_time(bench: B
     assert (await bench.get(asset_id)).status == "indexed"
 
 
-async def test_file_that_many_workers_died_with_fails_and_can_be_retried(
+async def test_file_that_kills_several_workers_fails_and_can_be_retried(
     bench: Bench, run_jobs: RunJobs
 ) -> None:
     asset_id = await bench.upload()
@@ -86,7 +86,7 @@ async def test_failure_of_an_old_version_does_not_fail_the_new(bench: Bench, run
     assert (await bench.get(asset_id)).status == "indexed"
 
 
-async def test_lost_database_connections_use_up_no_try(
+async def test_lost_database_connections_do_not_count_as_attempts(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     asset_id = await bench.upload()
@@ -102,7 +102,7 @@ async def test_lost_database_connections_use_up_no_try(
     )
     go_on.set()
     for _ in range(1000):
-        # The lease asks once a second, the work asks at once and then again and again: of three one is the work's.
+        # The lease uses a connection once a second, the work much more often: of three lost ones, one is the work's.
         if sum(record.name == "app.db" for record in caplog.records) >= 3:
             break
         await asyncio.sleep(0.01)
@@ -114,7 +114,7 @@ async def test_lost_database_connections_use_up_no_try(
     assert (await bench.get(asset_id)).status == "indexed"
 
 
-async def test_long_work_on_entries_gives_way_to_others(bench: Bench, run_jobs: RunJobs) -> None:
+async def test_long_work_on_entries_yields_to_other_work(bench: Bench, run_jobs: RunJobs) -> None:
     bench.provider.down = True
     drafts = [EntryDraft(content=f"Boat number {n} lies in the harbour.") for n in range(130)]
     await bench.services.entries.create_many(bench.tenant.id, drafts)

@@ -1,4 +1,4 @@
-"""The part of an entry that a hit shows."""
+"""The snippet of a hit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def snippet(content: str, query: str, lexemes: list[str], **given: object) -> Sn
     return SnippetMaker(query).make(content=content, lexemes=lexemes, **values)  # type: ignore[arg-type]
 
 
-def test_short_content_is_shown_whole_with_white_space_folded() -> None:
+def test_short_content_is_shown_completely_with_white_space_folded() -> None:
     shown = snippet("A  boat\n\nin the\tharbour.", "boats", ["boat"])
     assert shown == Snippet("A boat in the harbour.", ("boats",))
 
 
-def test_window_is_where_most_of_the_words_are() -> None:
+def test_window_contains_most_of_the_words() -> None:
     content = FILLER + "A boat alone. " + FILLER + "The boat enters the harbour at night. " + FILLER
     shown = snippet(content, "boat harbour night", ["boat", "harbour", "night"])
     assert "The boat enters the harbour at night." in shown.text
@@ -29,14 +29,14 @@ def test_window_is_where_most_of_the_words_are() -> None:
     assert shown.matched_terms == ("boat", "harbour", "night")
 
 
-def test_passage_decides_where_no_word_matches() -> None:
+def test_passage_is_shown_when_no_word_matches() -> None:
     content = FILLER + "Vessels rest at the quay. " + FILLER
     shown = snippet(content, "boat", ["boat"], passage=(len(FILLER), len(FILLER) + 30))
     assert "Vessels rest at the quay." in shown.text
     assert shown.matched_terms == ()
 
 
-def test_start_is_shown_where_nothing_decides() -> None:
+def test_start_is_shown_without_a_match() -> None:
     assert snippet(FILLER, "boat", ["boat"]).text.startswith("Plain words")
 
 
@@ -66,19 +66,19 @@ def test_text_is_plain_and_never_too_long(content: str) -> None:
         assert shown.strip("…").strip() in " ".join(content.split())
 
 
-def test_letters_with_two_small_ones_do_not_move_the_window() -> None:
+def test_letters_with_two_lowercase_forms_do_not_shift_the_window() -> None:
     content = "İ" * 300 + " " + FILLER + "The boat enters the harbour. " + FILLER
     shown = snippet(content, "boat harbour", ["boat", "harbour"])
     assert "The boat enters the harbour." in shown.text
 
 
-def test_only_whole_words_count() -> None:
+def test_only_whole_words_match() -> None:
     content = "boathouse steamboat " + FILLER + "ERR_BOAT-7 " + FILLER
     shown = snippet(content, "boat", ["boat"])
     assert "ERR_BOAT-7" in shown.text
 
 
-def test_one_maker_serves_hits_of_different_languages() -> None:
+def test_one_snippet_maker_serves_hits_of_different_languages() -> None:
     maker = SnippetMaker("boats Boote")
     english = maker.make(None, "Two boats.", "english", ["boat"], None)
     german = maker.make(None, "Zwei Boote.", "german", ["boot"], None)

@@ -1,4 +1,4 @@
-"""What is suggested when nothing is found: the tenant's own tags and words, as people write them."""
+"""Suggestions for a search without results: the tenant's own tags and words, as they are written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_misspelt_word_suggests_whole_words_of_titles_and_texts(
     if counted:
         async with services.database.tenant_session(tenant.id) as session:
             await statistics.refresh_lexemes(session)
-    # Neither the stem "harbour" nor anything of the other tenant, which is closer to what was typed.
+    # Neither the stem "harbour" nor a word of the other tenant, which is closer to the query.
     assert await suggestions(services, tenant, "harbuor") == ["Harbours"]
 
 
@@ -44,18 +44,14 @@ async def test_suggested_words_are_those_of_entries_that_pass_the_filter(
     assert await suggestions(services, tenant, "harbuor", tags=["none"]) == []
 
 
-async def test_words_and_tags_come_most_alike_first_and_then_the_most_used_tags(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_suggestions_are_ordered_by_similarity_then_by_use(services: Services, tenant: Tenant) -> None:
     await write(services, tenant, "one", "two", "three", tags=["finance"])
     await write(services, tenant, "four", tags=["Harbuorage", "zoo"])
     await write(services, tenant, "Harbours close.", language="english")
     assert await suggestions(services, tenant, "harbuor") == ["Harbuorage", "Harbours", "finance", "zoo"]
 
 
-async def test_suggestions_are_few_differ_from_the_query_and_from_each_other(
-    services: Services, tenant: Tenant
-) -> None:
+async def test_suggestions_are_few_and_distinct(services: Services, tenant: Tenant) -> None:
     tags = ["harbuor", "harbours", *(f"other-{n}" for n in range(9))]
     await write(services, tenant, "Harbours close.", tags=tags, language="english")
     found = await suggestions(services, tenant, "Harbuor")
@@ -84,5 +80,5 @@ async def test_tag_is_no_longer_suggested_when_its_last_entry_is_deleted(
         ("boat", "english", "Ships only", None),
     ],
 )
-def test_lexeme_is_spelt_as_the_text_has_it(lexeme: str, language: str, text: str, word: str | None) -> None:
+def test_lexeme_is_spelt_as_in_the_text(lexeme: str, language: str, text: str, word: str | None) -> None:
     assert spell(lexeme, language, text) == word

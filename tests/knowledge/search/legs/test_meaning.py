@@ -1,4 +1,4 @@
-"""A little of what the local model is for: finding by meaning what shares no word."""
+"""The local model finds a text that shares no word with the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tenant that outgrows exact search: indexing in the background, recall, and scans that end early."""
+"""A tenant that outgrows exact search: background indexing, recall, and scans that end early."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXACT_LIMIT = 50
 
 
 class Large:
-    """A tenant past the exact limit whose vectors are known."""
+    """A tenant over the exact limit, with known vectors."""
 
     def __init__(
         self, made: TestDatabase, services: Services, provider: FailingProvider, tenant: Tenant
@@ -41,7 +41,7 @@ class Large:
         self.vectors = np.empty((0, MODEL.dimensions), dtype=np.float32)
 
     async def work(self) -> None:
-        """Do everything that is queued, at once."""
+        """Run all queued work at once."""
         while True:
             async with connected(self.made.superuser_dsn) as superuser:
                 await superuser.execute("update jobs set run_at = clock_timestamp() where state = 'queued'")
@@ -114,7 +114,7 @@ async def test_index_finds_nearly_all_that_exact_search_finds(large: Large) -> N
 
 
 async def test_indexed_search_reads_the_index(large: Large) -> None:
-    """By the server's own count: a plan that sorts every passage answers just as well, only slowly."""
+    """By the server's counters: a plan that sorts every passage gives the same answer, only slowly."""
     scans = (
         "select sum(idx_scan) from pg_stat_user_indexes s join pg_inherits i on i.inhrelid = s.indexrelid"
         " where i.inhparent = 'embeddings_hnsw_1'::regclass"
@@ -125,7 +125,7 @@ async def test_indexed_search_reads_the_index(large: Large) -> None:
     async with connected(large.made.superuser_dsn) as superuser:
 
         async def count() -> int:
-            # Backends report their counters when they end, if not before.
+            # Backends report their counters at the latest when they end.
             await large.services.journal.flush()
             await large.services.database.engine.dispose()
             async with asyncio.timeout(60):
@@ -170,14 +170,14 @@ async def test_filter_with_many_matches_still_uses_the_index(large: Large) -> No
     assert all(large.ids.index(hit.id) % 100 < 90 for hit in result)
 
 
-async def test_ef_search_is_the_callers_choice(large: Large) -> None:
+async def test_callers_can_set_ef_search(large: Large) -> None:
     for ef_search in (10, 200):
         result = await large.search("question 1", ef_search=ef_search)
         assert strategy(result) == "indexed"
         assert len(result) == 10
 
 
-async def test_entry_with_many_near_passages_does_not_crowd_the_others_out(large: Large) -> None:
+async def test_entry_with_many_near_passages_does_not_displace_others(large: Large) -> None:
     query = large.provider.vectors["crowded"] = large.provider.direction(*range(1, 17))
     hog, _ = await large.services.entries.create(large.tenant.id, EntryDraft(content="has many passages"))
     chance = np.random.default_rng(3)
@@ -211,7 +211,7 @@ async def test_scan_that_ends_early_is_followed_by_an_exact_one(large: Large) ->
     assert len(all_matching) > EXACT_LIMIT, "or the filter alone would make the search exact"
     lost = next(iter(matching))
     async with connected(large.made.superuser_dsn) as superuser:
-        # Every vector of the tenant is turned towards the query, so that no distance ends the scan.
+        # Every vector of the tenant points towards the query, so that no distance ends the scan.
         await superuser.execute("create temporary table kept as select * from embeddings")
         await superuser.execute(
             "update embeddings set embedding = $1::text::halfvec", str([1.0] + [0.0] * (MODEL.dimensions - 1))
@@ -243,7 +243,7 @@ async def test_vector_copied_while_the_index_is_finished_is_in_it(
     failing_provider.down = True
     async with services.database.tenant_session(tenant.id) as session:
         assert await db.start_index(session, 1, 0)
-    # A twin that still waits for its vector, which will be a copy.
+    # An entry with the same text that still waits for its vector, which will be a copy.
     async with connected(superuser_dsn) as superuser:
         await superuser.execute(
             "insert into entries (tenant_id, id, entry_type, content, language, external_id, content_hash, text_hash)"

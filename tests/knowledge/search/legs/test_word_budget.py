@@ -1,4 +1,4 @@
-"""Queries of words that more entries have than the keyword leg may read."""
+"""Queries of words that occur in more entries than the keyword leg may read."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.knowledge.writing import ids
 
 BUDGET = 10
 COMMON, EVERYWHERE = 60, 11 * 20
-"""Entries with a word: beyond the budget, and beyond twenty times the budget."""
+"""Numbers of entries that contain a word: over the budget, and over twenty times the budget."""
 
 
 @pytest.fixture
 async def bounded(services: Services) -> Services:
-    """Services over the same database whose keyword leg may read ten postings."""
+    """Services with the same database whose keyword leg may read ten postings."""
     return await build_services(
         services.database, services.provider, defaults=SearchDefaults(keyword_budget=BUDGET)
     )
@@ -48,7 +48,7 @@ async def test_word_of_nearly_every_entry_finds_the_newest(bounded: Services, te
     written = await write_many(bounded, tenant, [f"harbour number {n}" for n in range(EVERYWHERE)])
     found = await search(bounded, tenant, "harbour")
     assert len(found) == 10
-    # Four budgets of entries are looked through, newest first.
+    # Entries up to four times the budget are read, newest first.
     assert set(ids(found)) <= set(written[-4 * BUDGET :])
 
 

@@ -1,4 +1,4 @@
-"""The index of words: many rows enter it together, and nothing waits to be indexed when a statement has ended."""
+"""The word index: rows are added in bulk, and nothing is pending when a statement has ended."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.knowledge.conftest import RunJobs
 
 WAITING = """
 select sum(gin_clean_pending_list(inhrelid)) from pg_inherits where inhparent = 'entries_by_lexeme'::regclass"""
-"""Pages of words that were not in the index yet; they are after this."""
+"""Flushes the pending lists and returns the number of their pages."""
 
-SIGNS_AS_BEFORE = r"""
+EARLIER_SEPARATORS = r"""
 translate(regexp_replace(t, '[\u0080-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7\u2000-\u200b'
   '\u200e-\u206f\u20a0-\u20cf\u2190-\u245f\u2500-\u25ff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u3030\ufe10-\ufe1f'
   '\ufe30-\ufe6f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\ufffc\ufffd]', ' ', 'g'), '/-_.:@#', '       ')"""
 
 
-async def test_no_words_wait_to_be_indexed_after_any_write(
+async def test_no_word_is_pending_in_the_index_after_a_write(
     services: Services, tenant: Tenant, run_jobs: RunJobs, superuser_dsn: str
 ) -> None:
     async with connected(superuser_dsn) as superuser:
@@ -44,11 +44,11 @@ async def test_no_words_wait_to_be_indexed_after_any_write(
         assert await superuser.fetchval(WAITING) > 0, "what the trigger is for"
 
 
-async def test_signs_that_part_words_are_those_of_before(superuser_dsn: str) -> None:
+async def test_word_separators_are_unchanged(superuser_dsn: str) -> None:
     async with connected(superuser_dsn) as superuser:
         different = await superuser.fetch(
             "select n from generate_series(1, 131071) n cross join lateral (select 'a' || chr(n) || 'b') x (t)"
-            f" where n not between 55296 and 57343 and spaced_text(t) is distinct from {SIGNS_AS_BEFORE}"
+            f" where n not between 55296 and 57343 and spaced_text(t) is distinct from {EARLIER_SEPARATORS}"
         )
         parted = await superuser.fetchval(
             r"select spaced_text('a/b-c_d.e:f@g#h[i]^j\k' || chr(8222) || 'l' || chr(8203) || 'm')"

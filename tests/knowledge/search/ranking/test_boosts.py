@@ -13,7 +13,7 @@ from tests.fixtures.searching import explanation_of
 from tests.knowledge.writing import ids, write
 
 
-async def test_boosts_lift_by_type_verification_and_access(services: Services, tenant: Tenant) -> None:
+async def test_boosts_raise_hits_by_type_verification_and_access(services: Services, tenant: Tenant) -> None:
     (fact,) = await write(services, tenant, "harbour harbour")
     (lesson,) = await write(services, tenant, "harbour rule", entry_type="lesson", is_verified=True)
     plain = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
@@ -40,7 +40,7 @@ async def test_boosts_lift_by_type_verification_and_access(services: Services, t
     assert ids(lowered) == [fact, lesson]
 
 
-async def test_access_boost_counts_what_was_shown_and_changes_no_entry(
+async def test_access_boost_counts_shown_hits_without_changing_entries(
     services: Services, tenant: Tenant
 ) -> None:
     shown, hidden = await write(services, tenant, "harbour harbour", "harbour and more words")

@@ -1,4 +1,4 @@
-"""Maximal marginal relevance, on vectors whose likeness is known."""
+"""Maximal marginal relevance, with vectors of known similarity."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ def test_diversity_of_zero_keeps_the_order() -> None:
     assert [c.entry_id for c in reorder(ranking(), VECTORS, 0.0)] == [A, B, C]
 
 
-def test_diversity_puts_a_copy_of_the_best_hit_behind_another() -> None:
+def test_diversity_ranks_a_copy_of_the_best_hit_below_a_different_hit() -> None:
     # B: 0.5 * 0.9 - 0.5 * 1 = -0.05; C: 0.5 * 0.5 - 0.5 * 0 = 0.25
     assert [c.entry_id for c in reorder(ranking(), VECTORS, 0.5)] == [A, C, B]
 
 
-def test_diversity_leaves_scores_and_candidates_as_they_are() -> None:
+def test_diversity_does_not_change_scores_or_candidates() -> None:
     reordered = reorder(ranking(), VECTORS, 1.0)
     assert sorted((c.entry_id, c.score) for c in reordered) == [(A, 1.0), (B, 0.9), (C, 0.5)]
 
 
-def test_diversity_treats_an_entry_without_a_vector_as_unlike_all() -> None:
+def test_diversity_treats_an_entry_without_a_vector_as_different_from_all() -> None:
     vectors = {i: v for i, v in VECTORS.items() if i != B}
     assert [c.entry_id for c in reorder(ranking(), vectors, 0.5)] == [A, B, C]
 
 
-def test_diversity_of_nothing_is_nothing() -> None:
+def test_diversity_of_no_hits_is_empty() -> None:
     assert reorder([], {}, 0.5) == []
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
-async def test_chunks_of_one_asset_need_not_fill_the_page(
+async def test_diversity_limits_chunks_of_one_asset(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, run_jobs: RunJobs, fusion: Any
 ) -> None:
     d = failing_provider.direction

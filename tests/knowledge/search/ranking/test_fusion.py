@@ -1,4 +1,4 @@
-"""Fusion with inputs whose results are worked out by hand."""
+"""Fusion, with results calculated by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def candidate(number: int, semantic: int | None = None, keyword: int | None = No
 @pytest.mark.parametrize(
     ("semantic", "keyword", "score"), [(1, 5, 0.0161), (3, None, 0.0111), (None, 1, 0.0049)]
 )
-def test_reciprocal_ranks_add_up_as_the_contract_says(
+def test_reciprocal_ranks_are_added_as_in_the_contract(
     semantic: int | None, keyword: int | None, score: float
 ) -> None:
     one = candidate(1, semantic, keyword)
@@ -44,7 +44,7 @@ def test_reciprocal_ranks_add_up_as_the_contract_says(
     ]
 
 
-def test_reciprocal_ranks_follow_weights_and_k() -> None:
+def test_reciprocal_ranks_depend_on_weights_and_k() -> None:
     one = candidate(1, semantic=2, keyword=4)
     reciprocal_rank_fusion([one], Weights(0.25, 0.75), k=10)
     assert one.score == pytest.approx(0.25 / 12 + 0.75 / 14)
@@ -63,7 +63,7 @@ def test_equal_scores_are_ordered_by_newest_change_then_by_id() -> None:
     assert [c.entry_id for c in rank([older, newer, newer_too])] == [entry(1), entry(2), entry(3)]
 
 
-def test_joined_legs_count_ranks_from_one_and_name_each_entry_once() -> None:
+def test_joined_legs_have_ranks_from_one_and_each_entry_once() -> None:
     semantic = [LegHit(entry(1), NOW, 0.9), LegHit(entry(2), NOW, 0.8)]
     keyword = [LegHit(entry(2), NOW, 7.0), LegHit(entry(3), NOW, 5.0)]
     joined = {c.entry_id: c for c in join_legs(semantic, keyword)}
@@ -78,7 +78,7 @@ def test_joined_legs_count_ranks_from_one_and_name_each_entry_once() -> None:
     assert joined[entry(1)].keyword_score is None
 
 
-def test_scores_are_cosine_and_share_of_the_words() -> None:
+def test_scores_are_the_cosine_and_the_share_of_matched_words() -> None:
     both, words, meaning = candidate(1), candidate(2), candidate(3)
     both.similarity, both.keyword_score = 0.8, 5.0
     words.keyword_score, words.cosine = 10.0, 0.2
@@ -90,21 +90,21 @@ def test_scores_are_cosine_and_share_of_the_words() -> None:
     assert meaning.score == pytest.approx(0.36)
 
 
-def test_score_fusion_never_gives_words_more_than_their_weight() -> None:
+def test_score_fusion_limits_the_keyword_score_to_its_weight() -> None:
     beyond = candidate(1)
     beyond.keyword_score = 12.0
     score_fusion([beyond], Weights(0.6, 0.4), 10.0)
     assert beyond.score == pytest.approx(0.4)
 
 
-def test_score_fusion_counts_a_negative_cosine_as_nothing() -> None:
+def test_score_fusion_counts_a_negative_cosine_as_zero() -> None:
     opposite = candidate(1)
     opposite.keyword_score, opposite.cosine = 2.0, -0.5
     score_fusion([opposite], Weights(0.5, 0.5), 2.0)
     assert opposite.score == 0.5
 
 
-def test_score_fusion_of_nothing_found_by_words_has_no_division() -> None:
+def test_score_fusion_without_keyword_hits_does_not_divide_by_zero() -> None:
     one = candidate(1)
     one.similarity = 0.5
     score_fusion([one], Weights(0.5, 0.5), 0.0)

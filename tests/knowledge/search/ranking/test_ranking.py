@@ -1,4 +1,4 @@
-"""A small stock of knowledge with known relevance: what each query must find first, with the local model.
+"""A small collection with known relevance: what each query must find first, with the local model.
 
 `EXPECTED` names the entries that must lead, best first; what follows them is free.
 """
@@ -116,7 +116,7 @@ EXPECTED: list[tuple[str, list[str]]] = [
 
 @pytest.fixture(scope="module")
 async def stock(local_services: Services) -> AsyncIterator[tuple[Tenant, dict[str, str]]]:
-    """The tenant with the entries, and the name of each by id."""
+    """The tenant with the entries, and their names by id."""
     tenant = await local_services.tenants.create("ranking", actor="test")
     names: dict[str, str] = {}
     ids: dict[str, Any] = {}
@@ -140,7 +140,7 @@ async def ask(
 
 @pytest.mark.parametrize("fusion", ["rrf", "score"])
 @pytest.mark.parametrize(("query", "expected"), EXPECTED, ids=[query for query, _ in EXPECTED])
-async def test_query_finds_what_it_should_first(
+async def test_query_ranks_its_relevant_entry_first(
     local_services: Services,
     stock: tuple[Tenant, dict[str, str]],
     query: str,
@@ -158,10 +158,10 @@ async def test_irrelevant_question_has_no_similar_entry(
 
 
 @pytest.mark.parametrize("diversity", [0.0, 0.9])
-async def test_entries_with_the_identifier_come_before_those_that_resemble_it(
+async def test_entries_with_the_identifier_rank_above_similar_ones(
     local_services: Services, stock: tuple[Tenant, dict[str, str]], diversity: float
 ) -> None:
-    """In the semantic leg the wrong version is nearer, and the right one is below the threshold."""
+    """In the semantic leg the wrong version is closer, and the right one is below the threshold."""
     for query, right, wrong in (
         ("3.11.4", "python-3114", "python-31140"),
         ("2.14.1", "version-214", "python-3141"),
@@ -196,7 +196,7 @@ async def test_related_entries_are_graded_by_shared_tags(
     ]
 
 
-async def test_ten_searches_at_once_answer_as_one_by_one(
+async def test_ten_concurrent_searches_answer_like_sequential_ones(
     local_services: Services, stock: tuple[Tenant, dict[str, str]]
 ) -> None:
     queries = [query for query, _ in EXPECTED[:10]]

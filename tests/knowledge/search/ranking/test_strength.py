@@ -18,7 +18,7 @@ from app.knowledge.search.ranking.strength import has_strong_match
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FULL = 10.0
-"""BM25 of an entry that covers a whole query."""
+"""The BM25 score of an entry that contains the whole query."""
 
 MINILM = resolve_model("local")
 E5 = resolve_model("local", "multilingual-e5-small")
@@ -33,7 +33,7 @@ def judge(
     keyword: bool = True,
     whole: bool = False,
 ) -> bool:
-    """Whether one hit with these scores is a strong match, where these legs ran."""
+    """Whether one hit with these scores is a strong match when these legs ran."""
     hit = LegHit(UUID(int=1), NOW, 1.0)
     legs = Legs(
         semantic=SemanticHits([hit], "exact", 0.0) if semantic else None,
@@ -63,19 +63,19 @@ def test_both_legs_together_decide(cosine: float | None, bm25: float | None, str
     assert judge(cosine, bm25) is strong
 
 
-def test_one_leg_needs_more_cover_or_more_similarity_than_both() -> None:
+def test_one_leg_needs_a_higher_score_than_both_legs() -> None:
     assert judge(None, 4.2, semantic=False)
     assert not judge(None, 4.0, semantic=False)
     assert judge(0.41, None, keyword=False)
     assert not judge(0.39, None, keyword=False)
 
 
-def test_an_identifier_that_is_found_whole_is_a_strong_match() -> None:
+def test_a_completely_matched_identifier_is_a_strong_match() -> None:
     assert judge(None, 0.1, whole=True)
     assert not judge(None, 0.1)
 
 
-def test_a_models_cosines_are_judged_from_its_own_threshold_on() -> None:
+def test_cosines_are_judged_relative_to_the_threshold_of_their_model() -> None:
     # E5 gives unrelated texts cosines near 0.78, which MiniLM gives to paraphrases.
     assert judge(0.78, 1.0, model=MINILM)
     assert not judge(0.78, 1.0, model=E5)
