@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import File, Form, Request, Response, UploadFile
 from fastapi.responses import PlainTextResponse
+from pydantic import BeforeValidator
+from starlette.datastructures import UploadFile as FormFile
 
 from app.auth.principal import Role
 from app.errors import FieldError, InvalidInput
@@ -20,6 +22,14 @@ from app.web.rendering import json_response
 
 FIELDS = frozenset({"file", "external_id", "tags", "roles", "metadata"})
 """Fields of the form. Other fields are refused, because their values would be lost."""
+
+
+def _require_file(value: Any) -> Any:
+    """Refuse a text field before FastAPI does, whose message names its own types."""
+    if not isinstance(value, FormFile):
+        raise ValueError("must be a file")
+    return value
+
 
 readers = secured_router(Role.READER, "/knowledge/assets", "assets")
 writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
@@ -40,6 +50,7 @@ async def upload_asset(
     services: CurrentServices,
     file: Annotated[
         UploadFile,
+        BeforeValidator(_require_file),
         File(
             description="Text, Markdown, HTML, PDF, DOCX, PPTX, XLSX, CSV, JSON, source code, or a ZIP of these."
         ),

@@ -78,29 +78,34 @@ async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
         revision = None
     else:
         async with embedded_database(database.data_dir) as addresses:
-            revision = await read_revision(addresses.service, "DATABASE_ADMIN_URL")
+            revision = await read_revision(addresses.service, "KB_DATA_DIR")
     return revision, revision, latest_revision()
 
 
 async def _migrate(settings: Settings, service_role: str | None) -> tuple[str | None, str | None, str]:
-    from app.composition.database import SERVICE, embedded_database, prepare
-    from app.composition.providers import configured_model
-    from app.db.schema.catalog import read_revision
-    from app.db.schema.migration import latest_revision
+    from app.composition.database import SERVICE, embedded_database
 
     database = settings.database
-    model = configured_model(settings)
     if database.admin_url is not None:
         dsn = database.admin_url.get_secret_value()
-        before = await read_revision(dsn, "DATABASE_ADMIN_URL")
-        await prepare(dsn, service_role=service_role, model=model)
-        return before, await read_revision(dsn, "DATABASE_ADMIN_URL"), latest_revision()
+        return await _prepare(settings, dsn, service_role, "DATABASE_ADMIN_URL")
     if not database.embedded:
         raise ConfigurationError(
             "DATABASE_ADMIN_URL", "must be set to the role that owns the tables", "see deploy/roles.sql"
         )
     async with embedded_database(database.data_dir) as addresses:
         assert addresses.admin is not None
-        before = await read_revision(addresses.admin, "DATABASE_ADMIN_URL")
-        await prepare(addresses.admin, service_role=service_role or SERVICE, model=model)
-        return before, await read_revision(addresses.admin, "DATABASE_ADMIN_URL"), latest_revision()
+        return await _prepare(settings, addresses.admin, service_role or SERVICE, "KB_DATA_DIR")
+
+
+async def _prepare(
+    settings: Settings, dsn: str, service_role: str | None, setting: str
+) -> tuple[str | None, str | None, str]:
+    from app.composition.database import prepare
+    from app.composition.providers import configured_model
+    from app.db.schema.catalog import read_revision
+    from app.db.schema.migration import latest_revision
+
+    before = await read_revision(dsn, setting)
+    await prepare(dsn, service_role=service_role, model=configured_model(settings), setting=setting)
+    return before, await read_revision(dsn, setting), latest_revision()

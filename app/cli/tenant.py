@@ -175,7 +175,7 @@ def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
         try:
             changes[name] = int(value)
         except ValueError:
-            raise InvalidInput.of(f"limits.{name}", "must be a whole number, none or default") from None
+            raise InvalidInput.of(f"limits.{name}", "must be an integer, none or default") from None
     return changes
 
 

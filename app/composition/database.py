@@ -49,7 +49,9 @@ async def open_database(settings: Settings) -> AsyncIterator[DatabaseAddresses]:
         return
     async with embedded_database(settings.database.data_dir) as addresses:
         assert addresses.admin is not None
-        await prepare(addresses.admin, service_role=SERVICE, model=configured_model(settings))
+        await prepare(
+            addresses.admin, service_role=SERVICE, model=configured_model(settings), setting="KB_DATA_DIR"
+        )
         yield addresses
 
 
@@ -93,20 +95,26 @@ async def create_roles(superuser_dsn: str, passwords: Mapping[str, str]) -> None
         await connection.close()
 
 
-async def prepare(admin_dsn: str, *, service_role: str | None, model: EmbeddingModel | None) -> None:
+async def prepare(
+    admin_dsn: str,
+    *,
+    service_role: str | None,
+    model: EmbeddingModel | None,
+    setting: str = "DATABASE_ADMIN_URL",
+) -> None:
     """Migrate, grant the application's rights to `service_role`, and register the model, each only if needed.
 
-    Raises ConfigurationError for an unsuitable server.
+    Raises ConfigurationError, which names `setting`, for an unsuitable server.
     """
-    connection = await catalog.connect(admin_dsn, "DATABASE_ADMIN_URL")
+    connection = await catalog.connect(admin_dsn, setting)
     try:
         await connection.execute(f"select pg_advisory_lock({PREPARATION_LOCK})")
         await catalog.check_server(connection)
         try:
-            await migrate(admin_dsn)
+            await migrate(admin_dsn, setting=setting)
         except asyncpg.InsufficientPrivilegeError as error:
             raise ConfigurationError(
-                "DATABASE_ADMIN_URL",
+                setting,
                 "the role lacks privileges that the migrations need",
                 "see deploy/roles.sql",
             ) from error

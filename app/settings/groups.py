@@ -39,7 +39,7 @@ class DatabaseSettings(SettingsGroup):
     admin_url: PostgresUrl | None = setting("DATABASE_ADMIN_URL", None, POSTGRES_ALLOWED)
     data_dir: Folder = setting("KB_DATA_DIR", Path(".data"), "the path of a folder; ~ is a home that exists")
     prepared_statements: bool = setting("DATABASE_PREPARED_STATEMENTS", True, "on or off")
-    pool_size: int = setting("KB_DATABASE_POOL_SIZE", 10, "a whole number from 1 to 500", ge=1, le=500)
+    pool_size: int = setting("KB_DATABASE_POOL_SIZE", 10, "an integer from 1 to 500", ge=1, le=500)
     timeout: float = setting(
         "KB_DATABASE_TIMEOUT", 5.0, "a number of seconds from 0.1 to 600", ge=0.1, le=600
     )
@@ -63,7 +63,7 @@ class EmbeddingSettings(SettingsGroup):
         "EMBEDDING_MODEL", None, "the name of a model of the provider", max_length=200
     )
     dimensions: int | None = setting(
-        "EMBEDDING_DIMENSIONS", None, "a whole number from 1 to 4000, or empty", ge=1, le=4000
+        "EMBEDDING_DIMENSIONS", None, "an integer from 1 to 4000, or empty", ge=1, le=4000
     )
     query_timeout: float = setting(
         "KB_EMBEDDING_QUERY_TIMEOUT", 3.0, "a number of seconds from 0.1 to 60", ge=0.1, le=60
@@ -84,7 +84,7 @@ class NextEmbeddingSettings(SettingsGroup):
         "EMBEDDING_NEXT_MODEL", None, "the name of a model of EMBEDDING_NEXT_PROVIDER", max_length=200
     )
     dimensions: int | None = setting(
-        "EMBEDDING_NEXT_DIMENSIONS", None, "a whole number from 1 to 4000, or empty", ge=1, le=4000
+        "EMBEDDING_NEXT_DIMENSIONS", None, "an integer from 1 to 4000, or empty", ge=1, le=4000
     )
     api_key: SecretStr | None = setting("EMBEDDING_NEXT_API_KEY", None, "a key, or empty")
     base_url: HttpUrl | None = setting("EMBEDDING_NEXT_BASE_URL", None, HTTP_ALLOWED)
@@ -104,15 +104,15 @@ class JwtSettings(SettingsGroup):
 class SearchSettings(SettingsGroup):
     """Defaults and limits of a search."""
 
-    default_limit: int = setting("KB_SEARCH_DEFAULT_LIMIT", 10, "a whole number from 1 to 100", ge=1, le=100)
-    max_limit: int = setting("KB_SEARCH_MAX_LIMIT", 50, "a whole number from 1 to 100", ge=1, le=100)
+    default_limit: int = setting("KB_SEARCH_DEFAULT_LIMIT", 10, "an integer from 1 to 100", ge=1, le=100)
+    max_limit: int = setting("KB_SEARCH_MAX_LIMIT", 50, "an integer from 1 to 100", ge=1, le=100)
     semantic_weight: float = setting("KB_RRF_SEMANTIC_WEIGHT", 0.7, "a number from 0 to 1", ge=0, le=1)
     keyword_weight: float = setting("KB_RRF_KEYWORD_WEIGHT", 0.3, "a number from 0 to 1", ge=0, le=1)
     similarity_threshold: float | None = setting(
         "KB_SEMANTIC_SIMILARITY_THRESHOLD", None, "a number from 0 to 1, or empty", ge=0, le=1
     )
     exact_limit: int = setting(
-        "KB_EXACT_SEARCH_LIMIT", 5_000, "a whole number from 0 to 1000000", ge=0, le=1_000_000
+        "KB_EXACT_SEARCH_LIMIT", 5_000, "an integer from 0 to 1000000", ge=0, le=1_000_000
     )
 
 
@@ -120,15 +120,15 @@ class IngestionSettings(SettingsGroup):
     """Uploads, and the worker that turns them into searchable chunks."""
 
     max_upload_bytes: int = setting(
-        "KB_MAX_UPLOAD_BYTES", 50 * 1024 * 1024, "a whole number from 1 to 1073741824", ge=1, le=1024**3
+        "KB_MAX_UPLOAD_BYTES", 50 * 1024 * 1024, "an integer from 1 to 1073741824", ge=1, le=1024**3
     )
     worker: bool = setting("KB_WORKER", True, "on or off")
-    concurrency: int = setting("KB_WORKERS", 2, "a whole number from 1 to 64", ge=1, le=64)
-    chunk_overlap: int = setting("KB_CHUNK_OVERLAP", 0, "a whole number from 0 to 1000", ge=0, le=1000)
+    concurrency: int = setting("KB_WORKERS", 2, "an integer from 1 to 64", ge=1, le=64)
+    chunk_overlap: int = setting("KB_CHUNK_OVERLAP", 0, "an integer from 0 to 1000", ge=0, le=1000)
 
 
 def _limit(name: str, default: int, what: str) -> Any:
-    return setting(name, default, f"a whole number of {what}, or 0 for unlimited", ge=0, le=10**15)
+    return setting(name, default, f"an integer of {what}, or 0 for unlimited", ge=0, le=10**15)
 
 
 class LimitSettings(SettingsGroup):
@@ -139,16 +139,14 @@ class LimitSettings(SettingsGroup):
     entries: int = _limit("KB_LIMIT_ENTRIES", 10_000_000, "entries")
     bytes: int = _limit("KB_LIMIT_BYTES", 100 * 1024**3, "bytes")
     embedding_tokens_per_day: int = _limit("KB_LIMIT_EMBEDDING_TOKENS_PER_DAY", 1_000_000_000, "tokens")
-    crowd: int | None = setting(
-        "KB_LIMIT_CROWD", None, "a whole number from 1 to 500, or empty", ge=1, le=500
-    )
+    crowd: int | None = setting("KB_LIMIT_CROWD", None, "an integer from 1 to 500, or empty", ge=1, le=500)
 
 
 class WebhookSettings(SettingsGroup):
     """Webhooks of saved searches, and how long they continue after their owner's last call."""
 
     allow_private: bool = setting("KB_WEBHOOK_ALLOW_PRIVATE", False, "on or off")
-    rights_days: int = setting("KB_WEBHOOK_RIGHTS_DAYS", 30, "a whole number from 1 to 3650", ge=1, le=3650)
+    rights_days: int = setting("KB_WEBHOOK_RIGHTS_DAYS", 30, "an integer from 1 to 3650", ge=1, le=3650)
 
 
 class ServerSettings(SettingsGroup):
@@ -157,8 +155,8 @@ class ServerSettings(SettingsGroup):
     host: Annotated[str, AfterValidator(check_host)] = setting(
         "KB_HOST", "127.0.0.1", "a host name or an address"
     )
-    port: Port = setting("KB_PORT", 8000, "a whole number from 1 to 65535")
-    metrics_port: Port | None = setting("KB_METRICS_PORT", None, "a whole number from 1 to 65535, or empty")
+    port: Port = setting("KB_PORT", 8000, "an integer from 1 to 65535")
+    metrics_port: Port | None = setting("KB_METRICS_PORT", None, "an integer from 1 to 65535, or empty")
     drain_seconds: float = setting("KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300)
     cors_origins: Annotated[tuple[str, ...], BeforeValidator(check_origins)] | None = setting(
         "KB_CORS_ORIGINS", None, "origins such as https://app.example.com, separated by commas, or empty"

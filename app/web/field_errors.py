@@ -66,8 +66,7 @@ def _field_error(error: Mapping[str, Any]) -> FieldError:
 def _message(kind: str, error: Mapping[str, Any]) -> str:
     context: Mapping[str, Any] = error.get("ctx") or {}
     if kind == "value_error":
-        said = str(context.get("error", UNKNOWN))
-        return "must be a file" if "UploadFile" in said else said
+        return str(context.get("error", UNKNOWN))
     if kind == "literal_error":
         return f"must be {str(context.get('expected', '')).replace(chr(39), '')}"
     bounds = {n: int(v) if isinstance(v, float) and v.is_integer() else v for n, v in context.items()}

@@ -98,7 +98,8 @@ async def test_an_invalid_name_is_refused(admin: Caller, name: str) -> None:
 @pytest.mark.usefixtures("nothing_written")
 async def test_a_request_without_exactly_one_file_is_refused(admin: Caller) -> None:
     expect_fields(await admin.post(PATH, data={"tags": "a"}), "file")
-    expect_fields(await admin.post(PATH, data={"file": "text"}), "file")
+    text = expect_fields(await admin.post(PATH, data={"file": "text"}), "file")
+    assert text["errors"] == [{"field": "file", "message": "must be a file"}]
     expect_fields(await admin.post(PATH, files={"document": TEXT}), "file")
     expect_fields(await admin.post(PATH, files={"file": TEXT}, data={"tag": "a", "note": "b"}), "note", "tag")
     expect_problem(await admin.post(PATH, {"file": "text"}), 415)

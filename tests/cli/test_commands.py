@@ -66,7 +66,7 @@ def test_wrong_usage_is_one_line_and_status_2(
         (("export", "-t", "absent", "--json"), "--json: requires --output"),
         (("settings", "show", "-t", "absent"), "there is no tenant 'absent'"),
         (("tenant", "limits", "absent", "--set", "entries"), "'entries' does not have the form NAME=VALUE"),
-        (("tenant", "limits", "absent", "--set", "entries=many"), "limits.entries: must be a whole number"),
+        (("tenant", "limits", "absent", "--set", "entries=many"), "limits.entries: must be an integer"),
         (("reembed", "switch", "-t", "absent", "--rate", "5"), "are allowed for start only"),
     ],
 )
@@ -85,7 +85,7 @@ def test_wrong_setting_is_one_line_that_names_it(
 ) -> None:
     monkeypatch.setenv("KB_PORT", "nonsense")
     result = knowledge("tenant", "list")
-    assert (result.status, result.err) == (1, "error: KB_PORT: must be a whole number from 1 to 65535\n")
+    assert (result.status, result.err) == (1, "error: KB_PORT: must be an integer from 1 to 65535\n")
 
 
 def test_traceback_is_shown_at_debug_only(knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

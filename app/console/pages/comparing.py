@@ -54,7 +54,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SideBySide:
     """Both results as one table and one chart."""
 
     rows: Sequence[Row]
@@ -111,7 +111,7 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
     return response
 
 
-def compare(results: Sequence[SearchResult]) -> Comparison:
+def compare(results: Sequence[SearchResult]) -> SideBySide:
     """Combine two results into one table: the order of the first, then the hits only the second has."""
     hits: dict[UUID, Hit] = {}
     for result in results:
@@ -134,4 +134,4 @@ def compare(results: Sequence[SearchResult]) -> Comparison:
     ]
     titles = {row.id: row.title for row in rows}
     chart = draw_ranks(titles, [Ranking(side.upper(), p) for side, p in zip(SIDES, places, strict=True)])
-    return Comparison(rows, chart, results)
+    return SideBySide(rows, chart, results)

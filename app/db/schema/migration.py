@@ -91,17 +91,19 @@ def check_revision(revision: str | None, setting: str | None) -> None:
         )
 
 
-async def migrate(admin_dsn: str, revision: str = "head", *, down: bool = False) -> None:
+async def migrate(
+    admin_dsn: str, revision: str = "head", *, down: bool = False, setting: str = "DATABASE_ADMIN_URL"
+) -> None:
     """Migrate the database at `admin_dsn` to `revision`, as the owner of the tables.
 
-    Raises ConfigurationError for a database at an unknown revision, and asyncpg.PostgresError, e.g.
-    InsufficientPrivilegeError.
+    Raises ConfigurationError, which names `setting`, for a database at an unknown revision, and
+    asyncpg.PostgresError, e.g. InsufficientPrivilegeError.
     """
     config = configuration()
     engine = make_engine(admin_dsn, poolclass=NullPool)
 
     def apply(connection: Connection) -> None:
-        check_revision(MigrationContext.configure(connection).get_current_revision(), "DATABASE_ADMIN_URL")
+        check_revision(MigrationContext.configure(connection).get_current_revision(), setting)
         connection.rollback()  # alembic begins a transaction for each revision only if there is none
         config.attributes["connection"] = connection
         (command.downgrade if down else command.upgrade)(config, revision)

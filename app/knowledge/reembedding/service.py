@@ -47,7 +47,7 @@ class ReembeddingService:
         in progress.
         """
         if rate is not None and rate < 1:
-            raise InvalidInput.of("rate", "must be a whole number of 1 or more, or null")
+            raise InvalidInput.of("rate", "must be an integer of 1 or more, or null")
         if switch_at_overlap is not None and not 0 <= switch_at_overlap <= 1:
             raise InvalidInput.of("switch_at_overlap", "must be a number between 0 and 1, or null")
         wanted = WantedModel(provider, name or None, dimensions)
