@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from app.concurrency.stopwatch import current_stopwatch
+
 LATELY = 1.0
 """Seconds for which a tenant counts as active after a turn, so that its next request finds a place."""
 
@@ -121,7 +123,8 @@ class Turns:
         queue.waiting.append(place)
         self._line.setdefault(tenant)
         try:
-            await place
+            with current_stopwatch().waiting():
+                await place
         except asyncio.CancelledError:
             if not place.cancelled():
                 self.release(tenant)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.concurrency.stopwatch import run_stopwatch
 from app.errors import FieldError, Forbidden, InvalidInput, KnowledgeError, TenantNotFound
 from app.mcp.answers import ToolAnswer
 from app.mcp.tools import TOOLS, Call, Tool
@@ -58,8 +59,9 @@ def build_server(services: Services, find_caller: FindCaller) -> Server[Any]:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, "there is no tool with this name")
         try:
-            caller = await find_caller(context)
-            answer = await _run(tool, params.arguments or {}, Call(caller, services))
+            with run_stopwatch():
+                caller = await find_caller(context)
+                answer = await _run(tool, params.arguments or {}, Call(caller, services))
         except KnowledgeError as error:
             return _refuse(tool, problem_of(error))
         except Exception:

@@ -19,6 +19,7 @@ TIMES = (
     "search_id",
     "next_cursor",
     "query_time_ms",
+    "waiting_ms",
     "embedding_ms",
     "semantic_ms",
     "keyword_ms",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI
@@ -15,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.http.body import BoundedBody, Patience
 from app.api.http.request_log import find_tenant_id
+from app.concurrency.stopwatch import Stopwatch, run_stopwatch
 from app.errors import KnowledgeError
 from app.telemetry.logs import request_id
 from app.telemetry.tracing import span
@@ -82,7 +82,7 @@ class RequestGuard:
         given = headers.get("x-request-id", "")
         request = given if ACCEPTED_ID.fullmatch(given) else secrets.token_hex(8)
         token = request_id.set(request)
-        started = time.perf_counter()
+        stopwatch = Stopwatch()
         status = 500
         answered = False
 
@@ -103,7 +103,8 @@ class RequestGuard:
         method = scope["method"] if scope["method"] in METHODS else "other"
         with span(method, "server", _trace_parent(headers), http_method=method) as seen:
             try:
-                await self._app(scope, body.receive, send_marked)
+                with run_stopwatch(stopwatch):
+                    await self._app(scope, body.receive, send_marked)
             except KnowledgeError as error:
                 # Raised by the body in an application that is mounted, and renders no problems.
                 if answered:
@@ -117,7 +118,7 @@ class RequestGuard:
             finally:
                 route = getattr(scope.get("route"), "path", "unmatched")
                 REQUESTS.labels(method, route, status).inc()
-                REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
+                REQUEST_SECONDS.labels(route).observe(stopwatch.seconds)
                 seen.rename(f"{method} {route}")
                 seen.set(http_route=route, http_status=status, tenant_id=find_tenant_id(scope))
                 if status >= 500:

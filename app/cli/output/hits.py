@@ -50,7 +50,8 @@ def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -
         console.print(make_text((f"try: {', '.join(metadata.suggestions)}", "")))
     last = first + len(result.results) - 1
     shown = f"{first} to {last}" if result.results else "0"
-    times = f"{metadata.query_time_ms} ms"
+    waited = f" ({metadata.waiting_ms} ms of it waiting)" if metadata.waiting_ms else ""
+    times = f"{metadata.query_time_ms} ms{waited}"
     console.print(
         make_text((f"{shown} of {metadata.total} hits in {times} · search {metadata.search_id}", "dim"))
     )

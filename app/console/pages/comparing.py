@@ -9,6 +9,7 @@ from uuid import UUID
 from fastapi import Request, Response
 
 from app.auth.principal import Role
+from app.concurrency.stopwatch import Stopwatch, run_stopwatch
 from app.console.pages.searching import lead_to_address, read_parameters, read_query
 from app.console.parts.hits import title_of
 from app.console.parts.rank_chart import Place, RankChart, Ranking, draw_ranks
@@ -90,7 +91,10 @@ async def show_comparison(request: Request, caller: CurrentCaller, services: Cur
         for side, whole in wholes.items():
             try:
                 query = read_query(whole, services)
-                results.append(await services.search.search(caller.tenant_id, query, subject=caller.subject))
+                with run_stopwatch(Stopwatch()):  # the time of this side only
+                    results.append(
+                        await services.search.search(caller.tenant_id, query, subject=caller.subject)
+                    )
             except InvalidInput as error:
                 errors[side] = errors_by_field(error)
     comparison = compare(results) if len(results) == len(SIDES) else None

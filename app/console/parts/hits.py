@@ -78,6 +78,7 @@ class ShownResult:
         """The time spent in each part of the search."""
         m = self.metadata
         return (
+            ("waiting", m.waiting_ms),
             ("embedding", m.embedding_ms),
             ("semantic", m.semantic_ms),
             ("keyword", m.keyword_ms),

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
 
 asking_tenant: ContextVar[UUID | None] = ContextVar("asking_tenant", default=None)
@@ -21,9 +22,10 @@ _Key = tuple[UUID | None, str, str, int, str]
 
 @dataclass(slots=True)
 class _Flight:
-    """A call in progress and the number of its waiters."""
+    """A call in progress, its stopwatch, and the number of its waiters."""
 
     task: asyncio.Task[Vector]
+    stopwatch: Stopwatch
     waiters: int = 0
 
 
@@ -117,7 +119,8 @@ class QueryCache:
         return vector
 
     def _start(self, key: _Key, text: str) -> _Flight:
-        flight = _Flight(asyncio.create_task(self._fetch(key, text)))
+        with run_stopwatch(Stopwatch()) as stopwatch:
+            flight = _Flight(asyncio.create_task(self._fetch(key, text)), stopwatch)
         self._flights[key] = flight
         flight.task.add_done_callback(lambda _: self._land(key, flight))
         return flight
@@ -136,7 +139,8 @@ class QueryCache:
     async def _join(self, key: _Key, flight: _Flight) -> Vector:
         flight.waiters += 1
         try:
-            return await asyncio.shield(flight.task)
+            with current_stopwatch().joining(flight.stopwatch):
+                return await asyncio.shield(flight.task)
         finally:
             flight.waiters -= 1
             if flight.waiters == 0 and not flight.task.done():

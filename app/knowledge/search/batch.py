@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
 from app.embeddings.failures import InputRefused
 from app.embeddings.provider import EmbeddingProvider, Vector
 
@@ -17,13 +18,16 @@ class QueryBatch:
         self._provider = provider
         self._texts = list(dict.fromkeys(texts))
         self._call: asyncio.Task[dict[str, Vector]] | None = None
+        self._stopwatch = Stopwatch()
 
     async def embed_query(self, text: str) -> Vector:
         """Return the vector of one of the queries. Raises EmbeddingUnavailable."""
         if self._call is None:
-            self._call = asyncio.create_task(self._embed_all())
+            with run_stopwatch(self._stopwatch):
+                self._call = asyncio.create_task(self._embed_all())
         try:
-            return (await asyncio.shield(self._call))[text]
+            with current_stopwatch().joining(self._stopwatch):
+                return (await asyncio.shield(self._call))[text]
         except InputRefused:
             # One refused text must not keep the other queries from being embedded.
             return await self._provider.embed_query(text)

@@ -30,7 +30,11 @@ class Hit(StoredEntry):
 
 @dataclass(frozen=True, slots=True)
 class SearchMetadata:
-    """Facts about the search; times in milliseconds. `strong_match`: whether the first page has a clear match."""
+    """Facts about the search; times in milliseconds. `strong_match`: whether the first page has a clear match.
+
+    `query_time_ms` is the time from the request's arrival to the answer, `waiting_ms` the part of it in which the
+    request waited for turns.
+    """
 
     search_id: UUID
     total: int
@@ -43,6 +47,7 @@ class SearchMetadata:
     suggestions: Sequence[str]
     next_cursor: str | None
     query_time_ms: int
+    waiting_ms: int
     embedding_ms: int
     semantic_ms: int
     keyword_ms: int

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
 from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.search.hits import fetch_verdict
@@ -31,7 +31,7 @@ from app.knowledge.search.why_not import WhyNot, judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.providers import find_provider
-from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCHES
+from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCH_WAITING_SECONDS, SEARCHES
 from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.search")
@@ -69,8 +69,9 @@ class KnowledgeSearchService:
         Raises TenantNotFound, InvalidInput (a query embedding of the wrong length, a cursor of another search),
         CursorExpired, RateLimited (too many searches of the tenant at the same time) and DatabaseUnavailable.
         """
-        plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
-        return await self._answer(plan, subject)
+        with run_stopwatch():
+            plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
+            return await self._answer(plan, subject)
 
     async def check(self, tenant_id: UUID, query: SearchQuery) -> None:
         """Check a query against the tenant's settings without running it. Raises InvalidInput, TenantNotFound."""
@@ -99,11 +100,15 @@ class KnowledgeSearchService:
         async def run(plan: Plan | KnowledgeError) -> SearchResult | KnowledgeError:
             if isinstance(plan, KnowledgeError):
                 return plan
-            async with turns:
+            with run_stopwatch(current_stopwatch().fork()) as stopwatch:
+                with stopwatch.waiting():
+                    await turns.acquire()
                 try:
                     return await self._answer(plan, subject, batch.embed_query if batch else None)
                 except KnowledgeError as error:
                     return error
+                finally:
+                    turns.release()
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -118,17 +123,17 @@ class KnowledgeSearchService:
 
         For an entry of another tenant the explanation is that of an unknown id. Raises as `search` does.
         """
-        plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
-        async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
-            legs = ranked.legs
-            words, vector = legs.words_sought(query.query), legs.vector
-            verdict = await fetch_verdict(
-                ranked.session, plan.tenant.space, entry_id, words, vector, plan.entry_filter
-            )
-        return judge(entry_id, plan, legs, ranked.candidates, verdict)
+        with run_stopwatch() as stopwatch:
+            plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
+            async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
+                legs = ranked.legs
+                words, vector = legs.words_sought(query.query), legs.vector
+                verdict = await fetch_verdict(
+                    ranked.session, plan.tenant.space, entry_id, words, vector, plan.entry_filter
+                )
+            return judge(entry_id, plan, legs, ranked.candidates, verdict, stopwatch)
 
     async def _answer(self, plan: Plan, subject: str, embed: EmbedQuery | None = None) -> SearchResult:
-        started = time.perf_counter()
         query = plan.query
         with span("search", mode=query.mode, limit=plan.limit) as seen:
             async with self._admission.search(plan.tenant):
@@ -139,12 +144,13 @@ class KnowledgeSearchService:
             metadata = result.metadata
             seen.set(results=len(result.results), fallback=metadata.fallback_mode, exact=metadata.exact)
         SEARCHES.labels(query.mode, metadata.fallback_mode).inc()
-        SEARCH_SECONDS.labels(query.mode).observe(time.perf_counter() - started)
+        stopwatch = current_stopwatch()
+        SEARCH_SECONDS.labels(query.mode).observe(stopwatch.seconds)
+        SEARCH_WAITING_SECONDS.labels(query.mode).observe(stopwatch.waited)
         _log_search(plan, result)
         return result
 
     async def _search(self, plan: Plan, subject: str, embed: EmbedQuery | None) -> SearchResult:
-        started = time.perf_counter()
         start = PageStart(new_id())
         async with self._ranker.run(plan, embed) as ranked:
             session, legs, candidates = ranked.session, ranked.legs, ranked.candidates
@@ -161,8 +167,7 @@ class KnowledgeSearchService:
             keyword=legs.keyword.seconds if legs.keyword else None,
             fusion=ranked.fusion_seconds,
         )
-        seconds = time.perf_counter() - started
-        metadata = make_metadata(start, plan.limit, ranking, seconds, times, suggestions)
+        metadata = make_metadata(start, plan.limit, ranking, current_stopwatch(), times, suggestions)
         result = SearchResult(hits, metadata, explain(plan, legs, page) if plan.query.explain else None)
         for part, spent in times.known:
             SEARCH_LEG_SECONDS.labels(part).observe(spent)
@@ -171,7 +176,6 @@ class KnowledgeSearchService:
 
     async def _continue(self, plan: Plan, cursor: str) -> SearchResult:
         """Return the next page of an earlier search from its stored ranking."""
-        started = time.perf_counter()
         start = PageStart.from_cursor(cursor)
         tenant = plan.tenant
         kept = await self._journal.find(tenant.tenant_id, start.search_id)
@@ -182,7 +186,7 @@ class KnowledgeSearchService:
         page = ranking.candidates[start.offset : start.offset + plan.limit]
         async with self._database.tenant_session(tenant.tenant_id) as session:
             hits = await hydrate(session, tenant, query.entry_filter, query.query, page, None)
-        metadata = make_metadata(start, plan.limit, ranking, time.perf_counter() - started, Times())
+        metadata = make_metadata(start, plan.limit, ranking, current_stopwatch(), Times())
         debug = explain_page(kept.receipt, page, start.offset) if query.explain else None
         return SearchResult(hits, metadata, debug)
 
@@ -203,5 +207,6 @@ def _log_search(plan: Plan, result: SearchResult) -> None:
             "keyword_ms": metadata.keyword_ms,
             "fusion_ms": metadata.fusion_ms,
             "query_time_ms": metadata.query_time_ms,
+            "waiting_ms": metadata.waiting_ms,
         },
     )

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.concurrency.stopwatch import Stopwatch
 from app.db.queries.search.hits import Verdict
+from app.knowledge.search.answer.metadata import milliseconds
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking.fusion import Candidate
@@ -22,26 +24,45 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """Whether the entry is on the page, its rank (None: it is not a candidate), and the reasons why it is missing."""
+    """Whether the entry is on the page, its rank (None: it is not a candidate), and the reasons why it is missing.
+
+    The times are those of a search's metadata.
+    """
 
     entry_id: UUID
     in_results: bool
     rank: int | None
     reasons: Sequence[Reason]
+    query_time_ms: int
+    waiting_ms: int
 
 
 def judge(
-    entry_id: UUID, plan: Plan, legs: Legs, ranking: Sequence[Candidate], verdict: Verdict | None
+    entry_id: UUID,
+    plan: Plan,
+    legs: Legs,
+    ranking: Sequence[Candidate],
+    verdict: Verdict | None,
+    stopwatch: Stopwatch,
 ) -> WhyNot:
     """Derive the reasons from the legs, the ranking and the facts about the entry."""
     rank = next((place for place, c in enumerate(ranking, 1) if c.entry_id == entry_id), None)
-    if rank is not None and rank <= plan.limit:
-        return WhyNot(entry_id, True, rank, [])
-    if rank is not None:
+    in_results = rank is not None and rank <= plan.limit
+    if in_results:
+        reasons = []
+    elif rank is not None:
         detail = f"ranked {rank} of {len(ranking)} candidates; the page ends at {plan.limit}"
-        return WhyNot(entry_id, False, rank, [Reason("cut", detail)])
+        reasons = [Reason("cut", detail)]
+    else:
+        reasons = _find_reasons(plan, legs, verdict)
+    times = milliseconds(stopwatch.seconds), milliseconds(stopwatch.waited)
+    return WhyNot(entry_id, in_results, rank, reasons, *times)
+
+
+def _find_reasons(plan: Plan, legs: Legs, verdict: Verdict | None) -> list[Reason]:
+    """The reasons why the entry is not a candidate."""
     if verdict is None:
-        return WhyNot(entry_id, False, None, [Reason("entry", "there is no entry with this id")])
+        return [Reason("entry", "there is no entry with this id")]
     reasons: list[Reason] = []
     if not verdict.unexpired:
         reasons.append(Reason("filter", "expired"))
@@ -50,7 +71,7 @@ def judge(
     reasons += [Reason("filter", f"{name} does not match") for name in verdict.failed]
     if not reasons:
         reasons = [_semantic_reason(plan, legs, verdict), _keyword_reason(plan, legs, verdict)]
-    return WhyNot(entry_id, False, None, reasons)
+    return reasons
 
 
 def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:

@@ -136,6 +136,8 @@ class WhyNotResponse(BaseModel):
     in_results: bool
     rank: int | None
     reasons: list[ReasonModel]
+    query_time_ms: int = Field(description="As in the metadata of a search.")
+    waiting_ms: int = Field(description="As in the metadata of a search.")
 
 
 class HitModel(BaseModel):
@@ -189,7 +191,11 @@ class SearchMetadataModel(BaseModel):
     estimated_matches: int
     suggestions: list[str]
     next_cursor: str | None
-    query_time_ms: int
+    query_time_ms: int = Field(description="Time from the request's arrival to the answer.")
+    waiting_ms: int = Field(
+        description="The part of `query_time_ms` in which the request waited for a turn: at the limits for simultaneous"
+        " requests, for a database connection, or at the embedding model."
+    )
     embedding_ms: int
     semantic_ms: int
     keyword_ms: int

@@ -80,6 +80,7 @@ class SearchMetadata(Answer):
     suggestions: list[str]
     next_cursor: str | None
     query_time_ms: int
+    waiting_ms: int
     embedding_ms: int
     semantic_ms: int
     keyword_ms: int
@@ -136,6 +137,8 @@ class WhyNot(Answer):
     in_results: bool
     rank: int | None
     reasons: list[Reason]
+    query_time_ms: int
+    waiting_ms: int
 
 
 class BulkResult(Answer):

@@ -21,7 +21,7 @@ from tests.fixtures.providers.failing import FailingProvider
 STANDARD = {"timestamp", "level", "logger", "message", "request_id"}
 FIELDS = {
     *("search_id", "tenant_id", "query_length", "result_count", "top_similarity", "embedding_ms"),
-    *("semantic_ms", "keyword_ms", "fusion_ms", "query_time_ms"),
+    *("semantic_ms", "keyword_ms", "fusion_ms", "query_time_ms", "waiting_ms"),
 }
 
 
@@ -49,7 +49,15 @@ async def test_a_search_logs_one_line_with_exactly_its_fields(admin: Caller, lin
     assert set(line) == STANDARD | FIELDS
     assert (line["level"], line["logger"]) == ("info", "app.knowledge.search")
     metadata = found["metadata"]
-    for name in ("search_id", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_ms", "query_time_ms"):
+    for name in (
+        "search_id",
+        "embedding_ms",
+        "semantic_ms",
+        "keyword_ms",
+        "fusion_ms",
+        "query_time_ms",
+        "waiting_ms",
+    ):
         assert line[name] == metadata[name]
     assert (line["tenant_id"], line["query_length"], line["result_count"]) == (str(admin.tenant_id), 24, 1)
     assert line["top_similarity"] == pytest.approx(found["results"][0]["similarity"], abs=1e-4)

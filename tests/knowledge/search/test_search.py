@@ -150,7 +150,15 @@ async def test_each_search_logs_one_line_without_the_query(
     assert fields["search_id"] == str(result.metadata.search_id)
     assert fields["tenant_id"] == str(tenant.id)
     assert (fields["query_length"], fields["result_count"]) == (10, 1)
-    for name in ("top_similarity", "embedding_ms", "semantic_ms", "keyword_ms", "fusion_ms", "query_time_ms"):
+    for name in (
+        "top_similarity",
+        "embedding_ms",
+        "semantic_ms",
+        "keyword_ms",
+        "fusion_ms",
+        "query_time_ms",
+        "waiting_ms",
+    ):
         assert name in fields
     assert not any("secretword" in repr(record.__dict__) for record in caplog.records)
 

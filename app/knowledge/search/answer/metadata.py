@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.concurrency.stopwatch import Stopwatch
 from app.knowledge.search.journal.continuation import PageStart
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
@@ -53,11 +54,11 @@ def make_metadata(
     start: PageStart,
     limit: int,
     ranking: Ranking,
-    seconds: float,
+    stopwatch: Stopwatch,
     times: Times,
     suggestions: Sequence[str] = (),
 ) -> SearchMetadata:
-    """Make the metadata of the page that starts at `start`; `seconds` is the time of the whole search."""
+    """Make the metadata of the page that starts at `start`; `stopwatch` is that of the request."""
     total = len(ranking.candidates)
     following = PageStart(start.search_id, start.offset + limit)
     return SearchMetadata(
@@ -71,13 +72,15 @@ def make_metadata(
         estimated_matches=ranking.estimated_matches,
         suggestions=suggestions,
         next_cursor=following.cursor if following.offset < total else None,
-        query_time_ms=_milliseconds(seconds),
-        embedding_ms=_milliseconds(times.embedding),
-        semantic_ms=_milliseconds(times.semantic),
-        keyword_ms=_milliseconds(times.keyword),
-        fusion_ms=_milliseconds(times.fusion),
+        query_time_ms=milliseconds(stopwatch.seconds),
+        waiting_ms=milliseconds(stopwatch.waited),
+        embedding_ms=milliseconds(times.embedding),
+        semantic_ms=milliseconds(times.semantic),
+        keyword_ms=milliseconds(times.keyword),
+        fusion_ms=milliseconds(times.fusion),
     )
 
 
-def _milliseconds(seconds: float | None) -> int:
+def milliseconds(seconds: float | None) -> int:
+    """Whole milliseconds; 0 for a part that did not run."""
     return round(1000 * (seconds or 0.0))

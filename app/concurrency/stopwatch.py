@@ -1,0 +1,72 @@
+"""The time of a request, from its arrival to its answer, and the part of it that the request waited for turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_running: ContextVar[Stopwatch | None] = ContextVar("stopwatch", default=None)
+
+
+class Stopwatch:
+    """Runs from its creation; tasks that a request starts share its stopwatch."""
+
+    def __init__(self, started: float | None = None) -> None:
+        self._started = time.perf_counter() if started is None else started
+        self._waits: list[tuple[float, float]] = []
+
+    @property
+    def seconds(self) -> float:
+        """Time since the arrival."""
+        return time.perf_counter() - self._started
+
+    @property
+    def waited(self) -> float:
+        """Seconds in which at least one part of the request waited; parts may wait at the same time."""
+        total, reached = 0.0, self._started
+        for began, ended in sorted(self._waits):
+            total += max(0.0, ended - max(began, reached))
+            reached = max(reached, ended)
+        return total
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time of the block as waiting."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._waits.append((began, time.perf_counter()))
+
+    def fork(self) -> Stopwatch:
+        """A stopwatch of a part of the request: it has the same arrival, and the waiting so far."""
+        forked = Stopwatch(self._started)
+        forked._waits = list(self._waits)
+        return forked
+
+    @contextmanager
+    def joining(self, shared: Stopwatch) -> Iterator[None]:
+        """While the block runs, count the waiting of `shared`, the stopwatch of work for several requests."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._waits += [(max(start, began), end) for start, end in shared._waits if end > began]
+
+
+def current_stopwatch() -> Stopwatch:
+    """The stopwatch of the request that this code runs for; a new one outside of requests."""
+    return _running.get() or Stopwatch()
+
+
+@contextmanager
+def run_stopwatch(stopwatch: Stopwatch | None = None) -> Iterator[Stopwatch]:
+    """Make a stopwatch, by default the current one, that of the block and of the tasks that it starts."""
+    running = stopwatch or current_stopwatch()
+    token = _running.set(running)
+    try:
+        yield running
+    finally:
+        _running.reset(token)

@@ -1,0 +1,117 @@
+"""The times of a search: from the request's arrival to the answer, with the time that it waited for turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from app.composition.services import Services
+from app.knowledge.search.query import SearchQuery
+from tests.fixtures.http.callers import Caller
+from tests.fixtures.http.limits import allow
+from tests.fixtures.http.mcp_client import connect, succeed
+
+HELD = 0.06
+"""Seconds for which another search has the tenant's only place."""
+
+LEAST = 40
+"""Milliseconds that a search waits at least, with room for the time before it arrives."""
+
+
+@asynccontextmanager
+async def busy(services: Services, caller: Caller) -> AsyncIterator[None]:
+    """The tenant's only place for a search is taken for a moment."""
+    assert caller.tenant_id is not None
+    context = await services.tenants.context(caller.tenant_id)
+    place = services.admission.search(context)
+    await place.__aenter__()
+    asyncio.get_running_loop().call_later(
+        HELD, lambda: asyncio.ensure_future(place.__aexit__(None, None, None))
+    )
+    yield
+
+
+def expect_times(times: Mapping[str, Any]) -> None:
+    assert LEAST <= times["waiting_ms"] <= times["query_time_ms"]
+
+
+@pytest.fixture
+async def limited(admin: Caller, platform: Caller) -> Caller:
+    for number in range(3):
+        await admin.add(f"The harbour opens at six, note {number}")
+    await allow(platform, admin, concurrent_searches=1)
+    return admin
+
+
+async def test_every_kind_of_search_counts_its_wait_for_a_turn(
+    app: FastAPI, limited: Caller, api_services: Services
+) -> None:
+    async with busy(api_services, limited):
+        found = await limited.search("harbour", limit=1)
+    expect_times(found["metadata"])
+
+    async with busy(api_services, limited):
+        later = await limited.search("harbour", limit=1, cursor=found["metadata"]["next_cursor"])
+    expect_times(later["metadata"])
+
+    async with busy(api_services, limited):
+        body = {"entry_id": found["results"][0]["id"], "request": {"query": "harbour"}}
+        answer = await limited.post("/knowledge/search/why-not", body)
+    expect_times(answer.json())
+
+    async with busy(api_services, limited):
+        body = {"searches": [{"query": "harbour"}, {"query": "six"}]}
+        answer = await limited.post("/knowledge/search/batch", body)
+    for outcome in answer.json()["results"]:
+        expect_times(outcome["result"]["metadata"])
+
+    saved = (
+        await limited.post("/knowledge/saved-searches", {"name": "h", "request": {"query": "harbour"}})
+    ).json()
+    async with busy(api_services, limited):
+        answer = await limited.post(f"/knowledge/saved-searches/{saved['id']}/run", None)
+    expect_times(answer.json()["metadata"])
+
+    async with connect(app, limited.token, "auto") as client, busy(api_services, limited):
+        structured, _ = await succeed(client, "kb_search", query="harbour")
+    expect_times(structured["metadata"])
+
+    assert limited.tenant_id is not None
+    async with busy(api_services, limited):
+        result = await api_services.search.search(limited.tenant_id, SearchQuery(query="harbour"))
+    expect_times({"waiting_ms": result.metadata.waiting_ms, "query_time_ms": result.metadata.query_time_ms})
+
+
+async def test_the_record_of_a_search_has_the_time_of_its_answer(
+    limited: Caller, api_services: Services
+) -> None:
+    async with busy(api_services, limited):
+        metadata = (await limited.search("harbour"))["metadata"]
+    record = (await limited.get(f"/admin/searches/{metadata['search_id']}")).json()
+    assert record["query_time_ms"] == metadata["query_time_ms"]
+    (hour,) = (await limited.get("/admin/stats")).json()["searches_by_hour"]
+    assert hour["p95_ms"] == metadata["query_time_ms"]
+
+
+async def test_a_wait_for_a_read_is_part_of_a_batch(limited: Caller, api_services: Services) -> None:
+    assert limited.tenant_id is not None
+    context = await api_services.tenants.context(limited.tenant_id)
+    readings = api_services.admission._readings
+    readings.note(context.tenant_id)
+    places = readings.share
+    for _ in range(places):
+        await readings.acquire(context.tenant_id)
+
+    def release() -> None:
+        for _ in range(places):
+            readings.release(context.tenant_id)
+
+    asyncio.get_running_loop().call_later(HELD, release)
+    answer = await limited.post("/knowledge/search/batch", {"searches": [{"query": "harbour"}]})
+    (outcome,) = answer.json()["results"]
+    expect_times(outcome["result"]["metadata"])
