@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from app.errors import InvalidInput
+
 
 def complete_tenant(incomplete: str) -> list[str]:
     """Complete slugs in the shell; none if the database is not running."""
@@ -25,6 +27,14 @@ TenantOption = Annotated[
         autocompletion=complete_tenant,
     ),
 ]
+
+
+def split_assignment(option: str, text: str) -> tuple[str, str]:
+    """The name and the value of `NAME=VALUE`. Raises InvalidInput, which names the option."""
+    name, separator, value = (part.strip() for part in text.partition("="))
+    if not separator or not name:
+        raise InvalidInput.of(option, f"{text!r} does not have the form NAME=VALUE")
+    return name, value
 
 
 def command_group(summary: str, *lines: str) -> typer.Typer:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
-from app.cli.options import TenantOption, command_group, examples, json_option
+from app.cli.options import TenantOption, command_group, examples, json_option, split_assignment
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
-from app.errors import InvalidInput
 
 if TYPE_CHECKING:
     from app.knowledge.tenants.settings import TenantSettings
@@ -74,10 +73,8 @@ def read_changes(given: Iterable[str], current: TenantSettings) -> dict[str, Any
     """
     changes: dict[str, Any] = {}
     for text in given:
-        name, separator, value = (part.strip() for part in text.partition("="))
-        if not separator or not name:
-            raise InvalidInput.of("NAME=VALUE", f"{text!r} does not have that form")
-        name, _, part = name.partition(".")
+        whole, value = split_assignment("NAME=VALUE", text)
+        name, _, part = whole.partition(".")
         if not part:
             changes[name] = _read_value(value)
             continue

@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
-from app.cli.options import command_group, complete_tenant, examples, json_option
+from app.cli.options import command_group, complete_tenant, examples, json_option, split_assignment
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput
@@ -166,9 +166,7 @@ def _read_changes(given: Iterable[str]) -> dict[str, int | None]:
     """Parse `name=value` into the changes for `TenantDirectory.change_limits`. Raises InvalidInput."""
     changes: dict[str, int | None] = {}
     for text in given:
-        name, separator, value = (part.strip() for part in text.partition("="))
-        if not separator or not name:
-            raise InvalidInput.of("--set", f"{text!r} does not have the form NAME=VALUE")
+        name, value = split_assignment("--set", text)
         if value in WORDS:
             changes[name] = WORDS[value]
             continue

@@ -50,5 +50,5 @@ def test_parts_of_a_setting_are_merged_with_the_existing_ones() -> None:
         "fusion": "score",
     }
     for wrong in ("fusion", "=score"):
-        with pytest.raises(InvalidInput, match="does not have that form"):
+        with pytest.raises(InvalidInput, match="does not have the form NAME=VALUE"):
             read_changes([wrong], current)

@@ -84,7 +84,7 @@ def check_connections(pool: int, most: int, used: int, role_limit: int) -> Findi
 
 
 async def check_extension(connection: Connection) -> Finding:
-    """Check the version of Check the version of pgvector, and whether the server has a newer one."""
+    """Check the version of pgvector, and whether the server has a newer one."""
     from app.db.queries.tenants import diagnosis
     from app.db.schema import catalog
 
