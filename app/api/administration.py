@@ -37,21 +37,19 @@ tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
 
 
-@tenant_admins.get("/stats", operation_id="get_stats", response_model=Stats)
+@tenant_admins.get("/stats", response_model=Stats)
 async def get_stats(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get counts of entries and assets, the backlog, the model, and the searches of the last day."""
     return json_response(await services.administration.stats(caller.tenant_id, reader=caller.subject))
 
 
-@tenant_admins.get("/settings", operation_id="get_settings", response_model=SettingsModel)
+@tenant_admins.get("/settings", response_model=SettingsModel)
 async def get_settings(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the tenant's settings."""
     return json_response(await services.tenants.read_settings(caller.tenant_id, reader=caller.subject))
 
 
-@tenant_admins.patch(
-    "/settings", operation_id="change_settings", response_model=SettingsModel, responses=problems(413, 415)
-)
+@tenant_admins.patch("/settings", response_model=SettingsModel, responses=problems(413, 415))
 async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Change some settings. Null restores the service's default. Limits must not exceed the platform's."""
     return json_response(
@@ -59,7 +57,7 @@ async def change_settings(patch: SettingsPatch, caller: CurrentCaller, services:
     )
 
 
-@tenant_admins.get("/audit", operation_id="list_audit", response_model=AuditList)
+@tenant_admins.get("/audit", response_model=AuditList)
 async def list_audit(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -74,12 +72,7 @@ async def list_audit(
     )
 
 
-@tenant_admins.get(
-    "/searches/{search_id}",
-    operation_id="get_search_receipt",
-    response_model=dict[str, Any],
-    responses=problems(404),
-)
+@tenant_admins.get("/searches/{search_id}", response_model=dict[str, Any], responses=problems(404))
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate."""
     kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)
@@ -87,11 +80,7 @@ async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: C
 
 
 @tenant_admins.post(
-    "/reembed",
-    operation_id="start_model_change",
-    status_code=202,
-    response_model=ModelChangeModel,
-    responses=problems(409, 413, 415),
+    "/reembed", status_code=202, response_model=ModelChangeModel, responses=problems(409, 413, 415)
 )
 async def start_model_change(
     wanted: NewModelChange, caller: CurrentCaller, services: CurrentServices
@@ -113,37 +102,25 @@ async def start_model_change(
     return _show_change(change, 202)
 
 
-@tenant_admins.get(
-    "/reembed", operation_id="get_model_change", response_model=ModelChangeModel, responses=problems(404)
-)
+@tenant_admins.get("/reembed", response_model=ModelChangeModel, responses=problems(404))
 async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the progress of the model change; 404 if none is in progress."""
     return _show_change(await services.reembedding.status(caller.tenant_id, reader=caller.subject))
 
 
-@tenant_admins.post(
-    "/reembed/switch",
-    operation_id="switch_model",
-    response_model=ModelChangeModel,
-    responses=problems(404, 409),
-)
+@tenant_admins.post("/reembed/switch", response_model=ModelChangeModel, responses=problems(404, 409))
 async def switch_model(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Use the new model for searches from now on."""
     return _show_change(await services.reembedding.switch(caller.tenant_id, actor=caller.subject))
 
 
-@tenant_admins.post(
-    "/reembed/switch-back",
-    operation_id="switch_model_back",
-    response_model=ModelChangeModel,
-    responses=problems(404, 409),
-)
+@tenant_admins.post("/reembed/switch-back", response_model=ModelChangeModel, responses=problems(404, 409))
 async def switch_model_back(caller: CurrentCaller, services: CurrentServices) -> Response:
     """Use the old model for searches again. This is possible until the change is ended."""
     return _show_change(await services.reembedding.switch(caller.tenant_id, back=True, actor=caller.subject))
 
 
-@tenant_admins.delete("/reembed", operation_id="end_model_change", status_code=204, responses=problems(404))
+@tenant_admins.delete("/reembed", status_code=204, responses=problems(404))
 async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
     """End the change: keep the model in use, and remove the vectors of the other model in the background."""
     await services.reembedding.end(caller.tenant_id, actor=caller.subject)
@@ -154,7 +131,7 @@ def _show_change(change: ModelChange, status: int = 200) -> Response:
     return json_response(describe_change(change), status)
 
 
-@platform_admins.get("", operation_id="list_tenants", response_model=TenantList)
+@platform_admins.get("", response_model=TenantList)
 async def list_tenants(
     principal: CurrentPrincipal,
     services: CurrentServices,
@@ -167,13 +144,7 @@ async def list_tenants(
     )
 
 
-@platform_admins.post(
-    "",
-    operation_id="create_tenant",
-    status_code=201,
-    response_model=TenantModel,
-    responses=problems(409, 413, 415),
-)
+@platform_admins.post("", status_code=201, response_model=TenantModel, responses=problems(409, 413, 415))
 async def create_tenant(
     tenant: NewTenant, principal: CurrentPrincipal, services: CurrentServices
 ) -> Response:
@@ -182,12 +153,7 @@ async def create_tenant(
     return json_response(created, 201, {"Location": f"/admin/tenants/{created.id}"})
 
 
-@platform_admins.patch(
-    "/{tenant_id}",
-    operation_id="change_tenant",
-    response_model=TenantLimits,
-    responses=problems(404, 413, 415),
-)
+@platform_admins.patch("/{tenant_id}", response_model=TenantLimits, responses=problems(404, 413, 415))
 async def change_tenant(
     tenant_id: UUID, patch: TenantPatch, principal: CurrentPrincipal, services: CurrentServices
 ) -> Response:
@@ -198,9 +164,7 @@ async def change_tenant(
     return json_response({"id": tenant_id, "limits": {**dict.fromkeys(NAMES), **limits}})
 
 
-@platform_admins.delete(
-    "/{tenant_id}", operation_id="delete_tenant", status_code=204, responses=problems(404)
-)
+@platform_admins.delete("/{tenant_id}", status_code=204, responses=problems(404))
 async def delete_tenant(tenant_id: UUID, principal: CurrentPrincipal, services: CurrentServices) -> Response:
     """Delete a tenant and all its data."""
     await services.tenants.delete(tenant_id, actor=principal.subject)

@@ -37,7 +37,6 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
 
 @writers.post(
     "",
-    operation_id="upload_asset",
     status_code=202,
     response_model=AssetModel,
     responses=problems(
@@ -83,7 +82,7 @@ async def upload_asset(
     return json_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
 
 
-@readers.get("", operation_id="list_assets", response_model=AssetList)
+@readers.get("", response_model=AssetList)
 async def list_assets(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -97,37 +96,26 @@ async def list_assets(
     )
 
 
-@readers.get("/{asset_id}", operation_id="get_asset", response_model=AssetModel, responses=problems(404))
+@readers.get("/{asset_id}", response_model=AssetModel, responses=problems(404))
 async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get an asset and its indexing progress."""
     return json_response(await services.assets.get(caller.tenant_id, asset_id))
 
 
-@readers.get(
-    "/{asset_id}/text",
-    operation_id="get_asset_text",
-    response_class=PlainTextResponse,
-    responses=problems(404, 409),
-)
+@readers.get("/{asset_id}/text", response_class=PlainTextResponse, responses=problems(404, 409))
 async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the extracted text. A chunk's char_start and char_end are offsets in characters (Unicode code points)."""
     return PlainTextResponse(await services.assets.text(caller.tenant_id, asset_id))
 
 
-@writers.post(
-    "/{asset_id}/retry",
-    operation_id="retry_asset",
-    status_code=202,
-    response_model=AssetModel,
-    responses=problems(404, 409),
-)
+@writers.post("/{asset_id}/retry", status_code=202, response_model=AssetModel, responses=problems(404, 409))
 async def retry_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Parse a failed asset again."""
     asset = await services.assets.retry(caller.tenant_id, asset_id, actor=caller.subject)
     return json_response(asset, 202)
 
 
-@writers.delete("/{asset_id}", operation_id="delete_asset", status_code=204, responses=problems(404))
+@writers.delete("/{asset_id}", status_code=204, responses=problems(404))
 async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Delete an asset and its chunks."""
     await services.assets.delete(caller.tenant_id, asset_id, actor=caller.subject)

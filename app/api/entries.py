@@ -45,7 +45,6 @@ ETAG = re.compile(r'"([0-9]{1,18})"')
 
 @writers.post(
     "",
-    operation_id="create_entry",
     status_code=201,
     response_model=EntryModel,
     responses=problems(
@@ -66,15 +65,13 @@ async def create_entry(entry: NewEntry, caller: CurrentCaller, services: Current
     return _entry_response(stored, 201 if new else 200)
 
 
-@writers.post(
-    "/bulk", operation_id="create_entries", response_model=BulkResponse, responses=problems(413, 415)
-)
+@writers.post("/bulk", response_model=BulkResponse, responses=problems(413, 415))
 async def create_entries(body: BulkRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Store 1 to 1,000 entries. If one is refused, the others are still stored."""
     return json_response({"results": await write_entries(body, caller, services)})
 
 
-@readers.get("", operation_id="list_entries", response_model=EntryList)
+@readers.get("", response_model=EntryList)
 async def list_entries(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -101,18 +98,13 @@ async def list_entries(
     return page_response(page)
 
 
-@readers.get("/{entry_id}", operation_id="get_entry", response_model=EntryModel, responses=problems(404))
+@readers.get("/{entry_id}", response_model=EntryModel, responses=problems(404))
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get an entry with its ETag."""
     return _entry_response(await services.entries.get(caller.tenant_id, entry_id))
 
 
-@writers.patch(
-    "/{entry_id}",
-    operation_id="change_entry",
-    response_model=EntryModel,
-    responses=problems(404, 409, 412, 413, 415),
-)
+@writers.patch("/{entry_id}", response_model=EntryModel, responses=problems(404, 409, 412, 413, 415))
 async def change_entry(
     entry_id: UUID,
     patch: EntryPatch,
@@ -131,9 +123,7 @@ async def change_entry(
     return _entry_response(changed)
 
 
-@writers.delete(
-    "/{entry_id}", operation_id="delete_entry", status_code=204, responses=problems(404, 409, 412)
-)
+@writers.delete("/{entry_id}", status_code=204, responses=problems(404, 409, 412))
 async def delete_entry(
     entry_id: UUID, caller: CurrentCaller, services: CurrentServices, if_match: IfMatch = None
 ) -> Response:
@@ -144,7 +134,7 @@ async def delete_entry(
     return Response(status_code=204)
 
 
-@readers.get("/{entry_id}/related", operation_id="related_entries", response_model=RelatedResponse)
+@readers.get("/{entry_id}/related", response_model=RelatedResponse)
 async def related_entries(
     entry_id: UUID,
     caller: CurrentCaller,

@@ -14,9 +14,7 @@ router = secured_router(Role.READER, "/knowledge/feedback", "search")
 admin_router = secured_router(Role.TENANT_ADMIN, "/admin/feedback", "administration")
 
 
-@router.post(
-    "", operation_id="give_feedback", response_model=FeedbackModel, responses=problems(404, 413, 415)
-)
+@router.post("", response_model=FeedbackModel, responses=problems(404, 413, 415))
 async def give_feedback(body: NewFeedback, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Rate a hit of one of the caller's searches of the last 24 hours. New feedback on the same hit replaces the old.
 
@@ -28,7 +26,7 @@ async def give_feedback(body: NewFeedback, caller: CurrentCaller, services: Curr
     return json_response(given)
 
 
-@admin_router.get("", operation_id="report_feedback", response_model=FeedbackReportModel)
+@admin_router.get("", response_model=FeedbackReportModel)
 async def report_feedback(caller: CurrentCaller, services: CurrentServices) -> Response:
     """List searches without results and disliked hits of the last 30 days."""
     return json_response(await services.feedback.report(caller.tenant_id, reader=caller.subject))

@@ -10,12 +10,12 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.db.schema.readiness import check_readiness
 from app.errors import DatabaseUnavailable
-from app.web.access import Parts
+from app.web.access import NamedRoute, Parts
 from app.web.monitoring import Observation
 from app.web.problems import problem_response, problems, respond_to
 from app.web.rendering import json_response
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=NamedRoute)
 
 READINESS_SECONDS = 2.0
 """Time limit of a readiness check; the caller decides quickly where the next requests go."""
@@ -24,13 +24,13 @@ FORWARDED = ("forwarded", "via", "x-real-ip", "x-forwarded-")
 """Prefixes of the headers with which a proxy marks forwarded requests."""
 
 
-@router.get("/healthz", operation_id="healthz", response_model=dict[str, str])
+@router.get("/healthz", response_model=dict[str, str])
 async def healthz() -> Response:
     """Check that the process answers; checks nothing else."""
     return json_response({"status": "ok"})
 
 
-@router.get("/readyz", operation_id="readyz", response_model=dict[str, str], responses=problems(503))
+@router.get("/readyz", response_model=dict[str, str], responses=problems(503))
 async def readyz(request: Request) -> Response:
     """Check that requests can be served: the database answers, it has the migrations of this version, and the service
     is not shutting down."""
@@ -47,7 +47,7 @@ async def readyz(request: Request) -> Response:
     return json_response({"status": "ready"})
 
 
-@router.get("/metrics", operation_id="metrics", include_in_schema=False)
+@router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
     """Get Prometheus metrics; on this port only for loopback callers."""
     parts: Parts = request.app.state.parts

@@ -29,7 +29,6 @@ admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "admini
 
 @router.post(
     "",
-    operation_id="save_search",
     status_code=201,
     response_model=SavedSearchModel,
     responses=problems(
@@ -48,7 +47,7 @@ async def save_search(body: NewSavedSearch, caller: CurrentCaller, services: Cur
     return json_response(saved, 201 if new else 200, headers)
 
 
-@router.get("", operation_id="list_saved_searches", response_model=SavedSearchList)
+@router.get("", response_model=SavedSearchList)
 async def list_saved_searches(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -61,12 +60,7 @@ async def list_saved_searches(
     )
 
 
-@router.get(
-    "/{saved_search_id}",
-    operation_id="get_saved_search",
-    response_model=SavedSearchModel,
-    responses=problems(404),
-)
+@router.get("/{saved_search_id}", response_model=SavedSearchModel, responses=problems(404))
 async def get_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
@@ -74,9 +68,7 @@ async def get_saved_search(
     return json_response(await services.saved_searches.get(caller.tenant_id, caller.subject, saved_search_id))
 
 
-@router.delete(
-    "/{saved_search_id}", operation_id="delete_saved_search", status_code=204, responses=problems(404)
-)
+@router.delete("/{saved_search_id}", status_code=204, responses=problems(404))
 async def delete_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
@@ -85,12 +77,7 @@ async def delete_saved_search(
     return Response(status_code=204)
 
 
-@router.post(
-    "/{saved_search_id}/run",
-    operation_id="run_saved_search",
-    response_model=SearchResponse,
-    responses=problems(404),
-)
+@router.post("/{saved_search_id}/run", response_model=SearchResponse, responses=problems(404))
 async def run_saved_search(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
@@ -101,7 +88,6 @@ async def run_saved_search(
 
 @router.post(
     "/{saved_search_id}/subscription",
-    operation_id="subscribe",
     status_code=201,
     response_model=NewSubscriptionModel,
     responses=problems(
@@ -128,12 +114,7 @@ async def subscribe(
     return json_response({**_show(made), "secret": made.secret}, 201 if new else 200)
 
 
-@router.get(
-    "/{saved_search_id}/subscription",
-    operation_id="get_subscription",
-    response_model=SubscriptionModel,
-    responses=problems(404),
-)
+@router.get("/{saved_search_id}/subscription", response_model=SubscriptionModel, responses=problems(404))
 async def get_subscription(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
@@ -142,12 +123,7 @@ async def get_subscription(
     return json_response(_show(found))
 
 
-@router.delete(
-    "/{saved_search_id}/subscription",
-    operation_id="unsubscribe",
-    status_code=204,
-    responses=problems(404),
-)
+@router.delete("/{saved_search_id}/subscription", status_code=204, responses=problems(404))
 async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """End the subscription and discard its pending deliveries."""
     await services.subscriptions.delete(
@@ -156,7 +132,7 @@ async def unsubscribe(saved_search_id: UUID, caller: CurrentCaller, services: Cu
     return Response(status_code=204)
 
 
-@admin_router.get("", operation_id="list_subscriptions", response_model=SubscriptionList)
+@admin_router.get("", response_model=SubscriptionList)
 async def list_subscriptions(
     caller: CurrentCaller,
     services: CurrentServices,
@@ -171,9 +147,7 @@ async def list_subscriptions(
     return json_response({"items": items, "next_cursor": page.next_cursor})
 
 
-@admin_router.delete(
-    "/{saved_search_id}", operation_id="delete_subscription", status_code=204, responses=problems(404)
-)
+@admin_router.delete("/{saved_search_id}", status_code=204, responses=problems(404))
 async def delete_subscription(
     saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:

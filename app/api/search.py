@@ -26,13 +26,7 @@ from app.web.rendering import json_response
 router = secured_router(Role.READER, "/knowledge", "search")
 
 
-@router.post(
-    "/search",
-    operation_id="search",
-    response_model=SearchResponse,
-    responses=problems(410, 413, 415),
-    summary="Search",
-)
+@router.post("/search", response_model=SearchResponse, responses=problems(410, 413, 415), summary="Search")
 async def search(request: SearchRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Find the tenant's best entries for a query with semantic and keyword search.
 
@@ -45,7 +39,6 @@ async def search(request: SearchRequest, caller: CurrentCaller, services: Curren
 
 @router.post(
     "/search/batch",
-    operation_id="search_batch",
     response_model=SearchBatchResponse,
     responses=problems(413, 415),
     summary="Run several searches in one request",
@@ -77,7 +70,6 @@ async def search_batch(
 
 @router.post(
     "/search/why-not",
-    operation_id="why_not",
     response_model=WhyNotResponse,
     responses=problems(413, 415),
     summary="Explain why an entry is not among the results",

@@ -134,10 +134,17 @@ async def _note_denial(request: Request, error: Forbidden) -> None:
     await parts.services.trail.deny(principal.tenant_id, principal.subject, operation, error)
 
 
+class NamedRoute(APIRoute):
+    """A route whose function's name is its operation id, which clients and the audit trail use."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options | {"operation_id": endpoint.__name__})
+
+
 def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
     """A router whose paths require `role`; 401 and 403 are answered before the body is read."""
 
-    class SecuredRoute(APIRoute):
+    class SecuredRoute(NamedRoute):
         def get_route_handler(self) -> Handler:
             handle = super().get_route_handler()
 
