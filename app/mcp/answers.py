@@ -44,7 +44,10 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
     """Build the result of a search; with a budget, only with the best hits whose text fits into it."""
     marker = Marker([*_texts(result), *result.metadata.suggestions])
     if token_budget is None:
-        shown = [Shown(h, cut_passage(h.content, h.snippet, READABLE_LENGTH)) for h in result]
+        shown = [
+            Shown(h, cut_passage(h.content, (h.snippet_start, h.snippet_end), READABLE_LENGTH))
+            for h in result
+        ]
         structured = to_json(result)
         for hit, described in zip(result, structured["results"], strict=True):
             described |= {"citation": _describe_citation(hit), "content_cut": False}
@@ -85,7 +88,11 @@ def _fit(result: SearchResult, marker: Marker, budget: int) -> list[Shown]:
     shown: list[Shown] = []
     for number, hit in enumerate(result, 1):
         frame = estimate_tokens(_write_hit(number, Shown(hit, Passage("", cut=True)), marker))
-        passage = cut_to_tokens(hit.content, hit.snippet, left - frame) if left > frame else None
+        passage = (
+            cut_to_tokens(hit.content, (hit.snippet_start, hit.snippet_end), left - frame)
+            if left > frame
+            else None
+        )
         if passage is None or (passage.cut and estimate_tokens(passage.text) < LEAST_CONTENT):
             break
         shown.append(Shown(hit, passage))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,37 +46,34 @@ class Marker:
         return f"{self._begin}\n{text}\n{self._end}"
 
 
-def cut_passage(content: str, snippet: str, length: int) -> Passage:
-    """Cut the content to at most `length` characters: its start, or the part with the snippet if that is later."""
+def cut_passage(content: str, focus: tuple[int, int], length: int) -> Passage:
+    """Cut the content to at most `length` characters: its start, or the part with `focus` if that is later.
+
+    `focus` is the part of the content that the snippet shows.
+    """
     if len(content) <= length:
         return Passage(content, cut=False)
-    start = _find(content, snippet)
-    beyond = start + len(snippet) > length
-    start = max(0, min(start, len(content) - length)) if beyond else 0
-    end = start + length
-    if end < len(content):
-        space = content.rfind(" ", start + length // 2, end)
-        end = space if space > 0 else end
-    return Passage(
-        f"{'…' if start else ''}{content[start:end].strip()}{'…' if end < len(content) else ''}", cut=True
-    )
+    start, end = focus
+    # Context before the snippet gets half of the room that the snippet leaves.
+    begin = max(0, start - max(0, length - (end - start)) // 2) if end > length else 0
+    begin = min(begin, len(content) - length)
+    text = content[begin : begin + length]
+    if begin + length < len(content):
+        space = text.rfind(" ", length // 2)
+        text = text[:space] if space > 0 else text
+    stop = begin + len(text)
+    return Passage(f"{'…' if begin else ''}{text.strip()}{'…' if stop < len(content) else ''}", cut=True)
 
 
-def cut_to_tokens(content: str, snippet: str, tokens: int) -> Passage:
+def cut_to_tokens(content: str, focus: tuple[int, int], tokens: int) -> Passage:
     """Cut the content to at most `tokens` tokens, as estimated by `estimate_tokens`."""
     if estimate_tokens(content) <= tokens:
         return Passage(content, cut=False)
     low, high = 0, min(len(content), 4 * tokens)
     while low < high:
         middle = (low + high + 1) // 2
-        if estimate_tokens(cut_passage(content, snippet, middle).text) <= tokens:
+        if estimate_tokens(cut_passage(content, focus, middle).text) <= tokens:
             low = middle
         else:
             high = middle - 1
-    return cut_passage(content, snippet, low)
-
-
-def _find(content: str, snippet: str) -> int:
-    """The offset of the snippet, whose white space is folded, in the content; 0 if it is not found."""
-    found = re.search(r"\s+".join(map(re.escape, snippet.strip("…").split())), content)
-    return found.start() if found else 0
+    return cut_passage(content, focus, low)

@@ -33,7 +33,7 @@ def answer_related(found: Sequence[RelatedEntry], structured: dict[str, Any]) ->
 def _write(number: int, item: RelatedEntry, marker: Marker) -> str:
     entry = item.entry
     shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""
-    passage = cut_passage(entry.content, "", READABLE_LENGTH)
+    passage = cut_passage(entry.content, (0, 0), READABLE_LENGTH)
     lines = [
         *([f"source: {entry.asset_name}"] if entry.asset_name else []),
         *([f"title: {entry.title}"] if entry.title else []),

@@ -18,7 +18,17 @@ HIT = {
     *("id", "entry_type", "title", "content", "tags", "roles", "confidence", "scope", "parent_id"),
     *("source_ids", "superseded_by_id", "is_verified", "asset_id", "asset_name", "chunk_index"),
     *("external_id", "metadata"),
-    *("created_at", "updated_at", "score", "similarity", "keyword_score", "sources", "snippet"),
+    *(
+        "created_at",
+        "updated_at",
+        "score",
+        "similarity",
+        "keyword_score",
+        "sources",
+        "snippet",
+        "snippet_start",
+        "snippet_end",
+    ),
     "matched_terms",
 }
 METADATA = {

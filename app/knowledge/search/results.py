@@ -17,7 +17,8 @@ class Hit(StoredEntry):
     """A ranked entry with its scores.
 
     `similarity` is a cosine, None if the semantic leg did not find the entry. `keyword_score` is BM25, None if the
-    keyword leg did not. `snippet` is plain text of at most 240 characters.
+    keyword leg did not. `snippet` is plain text of at most 240 characters: that of `content` from `snippet_start` to
+    `snippet_end`.
     """
 
     score: float
@@ -25,6 +26,8 @@ class Hit(StoredEntry):
     keyword_score: float | None
     sources: Sequence[Leg]
     snippet: str
+    snippet_start: int
+    snippet_end: int
     matched_terms: Sequence[str]
 
 

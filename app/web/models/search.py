@@ -170,7 +170,13 @@ class HitModel(BaseModel):
     similarity: float | None = Field(description="Cosine; null if the semantic leg did not find the entry.")
     keyword_score: float | None = Field(description="BM25; null if the keyword leg did not find the entry.")
     sources: list[str] = Field(examples=[["semantic", "keyword"]])
-    snippet: str = Field(description="Plain text, at most 240 characters; … marks a cut.")
+    snippet: str = Field(
+        description="Plain text, at most 240 characters, without Markdown and HTML; … marks a cut."
+    )
+    snippet_start: int = Field(
+        description="Where the text of the snippet starts in `content`, in characters."
+    )
+    snippet_end: int = Field(description="Where it ends.")
     matched_terms: list[str]
 
 

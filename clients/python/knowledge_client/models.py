@@ -63,6 +63,8 @@ class Hit(_Knowledge):
     keyword_score: float | None
     sources: list[str]
     snippet: str
+    snippet_start: int
+    snippet_end: int
     matched_terms: list[str]
 
 

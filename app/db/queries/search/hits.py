@@ -45,11 +45,13 @@ class HydratedEntry(StoredEntry):
     """An entry with the data for its snippet.
 
     Attributes:
+        media_type: that of the asset.
         query_lexemes: the lexemes of the query, stemmed in the entry's language.
         char_start, char_end: the passage nearest to the query's vector, if there is one.
     """
 
     language: str
+    media_type: str | None
     query_lexemes: Sequence[str] | None
     char_start: int | None
     char_end: int | None

@@ -9,7 +9,7 @@ with lexemes as materialized (
 )
 select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
        e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.external_id, e.metadata,
-       e.created_at, e.updated_at, e.language, lexemes.query_lexemes, nearest.char_start, nearest.char_end
+       e.created_at, e.updated_at, e.language, a.media_type, lexemes.query_lexemes, nearest.char_start, nearest.char_end
   from unnest(:ids::uuid[]) with ordinality wanted (id, place)
   join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
   left join lexemes on lexemes.language = e.language

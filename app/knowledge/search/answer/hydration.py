@@ -19,6 +19,9 @@ from app.knowledge.tenants.directory import TenantContext
 HITS_AT_A_TIME = 5
 """Hits to make before other tasks get a turn; each takes about half a millisecond."""
 
+MARKDOWN_TYPES = frozenset((None, "text/markdown", "text/plain"))
+"""Media types whose text may be Markdown; None is that of an entry without an asset. Others have been read to text."""
+
 stored_values = attrgetter(*StoredEntry.__dataclass_fields__)
 """Returns the stored fields of a hit in the order of its constructor."""
 
@@ -53,7 +56,14 @@ def _make_hit(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker
     passage = None
     if entry.char_start is not None and entry.char_end is not None and candidate.similarity is not None:
         passage = (entry.char_start, entry.char_end)
-    snippet = snippets.make(entry.title, entry.content, entry.language, entry.query_lexemes or (), passage)
+    snippet = snippets.make(
+        entry.title,
+        entry.content,
+        entry.language,
+        entry.query_lexemes or (),
+        passage,
+        is_markdown=entry.media_type in MARKDOWN_TYPES,
+    )
     return Hit(
         *stored_values(entry),
         score=candidate.score,
@@ -61,5 +71,7 @@ def _make_hit(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker
         keyword_score=candidate.keyword_score,
         sources=candidate.sources,
         snippet=snippet.text,
+        snippet_start=snippet.start,
+        snippet_end=snippet.end,
         matched_terms=snippet.matched_terms,
     )

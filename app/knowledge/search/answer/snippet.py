@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from app.knowledge.languages import WORD, find_stemmer
+from app.knowledge.languages import WORD
+from app.knowledge.search.answer.plain_text.markdown import render_markdown
+from app.knowledge.search.answer.plain_text.text import PlainText, fold
+from app.knowledge.search.answer.plain_text.window import LEAD, LONGEST_WORD, choose_window, show_window
+from app.knowledge.search.answer.region import find_region
+from app.knowledge.search.answer.vocabulary import Found, Vocabulary
 
 SNIPPET_LENGTH = 240
-LATIN = [letter for letter in map(chr, range(ord("a"), 0x250)) if letter.islower()]
+
+WORDS_APART = 180
+"""Most characters from the first to the last word that a snippet is chosen for; the rest is their context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Plain text of at most 240 characters, with … where it is cut, and the words of the query in the entry."""
+    """Plain text of at most 240 characters, with … where it is cut, and the words of the query in the entry.
+
+    `start` and `end` are the part of the entry's content that it shows.
+    """
 
     text: str
     matched_terms: tuple[str, ...]
+    start: int
+    end: int
 
 
 class SnippetMaker:
@@ -27,7 +36,7 @@ class SnippetMaker:
 
     def __init__(self, query: str) -> None:
         self._words = [word.lower() for word in WORD.findall(query)]
-        self._languages: dict[str, _Vocabulary] = {}
+        self._languages: dict[str, Vocabulary] = {}
 
     def make(
         self,
@@ -36,6 +45,8 @@ class SnippetMaker:
         language: str,
         lexemes: Collection[str],
         passage: tuple[int, int] | None,
+        *,
+        is_markdown: bool = True,
     ) -> Snippet:
         """Choose the window of `content` with the most words of the query, or the start of `passage` if it has none.
 
@@ -44,78 +55,70 @@ class SnippetMaker:
         """
         vocabulary = self._languages.get(language)
         if vocabulary is None:
-            vocabulary = self._languages[language] = _Vocabulary(self._words, language, lexemes)
-        if not vocabulary.terms:
-            return Snippet(_cut(content, passage[0] if passage else 0), ())
-        positions = vocabulary.find(content)
-        found = {key for _, _, key in positions}
-        if title:
-            found.update(key for _, _, key in vocabulary.find(title))
-        matched = tuple(word for key, word in vocabulary.terms.items() if key in found)
-        return Snippet(_cut(content, _best_start(positions, passage)), matched)
+            vocabulary = self._languages[language] = Vocabulary(self._words, language, lexemes)
+        positions: Sequence[Found] = ()
+        matched: tuple[str, ...] = ()
+        if vocabulary.terms:
+            positions = vocabulary.find(content)
+            found = {key for _, _, key in positions}
+            if title:
+                found.update(key for _, _, key in vocabulary.find(title))
+            matched = tuple(word for key, word in vocabulary.terms.items() if key in found)
+        text, start, end = _cut(content, positions, passage, is_markdown=is_markdown)
+        return Snippet(text, matched, start, end)
 
 
-class _Vocabulary:
-    """Finds words of the query in texts of one language."""
-
-    def __init__(self, words: Sequence[str], language: str, lexemes: Collection[str]) -> None:
-        self._stem = find_stemmer(language)
-        wanted = frozenset(lexemes)
-        self.terms: dict[str, str] = {}
-        for word in words:
-            key = self._stem(word)
-            if key in wanted:
-                self.terms.setdefault(key, word)
-        # Stemming changes only the end of a word and its accents, so only words with a term's first letter can match.
-        first = {variant for text in (*self.terms, *self.terms.values()) for variant in _variants(text[0])}
-        letters = f"[{re.escape(''.join(sorted(first)))}]" if first else "(?!)"
-        self._candidates = re.compile(rf"(?<![^\W_]){letters}[^\W_]*")
-        self._keys: dict[str, str | None] = {}
-
-    def find(self, text: str) -> list[tuple[int, int, str]]:
-        """Find words of the query in the text: start, end and stem of each, in order."""
-        lowered = text.lower()
-        if len(lowered) != len(text):
-            # A few letters, such as İ, become two in lowercase; they are left as they are, so that offsets stay valid.
-            lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-        positions: list[tuple[int, int, str]] = []
-        for match in self._candidates.finditer(lowered):
-            word = match[0]
-            if word in self._keys:
-                key = self._keys[word]
-            else:
-                stem = self._stem(word)
-                key = self._keys[word] = stem if stem in self.terms else None
-            if key is not None:
-                positions.append((match.start(), match.end(), key))
-        return positions
+def _cut(
+    content: str, positions: Sequence[Found], passage: tuple[int, int] | None, *, is_markdown: bool
+) -> tuple[str, int, int]:
+    """The text of the snippet, and the start and end of what it shows in the content."""
+    extent = 1
+    while True:
+        region = find_region(content, *_find_best(positions, passage), extent, is_markdown=is_markdown)
+        source, shift = region.take(content), region.shift
+        plain = render_markdown(source) if is_markdown else fold(source)
+        shown = _find_shown(positions, plain, shift, region.end)
+        moved = (plain.place_of(passage[0] - shift), plain.place_of(passage[1] - shift)) if passage else None
+        first, last = _find_best(shown, moved)
+        reaches_end = region.end == len(content) or not plain.is_whole
+        needed = SNIPPET_LENGTH if reaches_end else LEAD + 1
+        if (region.start == 0 or first >= needed) and (
+            reaches_end or len(plain.text) - first >= SNIPPET_LENGTH + LONGEST_WORD
+        ):
+            break
+        extent *= 4
+    begin, end = choose_window(plain, first, last, SNIPPET_LENGTH)
+    start, stop = plain.origin_of(begin) + shift, plain.origin_of(max(begin, end - 1)) + 1 + shift
+    return show_window(plain, begin, end), start, stop
 
 
-@lru_cache(maxsize=256)
-def _variants(letter: str) -> str:
-    """The letter, and all Latin letters that differ from it only by an accent."""
-    plain = _without_accent(letter)
-    return letter + "".join(other for other in LATIN if _without_accent(other) == plain)
+def _find_shown(positions: Sequence[Found], plain: PlainText, shift: int, end: int) -> list[Found]:
+    """The words, where they are in the plain text; without those that it does not show if it shows any."""
+    moved = [
+        (plain.place_of(start - shift), plain.place_of(stop - shift), key)
+        for start, stop, key in positions
+        if shift <= start and stop <= end
+    ]
+    return [word for word in moved if word[1] > word[0]] or moved
 
 
-def _without_accent(letter: str) -> str:
-    return unicodedata.normalize("NFD", letter)[0]
+def _find_best(positions: Sequence[Found], passage: tuple[int, int] | None) -> tuple[int, int]:
+    """The start and end of the window with the most distinct words; among equals one in the passage, then the earliest.
 
-
-def _best_start(positions: list[tuple[int, int, str]], passage: tuple[int, int] | None) -> int:
-    """Where the window with the most distinct words starts; among equals one in the passage, then the earliest."""
-    best, best_key = (passage[0] if passage else 0), (0, False, 0)
-    room = SNIPPET_LENGTH - 60
+    Without words, the start of the passage.
+    """
+    best = (passage[0], passage[0]) if passage else (0, 0)
+    best_key = (0, False, 0)
     right = 0
     window: dict[str, int] = {}
     for left, (start, _end, _key) in enumerate(positions):
-        while right < len(positions) and positions[right][1] - start <= room:
+        while right < len(positions) and positions[right][1] - start <= WORDS_APART:
             window[positions[right][2]] = window.get(positions[right][2], 0) + 1
             right += 1
         inside = passage is not None and passage[0] <= start < passage[1]
         key = (len(window), inside, right - left)
         if key > best_key:
-            best, best_key = start, key
+            best, best_key = (start, positions[max(left, right - 1)][1]), key
         if right > left:
             leaving = positions[left][2]
             window[leaving] -= 1
@@ -124,20 +127,3 @@ def _best_start(positions: list[tuple[int, int, str]], passage: tuple[int, int] 
         else:
             right = left + 1
     return best
-
-
-def _cut(content: str, start: int) -> str:
-    """Cut at most 240 characters around `start` between words, and collapse white space."""
-    begin = max(0, start - 40)
-    if begin > 0:
-        space = content.rfind(" ", max(0, begin - 15), begin + 1)
-        begin = space + 1 if space >= 0 else begin
-    folded = " ".join(content[begin : begin + 4 * SNIPPET_LENGTH].split())
-    prefix = "…" if content[:begin].strip() else ""
-    room = SNIPPET_LENGTH - len(prefix)
-    more = len(folded) > room or bool(content[begin + 4 * SNIPPET_LENGTH :].strip())
-    if not more:
-        return prefix + folded
-    piece = folded[: room - 1]
-    space = piece.rfind(" ")
-    return prefix + (piece[:space] if space > room // 2 else piece) + "…"

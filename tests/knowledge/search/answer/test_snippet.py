@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from app.knowledge.languages import WORD
+from app.knowledge.search.answer.plain_text.markdown import render_markdown
 from app.knowledge.search.answer.snippet import Snippet, SnippetMaker
 
 FILLER = "Plain words without meaning follow one another. " * 20
@@ -16,7 +20,7 @@ def snippet(content: str, query: str, lexemes: list[str], **given: object) -> Sn
 
 def test_short_content_is_shown_completely_with_white_space_folded() -> None:
     shown = snippet("A  boat\n\nin the\tharbour.", "boats", ["boat"])
-    assert shown == Snippet("A boat in the harbour.", ("boats",))
+    assert shown == Snippet("A boat in the harbour.", ("boats",), 0, 24)
 
 
 def test_window_contains_most_of_the_words() -> None:
@@ -63,7 +67,7 @@ def test_text_is_plain_and_never_too_long(content: str) -> None:
         shown = snippet(content, "word more", ["word", "more"], passage=passage).text
         assert len(shown) <= 240
         assert "\n" not in shown
-        assert shown.strip("…").strip() in " ".join(content.split())
+        assert shown.strip("…").strip() in render_markdown(content).text
 
 
 def test_letters_with_two_lowercase_forms_do_not_shift_the_window() -> None:
@@ -96,4 +100,97 @@ def test_words_match_with_and_without_an_accent_on_the_first_letter() -> None:
 
 
 def test_query_of_stop_words_shows_the_start() -> None:
-    assert snippet("The boat.", "the of", []) == Snippet("The boat.", ())
+    assert snippet("The boat.", "the of", []) == Snippet("The boat.", (), 0, 9)
+
+
+@pytest.mark.parametrize("length", [80, 200, 240])
+def test_a_text_that_fits_is_never_cut(length: int) -> None:
+    content = f"Order: specific routes come first. {FILLER}"[:length].strip()
+    assert snippet(content, "routes", ["rout"]).text == content
+    marked = (
+        f"<!-- {FILLER} -->\n\n# Order\n\n[Specific **routes**](https://example.org/{'x' * 300}) come first."
+    )
+    assert snippet(marked, "routes", ["rout"]).text == "Order · Specific routes come first."
+
+
+@pytest.mark.parametrize("place", [0, 1, 5, 40, 79, 80])
+def test_a_longer_text_fills_the_snippet_from_word_to_word(place: int) -> None:
+    words = [f"word{number:03}" for number in range(80)]
+    words.insert(place, "harbour")
+    shown = snippet(" ".join(words), "harbour", ["harbour"]).text
+    assert "harbour" in shown
+    assert 225 <= len(shown) <= 240
+    assert set(shown.strip("…").split()) <= set(words)
+    assert shown.startswith("…") == ("word000" not in shown)
+    assert shown.endswith("…") == ("word079" not in shown)
+
+
+def test_a_sentence_that_starts_shortly_before_the_words_starts_the_snippet() -> None:
+    content = f"{FILLER}In the evening the boat enters the harbour. {FILLER}"
+    assert snippet(content, "harbour", ["harbour"]).text.startswith("…In the evening the boat enters")
+
+
+@pytest.mark.parametrize(
+    ("unit", "count"),
+    [("漢字かな交じり文", 200), ("ภาษาไทย", 200), ("👩‍👩‍👧", 200), ("🇩🇪", 400), ("é", 800), ("क्षि", 300)],
+)
+def test_a_script_without_spaces_is_cut_between_characters(unit: str, count: int) -> None:
+    content = unit * count
+    for passage in (None, (len(content) // 2, len(content))):
+        shown = snippet(content, "boat", ["boat"], passage=passage).text
+        assert 200 <= len(shown) <= 240
+        if unit not in ("漢字かな交じり文", "ภาษาไทย"):
+            assert not shown.strip("…").replace(unit, "")
+
+
+def test_a_snippet_tells_the_part_of_the_content_that_it_shows() -> None:
+    content = f"{FILLER}**The boat** enters &amp; leaves the [harbour](https://example.org/a). {FILLER}"
+    shown = snippet(content, "boat harbour", ["boat", "harbour"])
+    part = content[shown.start : shown.end]
+    assert "The boat enters & leaves the harbour." in shown.text
+    assert "**The boat** enters &amp; leaves the [harbour](https://example.org/a)." in part
+    assert render_markdown(part).text == shown.text.strip("…")
+
+
+def test_a_word_that_only_a_link_address_has_leads_the_snippet_to_the_link() -> None:
+    content = f"{FILLER}Read [the page](https://example.org/harbour). {FILLER}"
+    shown = snippet(content, "harbour", ["harbour"])
+    assert "Read the page." in shown.text
+    assert shown.matched_terms == ("harbour",)
+
+
+@pytest.mark.parametrize("mark", ["```", "~~~~"])
+def test_a_long_code_block_stays_code_where_only_a_part_of_it_is_rendered(mark: str) -> None:
+    lines = "\n".join(f"x = a * b * c_{n}_d  # *note*" for n in range(400))
+    content = f"# Example\n\n{mark}python\n{lines}\nharbour = __init__\n{lines}\n{mark}\n"
+    shown = snippet(content, "harbour", ["harbour"]).text
+    assert "harbour = __init__ x = a * b * c_0_d # *note*" in shown
+
+
+def test_the_rows_of_a_long_table_stay_rows_where_only_a_part_of_it_is_rendered() -> None:
+    rows = "\n".join(f"| **boat {n}** | quay |" for n in range(400))
+    shown = snippet(f"| a | b |\n|---|---|\n{rows}\n| harbour | end |\n{rows}\n", "harbour", ["harbour"]).text
+    assert "quay · harbour · end · boat 0 · quay" in shown
+    assert not set("|*") & set(shown)
+
+
+def test_a_long_comment_is_not_shown() -> None:
+    content = f"{FILLER}<!-- {'secret ' * 900} -->The harbour opens. {FILLER}"
+    shown = snippet(content, "harbour", ["harbour"]).text
+    assert "The harbour opens." in shown
+    assert "secret" not in shown
+
+
+def test_text_that_is_not_markdown_keeps_its_marks() -> None:
+    content = "# define *x* <b> | __init__"
+    maker = SnippetMaker("x")
+    assert maker.make(None, content, "english", ["x"], None, is_markdown=False).text == content
+
+
+def test_snippets_of_a_document_keep_whole_words_and_are_full() -> None:
+    content = Path("README.md").read_text(encoding="utf-8")
+    words = set(WORD.findall(render_markdown(content).text))
+    for place in range(0, len(content) - 300, 97):
+        shown = snippet(content, "", [], passage=(place, place + 300)).text
+        assert 160 <= len(shown) <= 240
+        assert set(WORD.findall(shown)) <= words | set(WORD.findall(content))
