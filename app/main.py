@@ -71,6 +71,8 @@ def create_app(
         version=version("knowledge-search"),
         description=DESCRIPTION,
         lifespan=lifespan,
+        # Relative to the document, so that it is right behind any proxy.
+        servers=[{"url": "/", "description": "The service that serves this document"}],
         # A redirect behind a TLS proxy would name the wrong scheme, and send the token there.
         redirect_slashes=False,
         docs_url=None,

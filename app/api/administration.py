@@ -16,6 +16,7 @@ from app.web.access import (
     CurrentServices,
     secured_router,
 )
+from app.web.headers import LOCATION
 from app.web.models.administration import (
     AuditList,
     ModelChangeModel,
@@ -144,7 +145,12 @@ async def list_tenants(
     )
 
 
-@platform_admins.post("", status_code=201, response_model=TenantModel, responses=problems(409, 413, 415))
+@platform_admins.post(
+    "",
+    status_code=201,
+    response_model=TenantModel,
+    responses=problems(409, 413, 415, others={201: {"headers": LOCATION}}),
+)
 async def create_tenant(
     tenant: NewTenant, principal: CurrentPrincipal, services: CurrentServices
 ) -> Response:

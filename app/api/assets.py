@@ -7,13 +7,14 @@ from uuid import UUID
 
 from fastapi import File, Form, Request, Response, UploadFile
 from fastapi.responses import PlainTextResponse
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 from starlette.datastructures import UploadFile as FormFile
 
 from app.auth.principal import Role
 from app.errors import FieldError, InvalidInput
 from app.knowledge.ingestion.assets import Upload
 from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.headers import LOCATION
 from app.web.json_body import read_metadata
 from app.web.models.assets import AssetList, AssetModel
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
@@ -31,6 +32,10 @@ def _require_file(value: Any) -> Any:
     return value
 
 
+TEXT = WithJsonSchema({"type": "string", "example": ""})
+TEXTS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "example": []})
+"""Optional fields of the form. Swagger UI fills a form with the examples, and an empty field counts as omitted."""
+
 readers = secured_router(Role.READER, "/knowledge/assets", "assets")
 writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
 
@@ -40,7 +45,17 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
     status_code=202,
     response_model=AssetModel,
     responses=problems(
-        409, 413, 415, others={200: {"model": AssetModel, "description": "The same bytes are already stored"}}
+        409,
+        413,
+        415,
+        others={
+            200: {
+                "model": AssetModel,
+                "description": "The same bytes are already stored",
+                "headers": LOCATION,
+            },
+            202: {"headers": LOCATION},
+        },
     ),
 )
 async def upload_asset(
@@ -50,16 +65,21 @@ async def upload_asset(
     file: Annotated[
         UploadFile,
         BeforeValidator(_require_file),
+        WithJsonSchema({"type": "string", "format": "binary"}),
         File(
             description="Text, Markdown, HTML, PDF, DOCX, PPTX, XLSX, CSV, JSON, source code, or a ZIP of these."
         ),
     ],
     external_id: Annotated[
-        str | None, Form(description="The same id with other bytes creates a new version.")
+        str | None, TEXT, Form(description="The same id with other bytes creates a new version.")
     ] = None,
-    tags: Annotated[list[str] | None, Form(description="Repeated, or separated by commas.")] = None,
-    roles: Annotated[list[str] | None, Form(description="Repeated, or separated by commas.")] = None,
-    metadata: Annotated[str | None, Form(description="A JSON object.")] = None,
+    tags: Annotated[list[str] | None, TEXTS, Form(description="Repeated, or separated by commas.")] = None,
+    roles: Annotated[
+        list[str] | None,
+        TEXTS,
+        Form(description="pm, dev, qa or all; repeated, or separated by commas. Default: all."),
+    ] = None,
+    metadata: Annotated[str | None, TEXT, Form(description="A JSON object.")] = None,
 ) -> Response:
     """Upload a file. The service parses it, cuts it into chunks and indexes them in the background; `status` shows the
     progress."""

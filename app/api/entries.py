@@ -16,6 +16,7 @@ from app.knowledge.entries.related import MAX_RELATED, describe_related
 from app.knowledge.vocabulary import EntryType
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.bulk import write_entries
+from app.web.headers import ETAG, LOCATION
 from app.web.models.entries import (
     BulkRequest,
     BulkResponse,
@@ -40,7 +41,7 @@ IfMatch = Annotated[
     ),
 ]
 VERSION = re.compile(r"[0-9]{1,18}")
-ETAG = re.compile(r'"([0-9]{1,18})"')
+QUOTED_VERSION = re.compile(r'"([0-9]{1,18})"')
 
 
 @writers.post(
@@ -51,7 +52,10 @@ ETAG = re.compile(r'"([0-9]{1,18})"')
         409,
         413,
         415,
-        others={200: {"model": EntryModel, "description": "The entry existed and was updated"}},
+        others={
+            200: {"model": EntryModel, "description": "The entry existed and was updated", "headers": ETAG},
+            201: {"headers": ETAG | LOCATION},
+        },
     ),
 )
 async def create_entry(entry: NewEntry, caller: CurrentCaller, services: CurrentServices) -> Response:
@@ -98,13 +102,21 @@ async def list_entries(
     return page_response(page)
 
 
-@readers.get("/{entry_id}", response_model=EntryModel, responses=problems(404))
+@readers.get(
+    "/{entry_id}",
+    response_model=EntryModel,
+    responses=problems(404, others={200: {"headers": ETAG}}),
+)
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get an entry with its ETag."""
     return _entry_response(await services.entries.get(caller.tenant_id, entry_id))
 
 
-@writers.patch("/{entry_id}", response_model=EntryModel, responses=problems(404, 409, 412, 413, 415))
+@writers.patch(
+    "/{entry_id}",
+    response_model=EntryModel,
+    responses=problems(404, 409, 412, 413, 415, others={200: {"headers": ETAG}}),
+)
 async def change_entry(
     entry_id: UUID,
     patch: EntryPatch,
@@ -159,7 +171,7 @@ def _versions(if_match: str | None) -> frozenset[int] | None:
         return None
     if VERSION.fullmatch(if_match.strip()):  # without its quotes
         return frozenset({int(if_match)})
-    named = (ETAG.fullmatch(tag.strip()) for tag in if_match.split(","))
+    named = (QUOTED_VERSION.fullmatch(tag.strip()) for tag in if_match.split(","))
     versions = frozenset(int(tag[1]) for tag in named if tag)
     if not versions:
         raise PreconditionFailed("If-Match is not an ETag of this entry")

@@ -9,6 +9,7 @@ from fastapi import Response
 from app.auth.principal import Role
 from app.db.queries.work.subscriptions import Subscription
 from app.web.access import CurrentCaller, CurrentServices, secured_router
+from app.web.headers import LOCATION
 from app.web.models.saved_searches import (
     NewSavedSearch,
     NewSubscription,
@@ -35,7 +36,10 @@ admin_router = secured_router(Role.TENANT_ADMIN, "/admin/subscriptions", "admini
         409,
         413,
         415,
-        others={200: {"model": SavedSearchModel, "description": "It replaced the saved search of this name"}},
+        others={
+            200: {"model": SavedSearchModel, "description": "It replaced the saved search of this name"},
+            201: {"headers": LOCATION},
+        },
     ),
 )
 async def save_search(body: NewSavedSearch, caller: CurrentCaller, services: CurrentServices) -> Response:

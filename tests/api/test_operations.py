@@ -123,12 +123,12 @@ async def test_answers_have_the_fields_that_the_description_names(
     found = await admin.search("The harbour")
     asset = (await admin.upload("a.txt", b"text", "text/plain")).json()
     for name, value in (
-        ("EntryModel", entry),
+        ("Entry", entry),
         ("SearchResponse", found),
-        ("HitModel", found["results"][0]),
-        ("SearchMetadataModel", found["metadata"]),
-        ("AssetModel", asset),
+        ("Hit", found["results"][0]),
+        ("SearchMetadata", found["metadata"]),
+        ("Asset", asset),
         ("Stats", (await admin.get("/admin/stats")).json()),
-        ("SettingsModel", (await admin.get("/admin/settings")).json()),
+        ("Settings", (await admin.get("/admin/settings")).json()),
     ):
         assert set(schemas[name]["properties"]) == set(value), name

@@ -20,19 +20,19 @@ from knowledge_client import AsyncKnowledgeClient, KnowledgeClient, fields, mode
 SCHEMAS: dict[str, Any] = create_app(Settings()).openapi()["components"]["schemas"]
 
 ANSWERS: dict[str, type[BaseModel]] = {
-    "EntryModel": models.Entry,
-    "RelatedModel": models.RelatedEntry,
-    "HitModel": models.Hit,
-    "SearchMetadataModel": models.SearchMetadata,
+    "Entry": models.Entry,
+    "RelatedEntry": models.RelatedEntry,
+    "Hit": models.Hit,
+    "SearchMetadata": models.SearchMetadata,
     "SearchResponse": models.SearchResult,
     "SearchOutcome": models.SearchOutcome,
     "WhyNotResponse": models.WhyNot,
-    "ReasonModel": models.Reason,
-    "BulkResultModel": models.BulkResult,
-    "AssetModel": models.Asset,
-    "SavedSearchModel": models.SavedSearch,
-    "NewSubscriptionModel": models.Subscription,
-    "FeedbackModel": models.Feedback,
+    "Reason": models.Reason,
+    "BulkResult": models.BulkResult,
+    "Asset": models.Asset,
+    "SavedSearch": models.SavedSearch,
+    "SubscriptionWithSecret": models.Subscription,
+    "Feedback": models.Feedback,
     "Problem": models.Problem,
     "FieldProblem": models.FieldProblem,
     "EntryList": models.EntryPage,
@@ -43,7 +43,7 @@ REQUESTS: dict[str, type] = {
     "SearchRequest": fields.SearchRequest,
     "NewEntry": fields.NewEntry,
     "EntryPatch": fields.EntryChanges,
-    "WeightsModel": fields.Weights,
+    "Weights": fields.Weights,
 }
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fastapi import FastAPI
 
 from app.api.openapi.examples import REQUEST_ID, ExampleMaker
 from app.errors import FieldError
+from app.web.headers import REQUEST_ID as REQUEST_ID_HEADER
+from app.web.headers import RETRY_AFTER, WWW_AUTHENTICATE, Headers
 from app.web.problems import MEDIA_TYPE, problems, title_of
 
 ANYWHERE = (400, 408, 431, 500)
 """Statuses that any request may get, before or around its handler."""
 
 _WRONG_FIELD = FieldError("limit", "must be between 1 and 50")
-_PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_PROBLEM: Mapping[str, Any] = {"$ref": "#/components/schemas/Problem"}
 _DETAILS = {
     400: "the request body could not be read",
     401: "send a token: Authorization: Bearer <token>",
@@ -32,24 +35,17 @@ _DETAILS = {
     500: "an unexpected error occurred",
     503: "the database is not reachable at the moment",
 }
-_RETRY_AFTER = {
-    "Retry-After": {
-        "description": "Seconds to wait before trying again.",
-        "schema": {"type": "integer", "minimum": 1},
-        "example": 1,
-    }
+_HEADERS: dict[int, Headers] = {401: WWW_AUTHENTICATE, 429: RETRY_AFTER, 503: RETRY_AFTER}
+
+_NAMES = {
+    "AuditModel": "AuditRecord",
+    "Body_upload_asset": "NewAsset",
+    "NewSubscriptionModel": "SubscriptionWithSecret",
+    "RelatedModel": "RelatedEntry",
+    "Weights": "AppliedWeights",
+    "WeightsModel": "Weights",
 }
-_HEADERS: dict[int, dict[str, Any]] = {
-    401: {
-        "WWW-Authenticate": {
-            "description": "Always Bearer.",
-            "schema": {"type": "string"},
-            "example": "Bearer",
-        }
-    },
-    429: _RETRY_AFTER,
-    503: _RETRY_AFTER,
-}
+"""Names that callers would not understand, and their replacements."""
 
 
 def describe(app: FastAPI) -> None:
@@ -75,7 +71,10 @@ def _complete(document: dict[str, Any]) -> None:
             for status, response in problems(*ANYWHERE).items():
                 operation["responses"].setdefault(
                     str(status),
-                    {"description": response["description"], "content": {MEDIA_TYPE: {"schema": _PROBLEM}}},
+                    {
+                        "description": response["description"],
+                        "content": {MEDIA_TYPE: {"schema": {**_PROBLEM}}},
+                    },
                 )
             operation["responses"] = dict(sorted(operation["responses"].items()))
             for parameter in operation.get("parameters", ()):
@@ -85,18 +84,44 @@ def _complete(document: dict[str, Any]) -> None:
                 _exemplify(content, make, complete=False)
             for status, response in operation["responses"].items():
                 _complete_response(int(status), response, make)
+    _rename(document, {name: _subject(name, schemas) for name in schemas})
+
+
+def _subject(name: str, schemas: Collection[str]) -> str:
+    """The component's name for callers: `HitModel` is a `Hit`."""
+    if name in _NAMES:
+        return _NAMES[name]
+    short = name.removesuffix("Model")
+    return name if short in schemas else short
+
+
+def _rename(document: dict[str, Any], names: Mapping[str, str]) -> None:
+    """Rename components, their titles and every reference to them."""
+    components = document["components"]
+    components["schemas"] = {names[n]: {**s, "title": names[n]} for n, s in components["schemas"].items()}
+    nodes: list[Any] = [document]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            if isinstance(reference := node.get("$ref"), str):
+                prefix, _, name = reference.rpartition("/")
+                node["$ref"] = f"{prefix}/{names[name]}"
+            nodes += node.values()
+        elif isinstance(node, list):
+            nodes += node
 
 
 def _complete_response(status: int, response: dict[str, Any], make: ExampleMaker) -> None:
     content = response.get("content", {})
     if any(part.get("schema") == _PROBLEM for part in content.values()):
         # FastAPI declares a problem under the media type of the path's responses.
-        response["content"] = {MEDIA_TYPE: {"schema": _PROBLEM, "example": make_problem(status)}}
+        response["content"] = {MEDIA_TYPE: {"schema": {**_PROBLEM}, "example": make_problem(status)}}
         if status in _HEADERS:
             response["headers"] = _HEADERS[status]
-        return
-    for part in content.values():
-        _exemplify(part, make, complete=True)
+    else:
+        for part in content.values():
+            _exemplify(part, make, complete=True)
+    response["headers"] = response.get("headers", {}) | REQUEST_ID_HEADER
 
 
 def _exemplify(content: dict[str, Any], make: ExampleMaker, *, complete: bool) -> None:

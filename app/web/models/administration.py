@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from app.knowledge.tenants.limits import GREATEST
 from app.knowledge.tenants.settings import MAX_FACTOR, MAX_PURGE_DAYS
 from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion
+from app.web.models.requests import RequestBody
 from app.web.models.search import Number, WeightsModel
 
 OwnLimit = Annotated[int, Field(strict=True, ge=1, le=GREATEST)] | None
@@ -32,10 +33,8 @@ class LimitUse(BaseModel):
     limit: int | None
 
 
-class OwnLimits(BaseModel):
+class OwnLimits(RequestBody):
     """A tenant's own limits. They apply where they are lower than the platform's limits. Null means not set."""
-
-    model_config = ConfigDict(extra="forbid")
 
     requests_per_minute: OwnLimit = None
     concurrent_searches: OwnLimit = None
@@ -44,10 +43,10 @@ class OwnLimits(BaseModel):
     embedding_tokens_per_day: OwnLimit = None
 
 
-class AllowedLimits(BaseModel):
+class AllowedLimits(RequestBody):
     """Limits that the platform sets for one tenant. 0 means unlimited; null restores the platform's default."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"entries": 100_000}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"entries": 100_000}]})
 
     requests_per_minute: AllowedLimit = None
     concurrent_searches: AllowedLimit = None
@@ -63,11 +62,11 @@ class TenantLimits(BaseModel):
     limits: AllowedLimits
 
 
-class TenantPatch(BaseModel):
+class TenantPatch(RequestBody):
     """Changes to a tenant. Omitted limits are unchanged."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"limits": {"entries": 100_000, "bytes": None}}]}
+        json_schema_extra={"examples": [{"limits": {"entries": 100_000, "bytes": None}}]}
     )
 
     limits: AllowedLimits
@@ -146,11 +145,11 @@ class SettingsModel(BaseModel):
     limits: OwnLimits
 
 
-class SettingsPatch(BaseModel):
+class SettingsPatch(RequestBody):
     """Changes to the tenant's settings. Null restores the service's default."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"fusion": "score", "similarity_threshold": 0.25}]}
+        json_schema_extra={"examples": [{"fusion": "score", "similarity_threshold": 0.25}]}
     )
 
     weights: WeightsModel | None = None
@@ -181,11 +180,10 @@ class SettingsPatch(BaseModel):
         return self.model_dump(exclude_unset=True)
 
 
-class NewModelChange(BaseModel):
+class NewModelChange(RequestBody):
     """The new embedding model. Omitted fields are taken from the only registered model that matches."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [{"provider": "openai", "model": "text-embedding-3-small", "rate": 600}]
         },
@@ -278,12 +276,10 @@ class TenantList(BaseModel):
     next_cursor: str | None
 
 
-class NewTenant(BaseModel):
+class NewTenant(RequestBody):
     """A tenant to create."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"slug": "acme", "name": "Acme"}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"slug": "acme", "name": "Acme"}]})
 
     slug: Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"})] = Field(
         description="Unique short name: 1 to 63 characters of a-z, 0-9 and -, not starting with -."

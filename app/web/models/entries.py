@@ -21,6 +21,7 @@ from app.knowledge.entries.entry import (
 )
 from app.knowledge.languages import LANGUAGES
 from app.knowledge.vocabulary import Audience, EntryType, Relationship, Scope, WritableType
+from app.web.models.requests import RequestBody
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
@@ -37,57 +38,68 @@ def _written(moment: object) -> object:
 Moment = Annotated[datetime, BeforeValidator(_written)]
 
 
-class EntryFields(BaseModel):
-    """Fields of an entry. Omitted fields keep their value, or get their default in a new entry."""
-
-    model_config = ConfigDict(extra="forbid")
+class EntryFields(RequestBody):
+    """Fields of an entry. An omitted field keeps its value in an existing entry and gets its default in a new one."""
 
     entry_type: WritableType = Field(
         "fact",
         description="decision: a choice and its reasons; lesson: learnt from experience; insight and summary: derived"
-        " from other entries (source_ids); template: text to fill in; temp_note: a temporary note.",
+        " from other entries (source_ids); template: text to fill in; temp_note: a temporary note. New entries: fact.",
     )
     title: str | None = Field(
         None,
         min_length=1,
         max_length=MAX_TITLE,
-        description="The subject in a few words; words in the title count more in searches.",
+        description="The subject in a few words; words in the title count more in searches. Null removes it.",
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]] = Field(
         default_factory=list,
         max_length=MAX_TAGS,
-        description="Subjects; entries that share two tags are related.",
+        description="Subjects; entries that share two tags are related. New entries have none.",
     )
     roles: list[Audience] = Field(
-        ["all"], min_length=1, max_length=MAX_ROLES, description="The audience; not a permission."
+        ["all"],
+        min_length=1,
+        max_length=MAX_ROLES,
+        description="The audience; not a permission. New entries: all.",
     )
-    confidence: Share = Field(1.0, description="The author's confidence, 0 to 1.")
-    scope: Scope = Field("global", description="Whether the entry applies everywhere or to one project only.")
-    parent_id: UUID | None = Field(None, description="The entry of which this one is a part.")
+    confidence: Share = Field(1.0, description="The author's confidence, 0 to 1. New entries: 1.")
+    scope: Scope = Field(
+        "global",
+        description="Whether the entry applies everywhere or to one project only. New entries: global.",
+    )
+    parent_id: UUID | None = Field(
+        None, description="The entry of which this one is a part. Null removes the relation."
+    )
     source_ids: list[UUID] = Field(
         default_factory=list, max_length=MAX_SOURCES, description="Entries from which this one was derived."
     )
     metadata: dict[str, Any] = Field(
-        default_factory=dict, description="Any other data, as a JSON object; searches can filter by it."
+        default_factory=dict,
+        description="Any other data, as a JSON object, which replaces the stored one; searches can filter by it.",
     )
     language: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(LANGUAGES)})] | None = Field(
         None,
-        description="A Postgres text search configuration, e.g. english or german; detected if omitted.",
+        description="A Postgres text search configuration, e.g. english or german. Null has it detected"
+        " again, and so does a new text without a language.",
     )
     expires_at: Moment | None = Field(
-        None, description="Date and time with a time zone; the entry is hidden from then on."
+        None,
+        description="Date and time with a time zone; the entry is hidden from then on. Null: it does not expire.",
     )
     superseded_by_id: UUID | None = Field(
-        None, description="The entry that replaces this one; searches skip this one."
+        None,
+        description="The entry that replaces this one; searches skip this one. Null: no entry replaces it.",
     )
     is_verified: Annotated[bool, Field(strict=True)] = Field(
-        False, description="Whether a person has verified the content."
+        False, description="Whether a person has verified the content. New entries: false."
     )
     external_id: str | None = Field(
         None,
         min_length=1,
         max_length=MAX_EXTERNAL_ID,
-        description="Your own id; writing with the same id again updates this entry.",
+        description="Your own id; writing with the same id again updates this entry. Null in a new entry"
+        " means no id, and in a patch removes the id.",
     )
 
     def draft(self) -> EntryDraft:
@@ -99,7 +111,6 @@ class NewEntry(EntryFields):
     """An entry to store."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [
                 {
@@ -122,15 +133,13 @@ class NewEntry(EntryFields):
 class EntryPatch(EntryFields):
     """Changes to an entry. Omitted fields are unchanged; null clears a field that may be empty."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tags": ["vercel"]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tags": ["vercel"]}]})
 
     content: str = Field("", min_length=1, max_length=MAX_CONTENT)
 
 
-class BulkRequest(BaseModel):
+class BulkRequest(RequestBody):
     """1 to 1,000 entries, each with its own outcome."""
-
-    model_config = ConfigDict(extra="forbid")
 
     entries: Annotated[
         list[Any],

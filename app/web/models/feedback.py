@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.knowledge.vocabulary import EntryType
+from app.web.models.requests import RequestBody
 
 IDS = {
     "search_id": "0198c5a2-7d1e-7a60-8d0b-3d5f0a4c9e11",
@@ -16,10 +17,10 @@ IDS = {
 }
 
 
-class NewFeedback(BaseModel):
+class NewFeedback(RequestBody):
     """Whether a hit was useful to the caller."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{**IDS, "relevant": True}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{**IDS, "relevant": True}]})
 
     search_id: UUID = Field(description="The `metadata.search_id` of one of the caller's searches.")
     entry_id: UUID = Field(description="A hit of that search.")

@@ -11,17 +11,16 @@ from pydantic.config import JsonDict
 
 from app.knowledge.subscriptions.addresses import MAX_URL
 from app.knowledge.subscriptions.saved_searches import MAX_NAME
+from app.web.models.requests import RequestBody
 from app.web.models.search import SearchRequest
 
 SEARCH: JsonDict = {"query": "how do I order routes in vercel.json", "limit": 3}
 
 
-class NewSavedSearch(BaseModel):
+class NewSavedSearch(RequestBody):
     """A named search to save."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"name": "Route order", "request": SEARCH}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Route order", "request": SEARCH}]})
 
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NAME)]
     request: SearchRequest = Field(description="Any search without a `cursor`.")
@@ -48,11 +47,11 @@ class SavedSearchList(BaseModel):
     next_cursor: str | None
 
 
-class NewSubscription(BaseModel):
+class NewSubscription(RequestBody):
     """The webhook for new and changed entries that match the saved search."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"url": "https://example.com/hooks/knowledge"}]}
+        json_schema_extra={"examples": [{"url": "https://example.com/hooks/knowledge"}]}
     )
 
     url: Annotated[str, Field(min_length=1, max_length=MAX_URL)] = Field(

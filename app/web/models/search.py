@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSc
 
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import Explanation
 from app.knowledge.vocabulary import (
     Audience,
     Boost,
@@ -21,6 +22,7 @@ from app.knowledge.vocabulary import (
     TagsMatch,
     Weights,
 )
+from app.web.models.requests import RequestBody
 from app.web.problems import Problem
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -29,10 +31,8 @@ QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1
 Tag = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 100})]
 
 
-class WeightsModel(BaseModel):
+class WeightsModel(RequestBody):
     """The weight of each leg; the weights add up to 1."""
-
-    model_config = ConfigDict(extra="forbid")
 
     semantic: Annotated[Number, Field(ge=0, le=1)]
     keyword: Annotated[Number, Field(ge=0, le=1)]
@@ -42,11 +42,10 @@ class WeightsModel(BaseModel):
         return Weights(self.semantic, self.keyword)
 
 
-class SearchRequest(BaseModel):
+class SearchRequest(RequestBody):
     """A search. Only `query` is required; unknown fields are refused."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [
                 {"query": "how do I order routes in vercel.json", "limit": 3},
@@ -56,16 +55,17 @@ class SearchRequest(BaseModel):
     )
 
     query: QueryText = Field(description="The query, 1 to 10,000 characters after trimming.")
-    mode: Mode = Field("hybrid", description="The legs to run: both, semantic only, or keyword only.")
+    mode: Mode = Field(
+        "hybrid", description="The legs to run: both (hybrid, the default), semantic only, or keyword only."
+    )
     limit: Annotated[
         int | None,
-        WithJsonSchema(
-            {"type": "integer", "minimum": 1, "maximum": DEFAULT_MAX_LIMIT, "default": DEFAULT_LIMIT}
-        ),
+        WithJsonSchema({"type": "integer", "minimum": 1, "maximum": DEFAULT_MAX_LIMIT}),
     ] = Field(
         None,
         strict=True,
-        description=f"Hits per page; the service's default is {DEFAULT_LIMIT}, its maximum {DEFAULT_MAX_LIMIT}.",
+        description="Hits per page. Default: the tenant's, or the service's, which is"
+        f" {DEFAULT_LIMIT}; the maximum is {DEFAULT_MAX_LIMIT} unless the operator has changed it.",
     )
     similarity_threshold: Annotated[Number, Field(ge=0, le=1)] | None = Field(
         None, description="Minimum cosine of a semantic match. Default: the tenant's, or the model's."
@@ -73,7 +73,9 @@ class SearchRequest(BaseModel):
     weights: WeightsModel | None = Field(None, description="Default: semantic 0.7, keyword 0.3.")
     role: Audience | None = Field(None, description="Only entries for this role or for all.")
     tags: list[Tag] | None = Field(None, max_length=100)
-    tags_match: TagsMatch = Field("any", description="Whether an entry needs any or all of the tags.")
+    tags_match: TagsMatch = Field(
+        "any", description="Whether an entry needs any (the default) or all of the tags."
+    )
     entry_type: EntryType | list[EntryType] | None = None
     min_confidence: Annotated[Number, Field(ge=0, le=1)] | None = None
     scope: Scope | None = None
@@ -84,10 +86,16 @@ class SearchRequest(BaseModel):
     metadata: dict[str, Any] | None = Field(
         None, description="Values that the entry's metadata must contain."
     )
-    include_superseded: Annotated[bool, Field(strict=True)] = False
-    boost: list[Boost] = Field(default_factory=list, description="Boosts that multiply the fused score.")
+    include_superseded: Annotated[bool, Field(strict=True)] = Field(
+        False, description="Whether replaced entries are found, too. Default: false."
+    )
+    boost: list[Boost] = Field(
+        default_factory=list, description="Boosts that multiply the fused score. Default: none."
+    )
     fusion: Fusion | None = Field(None, description="Default: the tenant's, or rrf.")
-    rrf_k: Annotated[int, Field(strict=True, ge=1, le=1000)] = 60
+    rrf_k: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
+        60, description="The constant of reciprocal rank fusion. Default: 60."
+    )
     ef_search: Annotated[int, Field(strict=True, ge=10, le=200)] | None = None
     query_embedding: list[Number] | None = Field(
         None, min_length=1, max_length=4000, description="A vector to use instead of the query's embedding."
@@ -97,7 +105,8 @@ class SearchRequest(BaseModel):
         description="Fill `debug_info`. With `cursor`, it has ranks and scores; terms, boosts and strategies are null.",
     )
     diversity: Annotated[Number, Field(ge=0, le=1)] = Field(
-        0.0, description="Above 0, hits that resemble better ones move down (maximal marginal relevance)."
+        0.0,
+        description="Above 0, hits that resemble better ones move down (maximal marginal relevance). Default: 0.",
     )
     cursor: str | None = Field(
         None,
@@ -113,10 +122,8 @@ class SearchRequest(BaseModel):
         return SearchQuery(**values, max_limit=defaults.max_limit)
 
 
-class WhyNotRequest(BaseModel):
+class WhyNotRequest(RequestBody):
     """An entry, and the search whose results lack it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     entry_id: UUID
     request: SearchRequest
@@ -213,14 +220,13 @@ class SearchResponse(BaseModel):
 
     results: list[HitModel]
     metadata: SearchMetadataModel
-    debug_info: dict[str, Any] | None
+    debug_info: Explanation | None = Field(description="Only with `explain`.")
 
 
-class SearchBatchRequest(BaseModel):
+class SearchBatchRequest(RequestBody):
     """1 to 32 searches, each with its own outcome."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [
                 {"searches": [{"query": "route order"}, {"query": "backup", "mode": "keyword", "limit": 3}]}
