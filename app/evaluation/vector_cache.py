@@ -7,10 +7,11 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
+from app.embeddings.provider import EmbeddingProvider, Vector
 
 
 class VectorCache:
@@ -22,6 +23,7 @@ class VectorCache:
 
     def __init__(self, inner: EmbeddingProvider, folder: Path) -> None:
         self._inner = inner
+        self.model: Final = inner.model
         model = inner.model
         folder.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{model.provider}-{model.name}-{model.dimensions}")
@@ -32,10 +34,6 @@ class VectorCache:
             "create table if not exists vectors (text_hash blob primary key, vector blob) without rowid"
         )
         self.made = 0
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._inner.model
 
     async def embed_query(self, text: str) -> Vector:
         known = self._find("query", text)

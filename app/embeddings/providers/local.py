@@ -8,13 +8,14 @@ import threading
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 from tokenizers import Tokenizer
 
 from app.embeddings.models import LOCAL, MINILM, resolve_model
-from app.embeddings.provider import EmbeddingModel, Vector
+from app.embeddings.provider import Vector
 from app.embeddings.resilience.lanes import ComputeLanes, count_cores
 from app.errors import ConfigurationError
 
@@ -70,11 +71,7 @@ class LocalProvider:
         cores = count_cores()
         self._minilm = minilm
         self._lanes = lanes or ComputeLanes(query_threads=max(2, cores), document_threads=cores)
-        self._model = resolve_model(LOCAL, MINILM)
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._model
+        self.model: Final = resolve_model(LOCAL, MINILM)
 
     @property
     def query_threads(self) -> int:

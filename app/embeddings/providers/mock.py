@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -14,11 +15,7 @@ class MockProvider:
     """EmbeddingProvider that gives equal texts equal vectors on every machine."""
 
     def __init__(self, model: EmbeddingModel) -> None:
-        self._model = model
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._model
+        self.model: Final = model
 
     async def embed_query(self, text: str) -> Vector:
         return self._embed(text)
@@ -37,7 +34,7 @@ class MockProvider:
 
     def _embed(self, text: str) -> Vector:
         digest = hashlib.shake_256(text.encode("utf-8", "surrogatepass"))
-        numbers = np.frombuffer(digest.digest(4 * self._model.dimensions), dtype="<u4")
+        numbers = np.frombuffer(digest.digest(4 * self.model.dimensions), dtype="<u4")
         centred = numbers.astype(np.float64) - (2**31 - 0.5)  # never 0, so the vector has a length
         vector: Vector = (centred / np.linalg.norm(centred)).astype(np.float32)
         vector.setflags(write=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import orjson
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, omit
@@ -30,17 +31,13 @@ class OpenAIProvider:
         base_url: str | None = None,
         timeout: float = 60.0,
     ) -> None:
-        self._model = model
+        self.model: Final = model
         self._client = AsyncOpenAI(
             api_key=api_key or _NO_KEY,
             base_url=base_url or DEFAULT_BASE_URL,
             max_retries=0,
             timeout=timeout,
         )
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._model
 
     async def embed_query(self, text: str) -> Vector:
         return (await self._request([text]))[0]
@@ -61,14 +58,14 @@ class OpenAIProvider:
         await self._client.close()
 
     async def _request(self, texts: list[str]) -> list[Vector]:
-        provider = self._model.provider
+        provider = self.model.provider
         # Other models, and most self-hosted servers, refuse a request that specifies dimensions.
-        shortens = self._model.name.startswith("text-embedding-3")
+        shortens = self.model.name.startswith("text-embedding-3")
         try:
             response = await self._client.embeddings.with_raw_response.create(
-                model=self._model.name,
+                model=self.model.name,
                 input=texts,
-                dimensions=self._model.dimensions if shortens else omit,
+                dimensions=self.model.dimensions if shortens else omit,
                 encoding_format="float",
             )
         except APITimeoutError:
@@ -78,7 +75,7 @@ class OpenAIProvider:
         except APIStatusError as error:
             raise describe_status(provider, error.status_code, error.response.headers) from None
         rows = _read_rows(provider, response.content)
-        return check_vectors(provider, rows, len(texts), self._model.dimensions)
+        return check_vectors(provider, rows, len(texts), self.model.dimensions)
 
 
 def _read_rows(provider: str, body: bytes) -> list[object]:

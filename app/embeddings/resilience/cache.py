@@ -8,10 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
+from app.embeddings.provider import EmbeddingProvider, Vector
 
 asking_tenant: ContextVar[UUID | None] = ContextVar("asking_tenant", default=None)
 """The tenant that queries are embedded for. A vector cached for one tenant is not used for another, which could
@@ -45,7 +46,8 @@ class QueryCache:
         ttl: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._inner = inner
+        self.inner: Final = inner
+        self.model: Final = inner.model
         self._entries = entries
         self._ttl = ttl
         self._clock = clock
@@ -53,15 +55,6 @@ class QueryCache:
         self._flights: dict[_Key, _Flight] = {}
         self.hits = 0
         self.misses = 0
-
-    @property
-    def inner(self) -> EmbeddingProvider:
-        """The provider that answers queries that are not in the cache."""
-        return self._inner
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._inner.model
 
     async def embed_query(self, text: str) -> Vector:
         key = self._key(text)
@@ -85,15 +78,15 @@ class QueryCache:
         self.misses += len(missing)
         self.hits += len(texts) - len(missing)
         if missing:
-            made = await self._inner.embed_queries(missing)
+            made = await self.inner.embed_queries(missing)
             found |= {t: self._remember(keys[t], v) for t, v in zip(missing, made, strict=True)}
         return [found[text] for text in texts]
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._inner.embed_documents(texts)
+        return await self.inner.embed_documents(texts)
 
     def count_tokens(self, text: str) -> int:
-        return self._inner.count_tokens(text)
+        return self.inner.count_tokens(text)
 
     async def close(self) -> None:
         tasks = [flight.task for flight in self._flights.values()]
@@ -101,10 +94,10 @@ class QueryCache:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._vectors.clear()
-        await self._inner.close()
+        await self.inner.close()
 
     def _key(self, text: str) -> _Key:
-        model = self._inner.model
+        model = self.model
         return asking_tenant.get(), model.provider, model.name, model.dimensions, text
 
     def _recall(self, key: _Key) -> Vector | None:
@@ -126,7 +119,7 @@ class QueryCache:
         return flight
 
     async def _fetch(self, key: _Key, text: str) -> Vector:
-        return self._remember(key, await self._inner.embed_query(text))
+        return self._remember(key, await self.inner.embed_query(text))
 
     def _remember(self, key: _Key, vector: Vector) -> Vector:
         vector.setflags(write=False)

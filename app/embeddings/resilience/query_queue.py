@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from app.concurrency.turns import Turns
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
+from app.embeddings.provider import EmbeddingProvider, Vector
 from app.embeddings.resilience.cache import asking_tenant
 from app.embeddings.resilience.resilient import SECONDS_PER_QUERY
 from app.errors import EmbeddingUnavailable
@@ -22,19 +23,11 @@ class QueryQueue:
 
     def __init__(self, inner: EmbeddingProvider, places: int, patience: float) -> None:
         """`patience` is in seconds; a query without a turn by then is refused."""
-        self._inner = inner
+        self.inner: Final = inner
+        self.model: Final = inner.model
         self._turns = Turns(places)
         self._most = max(1, places // 2)
         self._patience = patience
-
-    @property
-    def inner(self) -> EmbeddingProvider:
-        """The provider that answers."""
-        return self._inner
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._inner.model
 
     async def embed_query(self, text: str) -> Vector:
         """As the provider. Raises EmbeddingUnavailable also for a query without a turn in time."""
@@ -47,13 +40,13 @@ class QueryQueue:
         return [await self._embed(text, deadline) for text in texts]
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._inner.embed_documents(texts)
+        return await self.inner.embed_documents(texts)
 
     def count_tokens(self, text: str) -> int:
-        return self._inner.count_tokens(text)
+        return self.inner.count_tokens(text)
 
     async def close(self) -> None:
-        await self._inner.close()
+        await self.inner.close()
 
     async def _embed(self, text: str, deadline: float) -> Vector:
         tenant = asking_tenant.get()
@@ -65,6 +58,6 @@ class QueryQueue:
                 self.model.provider, "too many queries of the tenant are waiting", attempts=0, retry_after=1.0
             ) from None
         try:
-            return await self._inner.embed_query(text)
+            return await self.inner.embed_query(text)
         finally:
             self._turns.release(tenant)

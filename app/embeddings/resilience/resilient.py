@@ -8,10 +8,10 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from app.embeddings.failures import InputRefused
-from app.embeddings.provider import EmbeddingModel, EmbeddingProvider, Vector
+from app.embeddings.provider import EmbeddingProvider, Vector
 from app.embeddings.resilience.circuit import Circuit, CircuitOpen, CircuitState, Permit
 from app.embeddings.tokens import BatchLimits, approximate_tokens, split_batches
 from app.errors import EmbeddingUnavailable
@@ -69,16 +69,13 @@ class ResilientProvider:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._inner = inner
+        self.model: Final = inner.model
         self._policy = policy or ResiliencePolicy()
         self._clock = clock
         self._sleep = sleep
         self._jitter = jitter
         self.query_circuit = self._make_circuit()
         self.document_circuit = self._make_circuit()
-
-    @property
-    def model(self) -> EmbeddingModel:
-        return self._inner.model
 
     async def embed_query(self, text: str) -> Vector:
         return await self._call(
