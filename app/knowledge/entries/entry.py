@@ -34,6 +34,11 @@ def content_hash(content: str) -> bytes:
     return hashlib.sha256(content.encode()).digest()
 
 
+def text_hash(title: str | None, content: str) -> bytes:
+    """The `text_hash` of an entry: entries with the same one have the same vectors."""
+    return content_hash(embedding_text(title, content))
+
+
 def embedding_text(title: str | None, content: str) -> str:
     """The text that is embedded for an entry."""
     return f"{title}\n\n{content}" if title else content

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.embeddings.tokens import approximate_tokens
 from app.errors import EmbeddingUnavailable
 from app.knowledge.entries.embedding import make_passages
-from app.knowledge.entries.entry import embedding_text
+from app.knowledge.entries.entry import text_hash
 from app.knowledge.languages import detect
 from app.knowledge.queue.lease import ClaimLost, Lease
 from app.knowledge.queue.pause import choose_pause
@@ -252,7 +251,7 @@ def make_chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str
         title=title,
         content=chunk.text,
         metadata={**metadata, **place},
-        text_hash=hashlib.sha256(embedding_text(title, chunk.text).encode()).digest(),
+        text_hash=text_hash(title, chunk.text),
     )
 
 

@@ -7,7 +7,6 @@ changes to the audit trail in its own transaction.
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -23,7 +22,7 @@ from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import InvalidInput
-from app.knowledge.entries.entry import embedding_text
+from app.knowledge.entries.entry import text_hash
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.transfer.assets import AssetRestoration
@@ -187,7 +186,7 @@ class TenantRestoration:
             PassageVector(
                 entry_id=UUID(line["id"]),
                 passage=int(v["passage"]),
-                text_hash=hashlib.sha256(embedding_text(line["title"], line["content"]).encode()).digest(),
+                text_hash=text_hash(line["title"], line["content"]),
                 char_start=int(v["char_start"]),
                 char_end=int(v["char_end"]),
                 vector=HalfVector.from_binary(base64.b64decode(v["vector"], validate=True)),
