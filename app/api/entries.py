@@ -85,8 +85,10 @@ async def list_entries(
     tag: Annotated[str | None, Query(max_length=MAX_TAG)] = None,
     asset_id: UUID | None = None,
     external_id: Annotated[str | None, Query(max_length=MAX_EXTERNAL_ID)] = None,
+    include_expired: Annotated[bool, Query(description="Whether to list expired entries, too.")] = False,
 ) -> Response:
-    """List entries, newest first, optionally of one type, tag, asset or external id."""
+    """List entries, newest first, optionally of one type, tag, asset or external id. Superseded entries are listed,
+    expired ones only with `include_expired`."""
     for name, value in (("tag", tag), ("external_id", external_id)):
         if value is not None and "\x00" in value:
             raise InvalidInput.of(name, "must not contain NUL characters")
@@ -98,6 +100,7 @@ async def list_entries(
         tag=tag,
         asset_id=asset_id,
         external_id=external_id,
+        include_expired=include_expired,
     )
     return page_response(page)
 
@@ -108,8 +111,10 @@ async def list_entries(
     responses=problems(404, others={200: {"headers": ETAG}}),
 )
 async def get_entry(entry_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Get an entry with its ETag."""
-    return _entry_response(await services.entries.get(caller.tenant_id, entry_id))
+    """Get an entry with its ETag. An entry that searches skip, because it is expired or superseded, can still be read,
+    and PATCH can make it visible again: see `expires_at` and `superseded_by_id`. Each call counts as an access for the
+    `access` boost."""
+    return _entry_response(await services.entries.read(caller.tenant_id, entry_id))
 
 
 @writers.patch(
@@ -153,8 +158,8 @@ async def related_entries(
     services: CurrentServices,
     limit: Annotated[int, Query(ge=1, le=MAX_RELATED)] = 5,
 ) -> Response:
-    """List the parent, then siblings (for a chunk its neighbours), then its sources, derived entries, and entries that
-    share two or more tags. Each entry is listed once, under the first relation that applies."""
+    """List the parent, then siblings (for a chunk its neighbours), then children, its sources, derived entries, and
+    entries that share two or more tags. Each entry is listed once, under the first relation that applies."""
     return json_response(describe_related(await services.related.related(caller.tenant_id, entry_id, limit)))
 
 

@@ -96,7 +96,9 @@ def curl_line(address: str, token: str) -> str:
 
 
 async def _has(services: Services, tenant_id: UUID, external_id: str) -> bool:
-    page = await services.entries.list_entries(tenant_id, limit=1, external_id=external_id)
+    page = await services.entries.list_entries(
+        tenant_id, limit=1, external_id=external_id, include_expired=True
+    )
     return bool(page.items)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -13,7 +12,7 @@ from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.text import flatten, make_console, make_text, print_json
 
 if TYPE_CHECKING:
-    from app.knowledge.entries.related import RelatedEntry
+    from app.knowledge.entries.related import Related
     from app.settings import Settings
 
 
@@ -38,8 +37,8 @@ def related(
         bool, json_option("the response of GET /knowledge/entries/{id}/related, {results, metadata}")
     ] = False,
 ) -> None:
-    """Show the entries related to an entry: its parent and siblings, its sources, entries derived from
-    it, and those that share two or more tags.
+    """Show the entries related to an entry: its parent, siblings and children, its sources, entries
+    derived from it, and those that share two or more tags.
     """
     found = run_async(_related(read_settings(), tenant, entry_id, limit), doing="reading relations")
     if as_json:
@@ -48,7 +47,7 @@ def related(
         print_json(describe_related(found))
         return
     console = make_console()
-    if not found:
+    if not len(found):
         console.print("there are no related entries")
     for item in found:
         entry = item.entry
@@ -62,6 +61,6 @@ def related(
         console.print(make_text((f"   {flatten(entry.content, 160)}\n", "")))
 
 
-async def _related(settings: Settings, slug: str, entry_id: UUID, limit: int) -> Sequence[RelatedEntry]:
+async def _related(settings: Settings, slug: str, entry_id: UUID, limit: int) -> Related:
     async with open_tenant(settings, slug) as (services, tenant):
         return await services.related.related(tenant.id, entry_id, limit)

@@ -19,6 +19,7 @@ from app.embeddings.resilience.lanes import count_cores
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.inspection import InspectionService
 from app.knowledge.entries.related import RelatedService
@@ -85,6 +86,7 @@ class Services:
     reembedding: ReembeddingService
     embedder: EntryEmbedder
     journal: SearchJournal
+    accesses: AccessCounter
     jobs: JobQueue
     worker: Worker
 
@@ -96,6 +98,7 @@ class Services:
         """Finish pending background writes. Leaves `database` and `provider` open."""
         await self.subscriptions.close()
         await self.journal.close()
+        await self.accesses.close()
 
 
 async def build_services(
@@ -132,6 +135,7 @@ async def build_services(
     )
     admission = Admission(crowd=crowd)
     journal = SearchJournal(database)
+    accesses = AccessCounter(database)
     embedder = EntryEmbedder(database, providers, tenants)
     webhooks = webhooks or WebhookSender()
     deliveries = DeliveryService(database, jobs, webhooks)
@@ -157,7 +161,7 @@ async def build_services(
         trail=trail,
         admission=admission,
         search=search,
-        entries=EntryService(database, trail, embedder, jobs, tenants),
+        entries=EntryService(database, trail, embedder, jobs, tenants, accesses),
         assets=AssetService(database, trail, jobs, tenants, max_bytes=max_upload_bytes),
         related=RelatedService(database),
         export=TenantExport(database),
@@ -165,7 +169,7 @@ async def build_services(
         subscriptions=SubscriptionService(
             database, trail, jobs, allow_private=webhooks.allow_private, rights_last=rights_last
         ),
-        feedback=FeedbackService(database, trail, tenants, journal),
+        feedback=FeedbackService(database, trail, tenants, journal, accesses),
         administration=AdministrationService(database, tenants, admission, journal),
         inspection=InspectionService(database),
         platform=PlatformService(database, tenants),
@@ -173,6 +177,7 @@ async def build_services(
         reembedding=ReembeddingService(database, trail, machine, embedder),
         embedder=embedder,
         journal=journal,
+        accesses=accesses,
         jobs=jobs,
         worker=Worker(
             database,

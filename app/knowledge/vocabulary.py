@@ -19,7 +19,7 @@ Boost = Literal["type", "access", "verified"]
 Audience = Literal["pm", "dev", "qa", "all"]
 """The people that an entry is for: the field `roles` of an entry, and `role` of a search."""
 Scope = Literal["global", "project"]
-Relationship = Literal["parent", "sibling", "source", "derived", "tag_overlap"]
+Relationship = Literal["parent", "sibling", "child", "source", "derived", "tag_overlap"]
 Source = Literal["entry", "asset"]
 TagsMatch = Literal["any", "all"]
 WritableType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight"]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from app.knowledge.entries.related import RelatedEntry
+from app.knowledge.entries.related import Related, RelatedEntry
 from app.mcp.answers import ToolAnswer
 from app.mcp.passages import READABLE_LENGTH, Marker, cut_passage
 
 
-def answer_related(found: Sequence[RelatedEntry], structured: dict[str, Any]) -> ToolAnswer:
+def answer_related(found: Related, structured: dict[str, Any]) -> ToolAnswer:
     """Build the text and the structured form of related entries."""
-    if not found:
+    if not len(found):
         return ToolAnswer("Nothing is related to it, or there is no such entry.", structured)
     marker = Marker(
         [
@@ -27,7 +26,9 @@ def answer_related(found: Sequence[RelatedEntry], structured: dict[str, Any]) ->
         ]
     )
     blocks = [_write(number, item, marker) for number, item in enumerate(found, 1)]
-    return ToolAnswer("\n\n".join([f"{len(found)} related entries. {marker.notice}", *blocks]), structured)
+    return ToolAnswer(
+        "\n\n".join([f"{len(found)} of {found.total} related entries. {marker.notice}", *blocks]), structured
+    )
 
 
 def _write(number: int, item: RelatedEntry, marker: Marker) -> str:

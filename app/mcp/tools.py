@@ -164,8 +164,8 @@ TOOLS: Mapping[str, Tool] = {
             "kb_get_related",
             "Read the context of an entry",
             "Get the entries related to an entry that a search found: its parent, its siblings (for a passage of a"
-            " document, the passages before and after it), its sources, entries derived from it, and entries that"
-            " share its tags. Use this tool when a hit is cut off or lacks context.",
+            " document, the passages before and after it), its children, its sources, entries derived from it, and"
+            " entries that share its tags. Use this tool when a hit is cut off or lacks context.",
             Role.READER,
             RelatedArguments,
             _related,

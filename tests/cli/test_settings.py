@@ -32,7 +32,7 @@ def test_settings_are_changed_and_reset(knowledge: CommandLine, tenant: str) -> 
 def test_setting_out_of_range_is_refused_with_its_name(knowledge: CommandLine, tenant: str) -> None:
     result = knowledge("settings", "set", "verified_boost=much", "colour=blue", "-t", tenant)
     assert (result.status, result.out) == (1, "")
-    assert "verified_boost: must be a number between 0 and 100" in result.err
+    assert "verified_boost: must be a number between 0.01 and 100" in result.err
     assert "colour: unknown; allowed are " in result.err
     above = knowledge("settings", "set", f"limits.entries={10**12}", "-t", tenant)
     assert "limits.entries: must be at most 10000000" in above.err

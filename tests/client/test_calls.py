@@ -17,6 +17,7 @@ from knowledge_client import (
     IndexingFailed,
     InvalidInput,
     KnowledgeClient,
+    MalformedId,
     NotFound,
     PreconditionFailed,
     Unauthenticated,
@@ -198,8 +199,9 @@ async def test_tokens_are_validated_by_the_service(live_kind: str, service: Runn
 
 
 async def test_a_malformed_id_is_refused_before_anything_is_sent(call: ClientCaller) -> None:
-    with pytest.raises(ValueError, match="UUID"):
-        await call("get_entry", "../assets")
+    for malformed in ("../assets", "nope", ""):
+        with pytest.raises(MalformedId, match="is not an id"):
+            await call("get_entry", malformed)
 
 
 @pytest.mark.slow

@@ -17,7 +17,12 @@ from langchain_core.vectorstores import VectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests, VectorStoreIntegrationTests
 
 from knowledge_client import AsyncKnowledgeClient, InvalidInput, KnowledgeClient
-from knowledge_client.langchain import DocumentsRefused, KnowledgeRetriever, KnowledgeVectorStore
+from knowledge_client.langchain import (
+    DocumentsRefused,
+    FilterUnsupported,
+    KnowledgeRetriever,
+    KnowledgeVectorStore,
+)
 from tests.client.callers import LOCAL
 from tests.fixtures.http.running_service import RunningService
 
@@ -123,6 +128,19 @@ def test_scores_are_cosines_and_metadata_filter(store: KnowledgeVectorStore) -> 
     assert 0.99 < score <= 1
     assert 0 <= other < score
     assert [d.id for d in store.similarity_search("harbour", filter={"n": 2})] == ["2"]
+    for same in ({"n": {"$eq": 2}}, {"$and": [{"n": 2}, {"n": {"$eq": 2}}]}):
+        assert [d.id for d in store.similarity_search("harbour", filter=same)] == ["2"]
+    for unsupported in (
+        *(
+            {"n": {"$gt": 1}},
+            {"n": {"$eq": 2, "$lt": 3}},
+            {"$or": [{"n": 2}]},
+            {"$and": [{"n": 1}, {"n": 2}]},
+        ),
+        lambda document: True,
+    ):
+        with pytest.raises(FilterUnsupported, match="filter: "):
+            store.similarity_search("harbour", filter=unsupported)
 
 
 @pytest.mark.slow

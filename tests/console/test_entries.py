@@ -69,11 +69,11 @@ async def test_an_entry_is_shown_with_its_model_passages_and_neighbours(
     assert page.one("pre.text").text_content() == "word " * 2000
     headings = page.texts("section[aria-labelledby=around-heading] h3")
     assert headings == [
-        "Part of",
+        "Parent",
+        "Children",
         "Derived from",
-        "Parts",
         "Supersedes",
-        "Related, as shown to agents",
+        "Related, as shown to agents: 2 of 2",
     ]
     assert f"{provider.model.provider}/{provider.model.name}" in page.text
     shown = facts(page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, cast, get_args
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from fastapi.responses import RedirectResponse
 from app.auth.principal import Role
 from app.console.parts.entry_form import EntryForm, errors_at, read_texts
 from app.console.parts.pager import PAGE_SIZE, page_links
+from app.console.parts.relationships import RELATIONSHIPS
 from app.console.rendering import render
 from app.console.session import console_router
 from app.db.queries.knowledge.entries import Entry
@@ -42,6 +44,7 @@ async def show_entries(
     tag: Annotated[str, Query(max_length=100)] = "",
     source: str = "",
     asset_id: str = "",
+    include_expired: str = "",
     cursor: PageCursor = "",
     done: str = "",
 ) -> Response:
@@ -55,8 +58,10 @@ async def show_entries(
         tag=_storable(tag),
         source=cast(Source | None, _one_of("source", source, get_args(Source))),
         asset_id=_id("asset_id", asset_id),
+        include_expired=include_expired == "true",
     )
     filters = {"entry_type": entry_type, "tag": tag, "source": source, "asset_id": asset_id}
+    filters["include_expired"] = "true" if include_expired == "true" else ""
     given = {name: value for name, value in filters.items() if value}
     return render(
         request,
@@ -153,7 +158,7 @@ async def show_entry(
 ) -> Response:
     """Show all data of an entry."""
     tenant_id = caller.tenant_id
-    entry = await services.entries.get(tenant_id, entry_id)
+    entry = await services.entries.read(tenant_id, entry_id)
     response = render(
         request,
         "pages/entry.html",
@@ -161,6 +166,8 @@ async def show_entry(
         details=await services.inspection.entry(tenant_id, entry_id),
         related=await services.related.related(tenant_id, entry_id, 10),
         embedded_text=embedding_text(entry.title, entry.content),
+        relationships=RELATIONSHIPS,
+        expired=entry.expires_at is not None and entry.expires_at <= datetime.now(UTC),
         done=DONE.get(done),
     )
     response.headers["etag"] = f'"{entry.version}"'

@@ -15,13 +15,13 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.console.parts.entry_form import read_texts
 from app.console.parts.hits import ShownResult, show_answer
+from app.console.parts.relationships import RELATIONSHIPS
 from app.console.parts.search_form import ADDRESS, LONGEST_ADDRESS, SearchForm, errors_by_field
 from app.console.parts.sides import compare_with, comparison_address
 from app.console.rendering import render
 from app.console.session import console_router
 from app.errors import InvalidInput
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.vocabulary import Relationship
 from app.web.access import Caller, CurrentCaller, CurrentServices
 from app.web.models.search import SearchRequest
 from app.web.problems import invalid_input
@@ -30,14 +30,6 @@ router = console_router(Role.READER)
 
 RELATED = 10
 """Maximum number of related entries shown."""
-
-RELATIONSHIPS: dict[Relationship, str] = {
-    "parent": "Parent",
-    "sibling": "Siblings",
-    "source": "Derived from",
-    "derived": "Derived from it",
-    "tag_overlap": "Shared tags",
-}
 
 STAGES = {
     "entry": "No such entry",
@@ -140,7 +132,9 @@ async def _find_entry(services: Services, caller: Caller, wanted: str) -> UUID:
         return UUID(wanted)
     except ValueError:
         if wanted and "\x00" not in wanted:
-            page = await services.entries.list_entries(caller.tenant_id, limit=1, external_id=wanted)
+            page = await services.entries.list_entries(
+                caller.tenant_id, limit=1, external_id=wanted, include_expired=True
+            )
             if page.items:
                 return page.items[0].id
         raise InvalidInput.of("entry_id", "must be the id or the external id of an entry") from None

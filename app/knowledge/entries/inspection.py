@@ -20,7 +20,7 @@ MAX_POSITION = 2**31 - 1 - MAX_PART
 
 @dataclass(frozen=True, slots=True)
 class EntryDetails:
-    """Details beyond the entry's fields; `accesses` counts how often searches returned the entry."""
+    """Details beyond the entry's fields; `accesses` counts how often it was read."""
 
     vectors: Sequence[EntryVectors]
     connections: Sequence[Connection]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
 from uuid import UUID
@@ -14,14 +14,17 @@ from app.errors import InvalidInput
 from app.knowledge.vocabulary import Relationship
 
 MAX_RELATED = 20
+MAX_COUNTED = 1_000
+"""Maximum number of related entries of one kind that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelatedEntry:
     """A related entry with its relationship.
 
-    The relationship is `parent`, `sibling`, `source` (the given entry was derived from this one), `derived` (this one
-    was derived from the given entry), or `tag_overlap`, with the number of shared tags.
+    The relationship is `parent`, `sibling`, `child` (its parent is the given entry), `source` (the given entry was
+    derived from this one), `derived` (this one was derived from the given entry), or `tag_overlap`, with the number of
+    shared tags.
     """
 
     entry: Entry
@@ -29,34 +32,49 @@ class RelatedEntry:
     overlap_count: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Related:
+    """The first related entries, and the number of all: of each kind, at most 1,000 are counted."""
+
+    results: Sequence[RelatedEntry]
+    total: int
+
+    def __iter__(self) -> Iterator[RelatedEntry]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+
 class RelatedService:
-    """Finds the parent, siblings, sources and derived entries of an entry, and entries that share tags with it."""
+    """Finds the entries related to an entry by its own fields, and those that share tags with it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def related(self, tenant_id: UUID, entry_id: UUID, limit: int = 5) -> Sequence[RelatedEntry]:
-        """Find related entries: parent, siblings (for a chunk, its neighbours), sources, derived, shared tags.
+    async def related(self, tenant_id: UUID, entry_id: UUID, limit: int = 5) -> Related:
+        """Find related entries: parent, siblings (for a chunk, its neighbours), children, sources, derived, tags.
 
-        The groups come in this order: sources as the entry lists them, derived entries newest first, then entries
-        that share two or more tags. Each entry appears once, under its first relationship. An unknown id has no
-        related entries. Raises InvalidInput for a limit outside 1 to 20.
+        The groups come in this order: children oldest first, sources as the entry lists them, derived entries newest
+        first, then entries that share two or more tags. Each entry appears once, under its first relationship. An
+        unknown id has no related entries. Raises InvalidInput for a limit outside 1 to 20.
         """
         if not 1 <= limit <= MAX_RELATED:
             raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
         async with self._database.tenant_session(tenant_id) as session:
-            relations = await db.related_entries(session, entry_id, limit)
+            relations = await db.related_entries(session, entry_id, limit, MAX_COUNTED)
             found = await db.fetch_entries(session, [relation.id for relation in relations])
-        return [
+        results = [
             RelatedEntry(
                 found[relation.id], cast("Relationship", relation.relationship), relation.overlap_count
             )
             for relation in relations
             if relation.id in found
         ]
+        return Related(results, relations[0].total if relations else 0)
 
 
-def describe_related(found: Sequence[RelatedEntry]) -> dict[str, Any]:
+def describe_related(found: Related) -> dict[str, Any]:
     """The response of REST and MCP: each entry with its relationship, and the kinds of relationship found."""
     results = [
         {
@@ -67,4 +85,4 @@ def describe_related(found: Sequence[RelatedEntry]) -> dict[str, Any]:
         for item in found
     ]
     kinds = list(dict.fromkeys(item.relationship for item in found))
-    return {"results": results, "metadata": {"total": len(results), "relationship_types": kinds}}
+    return {"results": results, "metadata": {"total": found.total, "relationship_types": kinds}}

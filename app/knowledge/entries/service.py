@@ -16,6 +16,7 @@ from app.db.queries.tenants import audit
 from app.db.session import TenantSession
 from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
 from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft, check_new_draft
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.entry import MAX_BULK, PLACE
@@ -38,10 +39,12 @@ class EntryService:
         embedder: EntryEmbedder,
         jobs: JobQueue,
         tenants: TenantDirectory,
+        accesses: AccessCounter,
     ) -> None:
         self._database = database
         self._tenants = tenants
         self._trail = trail
+        self._accesses = accesses
         self._embedder = embedder
         self._jobs = jobs
         self._writer = EntryWriter(jobs)
@@ -106,6 +109,13 @@ class EntryService:
             raise EntryNotFound("there is no entry with this id")
         return rows[entry_id]
 
+    async def read(self, tenant_id: UUID, entry_id: UUID) -> Entry:
+        """One entry for a reader, which counts as an access for the `access` boost. Raises EntryNotFound."""
+        entry = await self.get(tenant_id, entry_id)
+        if entry.embedding_status == "ready":  # a client that waits for the vector polls the entry
+            self._accesses.note(tenant_id, entry_id)
+        return entry
+
     async def list_entries(
         self,
         tenant_id: UUID,
@@ -117,8 +127,9 @@ class EntryService:
         asset_id: UUID | None = None,
         external_id: str | None = None,
         source: Source | None = None,
+        include_expired: bool = False,
     ) -> Page[Entry]:
-        """Entries, newest first. Raises InvalidInput for a bad cursor."""
+        """Entries, newest first; expired ones only with `include_expired`. Raises InvalidInput for a bad cursor."""
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
             places = await db.list_entries(
@@ -130,6 +141,7 @@ class EntryService:
                 asset_id=asset_id,
                 external_id=external_id,
                 source=source,
+                include_expired=include_expired,
             )
             page = wanted.cut(places, lambda place: place)
             found = await db.fetch_entries(session, [place.id for place in page.items])

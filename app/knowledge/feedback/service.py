@@ -15,6 +15,7 @@ from app.db.queries.search.feedback import DislikedEntry, EmptySearch, Judgement
 from app.db.queries.tenants import audit
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.tenants.directory import TenantDirectory
 
@@ -58,17 +59,24 @@ class FeedbackService:
     """Stores feedback on searches of the last 24 hours, and reports on it."""
 
     def __init__(
-        self, database: Database, trail: AuditTrail, tenants: TenantDirectory, journal: SearchJournal
+        self,
+        database: Database,
+        trail: AuditTrail,
+        tenants: TenantDirectory,
+        journal: SearchJournal,
+        accesses: AccessCounter,
     ) -> None:
         self._database = database
         self._trail = trail
         self._tenants = tenants
         self._journal = journal
+        self._accesses = accesses
 
     async def give(
         self, tenant_id: UUID, subject: str, search_id: UUID, entry_id: UUID, relevant: bool
     ) -> Feedback:
         """Store a caller's judgement of a hit of its own search; it replaces an earlier judgement of the hit.
+        A relevant hit counts as read.
 
         The query is stored with it only if the tenant keeps queries. Raises SearchNotFound (also for another caller's
         search), InvalidInput for an entry that the search did not find, EntryNotFound for a deleted entry.
@@ -76,7 +84,7 @@ class FeedbackService:
         async with self._trail.attempt(tenant_id, subject, "feedback.write", [search_id, entry_id]):
             kept = await self._journal.find(tenant_id, search_id)
             if kept is None or kept.subject != subject:
-                raise SearchNotFound("there is no search of yours with this id within the last 24 hours")
+                raise SearchNotFound("you ran no search with this id in the last 24 hours")
             receipt = kept.receipt
             if entry_id not in {candidate.id for candidate in receipt.ranking}:
                 raise InvalidInput.of("entry_id", "must be a hit of that search")
@@ -89,6 +97,8 @@ class FeedbackService:
                     await audit.write_audit(session, subject, "feedback.write", [search_id, entry_id], detail)
             except asyncpg.ForeignKeyViolationError:
                 raise EntryNotFound("the entry no longer exists") from None
+        if relevant:
+            self._accesses.note(tenant_id, entry_id)
         return Feedback(search_id, entry_id, relevant, at)
 
     async def report(self, tenant_id: UUID, *, reader: str | None = None) -> FeedbackReport:

@@ -15,8 +15,9 @@ TYPE_WEIGHTS: Mapping[str, float] = {"decision": 2.0, "lesson": 2.0, "summary": 
 """Factors of `boost: ["type"]`; all other types have 1.0."""
 
 PAGE_LIMITS = ("default_limit", "max_limit")
-MAX_FACTOR = 100
-"""Largest weight of an entry type, and largest boost of verified entries."""
+MIN_FACTOR, MAX_FACTOR = 0.01, 100
+"""Bounds of the weight of an entry type and of the boost of verified entries. A factor of 0 would make all their
+scores 0, and so lose their order."""
 
 MAX_PURGE_DAYS = 36_500
 WHOLE_NUMBERS = (
@@ -68,7 +69,7 @@ class TenantSettings:
             values["weights"] = _weights(values["weights"], errors)
         if "type_weights" in values:
             values["type_weights"] = {**TYPE_WEIGHTS, **_type_weights(values["type_weights"], errors)}
-        for name, low, high in (("similarity_threshold", 0, 1), ("verified_boost", 0, MAX_FACTOR)):
+        for name, low, high in (("similarity_threshold", 0, 1), ("verified_boost", MIN_FACTOR, MAX_FACTOR)):
             if name in values and not _is_number(values[name], low, high):
                 errors.append(FieldError(name, f"must be a number between {low} and {high}"))
         if values.get("fusion", "rrf") not in get_args(Fusion):
@@ -133,11 +134,12 @@ def _weights(value: Any, errors: list[FieldError]) -> Weights | None:
 def _type_weights(value: Any, errors: list[FieldError]) -> dict[str, float]:
     allowed = get_args(EntryType)
     if not isinstance(value, Mapping) or not all(
-        k in allowed and _is_number(v, 0, MAX_FACTOR) for k, v in value.items()
+        k in allowed and _is_number(v, MIN_FACTOR, MAX_FACTOR) for k, v in value.items()
     ):
         errors.append(
             FieldError(
-                "type_weights", f"must map any of {', '.join(allowed)} to numbers between 0 and {MAX_FACTOR}"
+                "type_weights",
+                f"must map any of {', '.join(allowed)} to numbers between {MIN_FACTOR} and {MAX_FACTOR}",
             )
         )
         return {}

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.knowledge.tenants.limits import GREATEST
-from app.knowledge.tenants.settings import MAX_FACTOR, MAX_PURGE_DAYS
+from app.knowledge.tenants.settings import MAX_FACTOR, MAX_PURGE_DAYS, MIN_FACTOR
 from app.knowledge.vocabulary import MAX_LIMIT, EntryType, Fusion
 from app.web.models.requests import RequestBody
 from app.web.models.search import Number, WeightsModel
@@ -160,7 +160,7 @@ class SettingsPatch(RequestBody):
                 {
                     "type": "object",
                     "propertyNames": {"enum": list(get_args(EntryType))},
-                    "additionalProperties": {"type": "number", "minimum": 0, "maximum": MAX_FACTOR},
+                    "additionalProperties": {"type": "number", "minimum": MIN_FACTOR, "maximum": MAX_FACTOR},
                 }
             ),
         ]
@@ -168,7 +168,7 @@ class SettingsPatch(RequestBody):
     ) = None
     similarity_threshold: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
     fusion: Fusion | None = None
-    verified_boost: Annotated[float, Field(strict=True, ge=0, le=MAX_FACTOR)] | None = None
+    verified_boost: Annotated[float, Field(strict=True, ge=MIN_FACTOR, le=MAX_FACTOR)] | None = None
     keep_query_text: Annotated[bool, Field(strict=True)] | None = None
     default_limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
     max_limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None

@@ -214,12 +214,12 @@ class RelatedModel(EntryModel):
 class RelatedMetadata(BaseModel):
     """The number of related entries and the kinds of relationship among them."""
 
-    total: int
-    relationship_types: list[str]
+    total: int = Field(description="All related entries; of each kind, at most 1,000 are counted.")
+    relationship_types: list[Relationship] = Field(description="The kinds among the results.")
 
 
 class RelatedResponse(BaseModel):
-    """The parent, then siblings, sources, derived entries, and entries that share two or more tags."""
+    """The parent, then siblings, children, sources, derived entries, and entries that share two or more tags."""
 
     results: list[RelatedModel]
     metadata: RelatedMetadata

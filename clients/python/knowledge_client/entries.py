@@ -49,7 +49,7 @@ def get_entry(entry_id: Id) -> Exchange[Entry]:
 
 def find_entry(external_id: str) -> Exchange[Entry | None]:
     """The entry with this external id, or None."""
-    page = yield from list_entries(external_id=external_id, limit=1)
+    page = yield from list_entries(external_id=external_id, limit=1, include_expired=True)
     return page.items[0] if page.items else None
 
 
@@ -61,8 +61,9 @@ def list_entries(
     tag: str | None = None,
     asset_id: Id | None = None,
     external_id: str | None = None,
+    include_expired: bool | None = None,
 ) -> Exchange[EntryPage]:
-    """A page of 1 to 200 entries (50 by default), newest first."""
+    """A page of 1 to 200 entries (50 by default), newest first, by default without expired ones."""
     params = {
         "limit": limit,
         "cursor": cursor,
@@ -70,6 +71,7 @@ def list_entries(
         "tag": tag,
         "asset_id": None if asset_id is None else str(asset_id),
         "external_id": external_id,
+        "include_expired": None if include_expired is None else str(include_expired).lower(),
     }
     return get("/knowledge/entries", EntryPage, params)
 

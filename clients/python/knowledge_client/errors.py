@@ -25,6 +25,10 @@ class UnexpectedAnswer(KnowledgeError):
     """An answer that did not come from the service, such as a proxy's page."""
 
 
+class MalformedId(KnowledgeError, ValueError):
+    """An id that is not a UUID; no request was sent."""
+
+
 class IndexingFailed(KnowledgeError):
     """An uploaded file could not be indexed; `asset.error` has the reason."""
 

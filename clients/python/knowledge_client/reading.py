@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
-from knowledge_client.errors import UnexpectedAnswer
+from knowledge_client.errors import MalformedId, UnexpectedAnswer
 from knowledge_client.exchange import Exchange, Request
 from knowledge_client.fields import Id
 
@@ -37,5 +37,9 @@ def post(path: str, body: Mapping[str, Any], model: type[M]) -> Exchange[M]:
 
 
 def path_of(collection: str, item: Id, *more: str) -> str:
-    """A path below /knowledge. Raises ValueError for a malformed id."""
-    return "/".join(("/knowledge", collection, str(UUID(str(item))), *more))
+    """A path below /knowledge. Raises MalformedId."""
+    try:
+        item_id = str(UUID(str(item)))
+    except ValueError:
+        raise MalformedId(f"{str(item)[:100]!r} is not an id: ids are UUIDs") from None
+    return "/".join(("/knowledge", collection, item_id, *more))

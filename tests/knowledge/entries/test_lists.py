@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -45,6 +46,25 @@ async def test_list_filters_by_each_condition(services: Services, tenant: Tenant
     for condition, contents in conditions:
         page = await services.entries.list_entries(tenant.id, **condition)
         assert [entry.content for entry in page.items] == contents
+
+
+async def test_a_list_hides_expired_entries_unless_they_are_included(
+    services: Services, tenant: Tenant
+) -> None:
+    later, past = datetime.now(UTC) + timedelta(days=1), datetime.now(UTC) - timedelta(seconds=1)
+    await services.entries.create(tenant.id, EntryDraft(content="current", expires_at=later))
+    gone, _ = await services.entries.create(
+        tenant.id, EntryDraft(content="expired", expires_at=past, external_id="e")
+    )
+    conditions: list[dict[str, Any]] = [{}, {"external_id": "e"}]
+    for condition in conditions:
+        hidden = await services.entries.list_entries(tenant.id, **condition)
+        assert "expired" not in [entry.content for entry in hidden.items]
+        shown = await services.entries.list_entries(tenant.id, include_expired=True, **condition)
+        assert "expired" in [entry.content for entry in shown.items]
+    assert (await services.entries.get(tenant.id, gone.id)).expires_at == past
+    await services.entries.change(tenant.id, gone.id, EntryDraft(expires_at=None))
+    assert len((await services.entries.list_entries(tenant.id)).items) == 2
 
 
 async def test_list_refuses_a_foreign_cursor(services: Services, tenant: Tenant) -> None:

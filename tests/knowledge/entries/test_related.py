@@ -37,17 +37,41 @@ async def test_related_entries_are_ordered_by_relation_and_unique(services: Serv
     two = await write(services, tenant, "two tags", tags=["b", "a", "x"])
     three = await write(services, tenant, "three tags", tags=tags)
     await write(services, tenant, "one tag", tags=["a"])
-    await write(services, tenant, "child", parent_id=origin)
+    child = await write(services, tenant, "child", parent_id=origin, tags=tags)
     expected = [
         (parent, "parent", None),
         (first, "sibling", None),
         (second, "sibling", None),
+        (child, "child", None),
         (three, "tag_overlap", 3),
         (two, "tag_overlap", 2),
     ]
     assert await relations(services, tenant, origin) == expected
-    for limit in range(1, 6):
+    for limit in range(1, 7):
         assert await relations(services, tenant, origin, limit) == expected[:limit]
+
+
+async def test_the_total_counts_all_related_entries_once(
+    services: Services, tenant: Tenant, run_jobs: RunJobs
+) -> None:
+    tags = ["a", "b"]
+    parent = await write(services, tenant, "parent", tags=tags)
+    origin = await write(services, tenant, "origin", parent_id=parent, tags=tags)
+    for n in range(4):
+        await write(services, tenant, f"child {n}", parent_id=origin, tags=tags)
+        await write(services, tenant, f"sibling {n}", parent_id=parent, source_ids=[origin])
+        await write(services, tenant, f"derived {n}", source_ids=[origin])
+        await write(services, tenant, f"overlap {n}", tags=tags)
+    for limit in (1, 5, 20):
+        related = await services.related.related(tenant.id, origin, limit)
+        assert (len(related), related.total) == (min(limit, 17), 17)
+    text = "\n\n".join(f"# Part {n}\n\n" + f"Sentence about subject {n}. " * 70 for n in range(30))
+    asset, _ = await services.assets.upload(tenant.id, Upload("parts.md", text.encode()))
+    await run_jobs()
+    chunks = (await services.entries.list_entries(tenant.id, asset_id=asset.id, limit=200)).items
+    related = await services.related.related(tenant.id, chunks[0].id, 2)
+    assert (len(related), related.total) == (2, len(chunks) - 1)
+    assert (await services.related.related(tenant.id, uuid4())).total == 0
 
 
 async def test_related_omits_hidden_and_foreign_entries(

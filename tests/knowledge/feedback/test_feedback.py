@@ -46,7 +46,7 @@ async def test_feedback_is_for_hits_of_the_callers_own_searches(desk: Desk) -> N
         (stranger.id, "anna", search_id),
         (desk.tenant.id, "anna", uuid4()),
     ):
-        with pytest.raises(SearchNotFound, match="there is no search of yours with this id"):
+        with pytest.raises(SearchNotFound, match="you ran no search with this id in the last 24 hours"):
             await service.give(tenant, subject, identifier, entry, True)
     for wrong in (other, uuid4()):
         with pytest.raises(InvalidInput, match="entry_id: must be a hit of that search"):

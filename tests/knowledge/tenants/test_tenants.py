@@ -80,10 +80,10 @@ async def test_settings_are_merged_reset_and_audited(services: Services, tenant:
 
 SETTINGS: dict[str, tuple[list[Any], list[Any]]] = {
     "weights": ([{"semantic": 1, "keyword": 0}], [{"semantic": 1}, {"semantic": 1, "keyword": 1}, 7, "x", {}]),
-    "type_weights": ([{}, {"fact": 0, "lesson": 100}], [{"x": 1}, {"fact": -1}, {"fact": "1"}, {"fact": True}, 7]),
+    "type_weights": ([{}, {"fact": 0.01, "lesson": 100}], [{"x": 1}, {"fact": 0}, {"fact": "1"}, {"fact": True}, 7]),
     "similarity_threshold": ([0, 1, 0.5], [-0.1, 1.1, float("nan"), True, "1"]),
     "fusion": (["rrf", "score"], ["x", 1, ["rrf"]]),
-    "verified_boost": ([0, 100], [-1, 101, float("inf"), False]),
+    "verified_boost": ([0.01, 100], [0, 101, float("inf"), False]),
     "keep_query_text": ([True, False], [0, "true"]),
     "default_limit": ([1, 100], [0, 101, 1.5, True, "1"]),
     "max_limit": ([1, 100], [0, 101, 1.5, True, "1"]),

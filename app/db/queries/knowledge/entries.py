@@ -78,11 +78,15 @@ class LockedEntry(WrittenEntry):
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How an entry is related to another; `overlap_count` is the number of shared tags, for `tag_overlap`."""
+    """How an entry is related to another; `overlap_count` is the number of shared tags, for `tag_overlap`.
+
+    `total` is the number of all related entries.
+    """
 
     id: UUID
     relationship: str
     overlap_count: int | None
+    total: int
 
 
 async def fetch_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Entry]:
@@ -105,6 +109,7 @@ async def list_entries(
     asset_id: UUID | None,
     external_id: str | None,
     source: str | None = None,
+    include_expired: bool = False,
 ) -> list[Position]:
     """A page of positions in the list of entries, newest first; `source` is `entry` (written) or `asset` (a chunk)."""
     at, last_id = before or (None, None)
@@ -119,6 +124,7 @@ async def list_entries(
         asset_id=asset_id,
         external_id=external_id,
         source=source,
+        include_expired=include_expired,
     )
 
 
@@ -160,6 +166,6 @@ async def purge_expired(session: TenantSession, limit: int) -> Sequence[UUID]:
     return [row["id"] for row in rows]
 
 
-async def related_entries(session: TenantSession, entry_id: UUID, limit: int) -> list[Relation]:
-    """Related entries, the nearest relation first."""
-    return await session.fetch_as(Relation, SQL["related"], id=entry_id, limit=limit)
+async def related_entries(session: TenantSession, entry_id: UUID, limit: int, most: int) -> list[Relation]:
+    """Related entries, the nearest relation first; at most `most` of each kind are counted."""
+    return await session.fetch_as(Relation, SQL["related"], id=entry_id, limit=limit, most=most)

@@ -27,6 +27,7 @@ select e.created_at as at, e.id from entries e
    and (:asset_id::uuid is null or e.asset_id = :asset_id)
    and (:external_id::text is null or e.external_id = :external_id)
    and (:source::text is null or (e.asset_id is not null) = (:source = 'asset'))
+   and (:include_expired or e.expires_at is null or e.expires_at > now())
  order by e.created_at desc, e.id desc limit :limit;
 
 -- name: find_same
@@ -103,16 +104,17 @@ delete from entries e using gone g where e.tenant_id = :tenant_id and e.id = g.i
 returning e.id;
 
 -- name: related
--- The parent, then siblings (for a chunk its neighbours in the asset), then its source entries and the entries derived
--- from it, then entries that share tags: explicit relations come before inferred ones.
+-- The parent, then siblings (for a chunk the other chunks of the asset), then children, then its source entries and the
+-- entries derived from it, then entries that share tags: explicit relations come before inferred ones. `total` counts
+-- at most `most` entries of each kind.
 with origin as (
   select * from entries where tenant_id = :tenant_id and id = :id
 ), visible as (
   select e.id, e.parent_id, e.asset_id, e.chunk_index, e.created_at
     from entries e, origin o
    where e.tenant_id = :tenant_id and e.id <> o.id
-     and (e.id = o.parent_id or e.parent_id = o.parent_id
-          or (e.asset_id = o.asset_id and e.chunk_index between o.chunk_index - :limit and o.chunk_index + :limit))
+     and (e.id = o.parent_id or e.parent_id = o.parent_id or e.parent_id = o.id
+          or (e.asset_id = o.asset_id and e.chunk_index between o.chunk_index - :most and o.chunk_index + :most))
      and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
 ), ranked as (
   select v.id, 'parent' as relationship, null::integer as overlap_count, 1 as place, 0::bigint as nearness
@@ -122,20 +124,23 @@ with origin as (
          case when v.asset_id = o.asset_id then abs(v.chunk_index - o.chunk_index) * 2
                    + (v.chunk_index < o.chunk_index)::integer
               else row_number() over (order by v.created_at, v.id) end
-    from visible v, origin o where v.id is distinct from o.parent_id
+    from visible v, origin o
+   where v.id is distinct from o.parent_id and (v.parent_id = o.parent_id or v.asset_id = o.asset_id)
   union all
-  select e.id, 'source', null, 3, array_position(o.source_ids, e.id)
+  select v.id, 'child', null, 3, row_number() over (order by v.created_at, v.id)
+    from visible v, origin o where v.parent_id = o.id
+  union all
+  select e.id, 'source', null, 4, array_position(o.source_ids, e.id)
     from origin o join entries e on e.tenant_id = :tenant_id and e.id = any (o.source_ids) and e.id <> o.id
    where (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
   union all
-  -- Fewer than :limit of them are in the list already, otherwise this part is not reached.
-  select d.entry_id, 'derived', null, 4, d.place
-    from origin o cross join lateral keyword.derived_entries(o.id, 2 * :limit) with ordinality d (entry_id, place)
+  select d.entry_id, 'derived', null, 5, d.place
+    from origin o cross join lateral keyword.derived_entries(o.id, :most) with ordinality d (entry_id, place)
   union all
-  select t.entry_id, 'tag_overlap', t.overlap_count, 5, row_number() over (order by t.overlap_count desc)
-    from origin o cross join lateral keyword.tag_overlaps(o.tags, o.id, 3 * :limit + 2) t
+  select t.entry_id, 'tag_overlap', t.overlap_count, 6, row_number() over (order by t.overlap_count desc)
+    from origin o cross join lateral keyword.tag_overlaps(o.tags, o.id, :most) t
 ), firsts as (
   select distinct on (id) id, relationship, overlap_count, place, nearness from ranked order by id, place
 )
-select f.id, f.relationship, f.overlap_count from firsts f
+select f.id, f.relationship, f.overlap_count, count(*) over () as total from firsts f
  order by f.place, f.overlap_count desc nulls first, f.nearness, f.id limit :limit;

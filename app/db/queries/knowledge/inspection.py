@@ -74,7 +74,7 @@ async def fetch_connections(session: TenantSession, entry_id: UUID, limit: int) 
 
 
 async def count_accesses(session: TenantSession, entry_id: UUID) -> int:
-    """How often searches have returned the entry."""
+    """How often the entry was read."""
     return int(await session.fetch_value(SQL["accesses"], id=entry_id) or 0)
 
 

@@ -119,7 +119,7 @@ async def fetch_verdict(
 
 @dataclass(frozen=True, slots=True)
 class BoostFacts:
-    """What the boosts of an entry depend on; `accesses` is how often it was shown."""
+    """What the boosts of an entry depend on; `accesses` is how often it was read."""
 
     id: UUID
     entry_type: str
@@ -133,5 +133,5 @@ async def boost_facts(session: TenantSession, ids: Sequence[UUID]) -> Sequence[B
 
 
 async def count_accesses(session: TenantSession, accesses: Mapping[UUID, int]) -> None:
-    """Add to how often entries were shown; entries that no longer exist are skipped."""
+    """Add to how often entries were read; entries that no longer exist are skipped."""
     await session.execute(SQL["count_accesses"], ids=list(accesses), accesses=list(accesses.values()))

@@ -1,4 +1,4 @@
-"""Records of searches: the receipt with the ranking for later pages, and access counts.
+"""Records of searches: the receipt with the ranking for later pages.
 
 No search waits for its record: records go through a bounded queue and are written in batches. Records that do not fit
 in the queue are dropped and counted.
@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from datetime import UTC, datetime
 from uuid import UUID
 
 from app.concurrency.background import start_background
 from app.db.database import Database
-from app.db.queries.search import hits, receipts
+from app.db.queries.search import receipts
 from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import usage
 from app.errors import DatabaseUnavailable, TenantNotFound
@@ -43,7 +43,7 @@ class SearchJournal:
 
     def __init__(self, database: Database, *, queue_length: int = QUEUE_LENGTH) -> None:
         self._database = database
-        self._queue: deque[tuple[UUID, KeptSearch, list[UUID]]] = deque()
+        self._queue: deque[tuple[UUID, KeptSearch]] = deque()
         self._queue_length = queue_length
         self.meter = TokenMeter()
         self._writer: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class SearchJournal:
             query_time_ms=metadata.query_time_ms,
             receipt=make_receipt(plan, metadata.search_id, ranking),
         )
-        self._queue.append((plan.tenant.tenant_id, search, [hit.id for hit in result.results]))
+        self._queue.append((plan.tenant.tenant_id, search))
         self._queued += 1
         self._start_writer()
 
@@ -83,7 +83,7 @@ class SearchJournal:
         delays = (0.0, 0.05, 0.2, 0.5) if _is_recent(search_id) else (0.0,)
         for delay in delays:
             await asyncio.sleep(delay)
-            for queued_tenant, search, _ in list(self._queue):
+            for queued_tenant, search in list(self._queue):
                 if queued_tenant == tenant_id and search.id == search_id:
                     await self.flush()
             async with self._database.tenant_session(tenant_id) as session:
@@ -124,21 +124,18 @@ class SearchJournal:
                 self._batch_settled.set()
                 self._batch_settled = asyncio.Event()
 
-    async def _write_batch(self, batch: list[tuple[UUID, KeptSearch, list[UUID]]]) -> None:
-        by_tenant: dict[UUID, list[tuple[KeptSearch, list[UUID]]]] = defaultdict(list)
-        for tenant_id, search, shown in batch:
-            by_tenant[tenant_id].append((search, shown))
+    async def _write_batch(self, batch: list[tuple[UUID, KeptSearch]]) -> None:
+        by_tenant: dict[UUID, list[KeptSearch]] = defaultdict(list)
+        for tenant_id, search in batch:
+            by_tenant[tenant_id].append(search)
         for tenant_id, searches in by_tenant.items():
             await self._write_tenant(tenant_id, searches)
 
-    async def _write_tenant(self, tenant_id: UUID, searches: list[tuple[KeptSearch, list[UUID]]]) -> None:
-        accesses = Counter(entry_id for _, shown in searches for entry_id in shown)
+    async def _write_tenant(self, tenant_id: UUID, searches: list[KeptSearch]) -> None:
         tokens = self.meter.take(tenant_id)
         try:
             async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
-                await receipts.insert_searches(session, [search for search, _ in searches])
-                if accesses:
-                    await hits.count_accesses(session, accesses)
+                await receipts.insert_searches(session, searches)
                 await usage.add_tokens(session, tokens)
             self.written += len(searches)
         except TenantNotFound:

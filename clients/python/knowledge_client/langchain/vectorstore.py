@@ -14,6 +14,7 @@ from knowledge_client.client import KnowledgeClient
 from knowledge_client.exchange import Exchange
 from knowledge_client.fields import SearchOptions
 from knowledge_client.langchain.documents import Found, document_of, fetch, find, remove, store
+from knowledge_client.langchain.filters import read_filter
 from knowledge_client.langchain.running import run, run_async
 
 T = TypeVar("T")
@@ -23,8 +24,8 @@ Scored = list[tuple[Document, float]]
 class KnowledgeVectorStore(VectorStore):
     """Searches semantically by default; the score is the cosine, 0 to 1.
 
-    Search methods accept all `SearchOptions`, e.g. `mode="hybrid"`, and `filter`: what the metadata must contain. A
-    document whose cosine is below 0 is not found.
+    Search methods accept all `SearchOptions`, e.g. `mode="hybrid"`, and `filter`: what the metadata must contain,
+    as plain values, `$eq` or `$and`; others raise FilterUnsupported. A document whose cosine is below 0 is not found.
     """
 
     def __init__(
@@ -174,7 +175,8 @@ class KnowledgeVectorStore(VectorStore):
         # LangChain's own stores use the name `filter`. The service validates the rest and names what is invalid.
         options: Any = {**self._options, **given}
         if "filter" in options:
-            options["metadata"] = options.pop("filter")
+            options["metadata"] = None if options["filter"] is None else read_filter(options["filter"])
+            del options["filter"]
         return find(query, k, options)
 
     def _find_near(self, vector: Sequence[float], k: int, given: Mapping[str, Any]) -> Exchange[Found]:

@@ -26,7 +26,8 @@ async def test_boosts_raise_hits_by_type_verification_and_access(services: Servi
     assert ids(lifted) == [lesson, fact]
     assert lifted[0].score == pytest.approx(score[lesson] * 2.0 * 1.5)
     assert lifted[1].score == pytest.approx(score[fact])
-    await services.journal.flush()
+    await services.entries.read(tenant.id, fact)
+    await services.accesses.flush()
     seen = await services.search.search(
         tenant.id, SearchQuery(query="harbour", mode="keyword", boost=["access"])
     )
@@ -40,24 +41,40 @@ async def test_boosts_raise_hits_by_type_verification_and_access(services: Servi
     assert ids(lowered) == [fact, lesson]
 
 
-async def test_access_boost_counts_shown_hits_without_changing_entries(
+async def test_access_boost_counts_reads_and_relevant_feedback_but_not_hits(
     services: Services, tenant: Tenant
 ) -> None:
-    shown, hidden = await write(services, tenant, "harbour harbour", "harbour and more words")
-    before = [await services.entries.get(tenant.id, i) for i in (shown, hidden)]
+    read, judged, listed = await write(
+        services, tenant, "harbour harbour harbour", "harbour harbour and", "harbour and more words"
+    )
+    before = [await services.entries.get(tenant.id, i) for i in (read, judged, listed)]
     for _ in range(3):
-        assert ids(
-            await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword", limit=1))
-        ) == [shown]
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour", mode="keyword"))
+        await services.entries.read(tenant.id, read)
+        await services.accesses.flush()
+    search_id = result.metadata.search_id
+    for entry_id, relevant in ((judged, True), (listed, False)):
+        await services.feedback.give(tenant.id, "service", search_id, entry_id, relevant)
     await services.journal.flush()
+    await services.accesses.flush()
     query = SearchQuery(query="harbour", mode="keyword", boost=["access"], explain=True)
     result = await services.search.search(tenant.id, query)
-    factors = {hit.id: hit.boosts for hit in explanation_of(result).hits}
-    assert factors == {shown: {"access": pytest.approx(1 + math.log(4))}, hidden: {"access": 1.0}}
-    assert result[0].score == pytest.approx(0.3 / 61 * (1 + math.log(4)))
-    await services.journal.flush()
-    after = [await services.entries.get(tenant.id, i) for i in (shown, hidden)]
+    factors = {hit.id: (hit.boosts or {})["access"] for hit in explanation_of(result).hits}
+    assert factors == {
+        read: pytest.approx(1 + math.log(4)),
+        judged: pytest.approx(1 + math.log(2)),
+        listed: 1.0,
+    }
+    after = [await services.entries.get(tenant.id, i) for i in (read, judged, listed)]
     assert after == before, "neither updated_at nor the version moved"
+
+
+async def test_repeated_reads_within_a_moment_count_once(services: Services, tenant: Tenant) -> None:
+    (entry_id,) = await write(services, tenant, "harbour")
+    for _ in range(5):
+        await services.entries.read(tenant.id, entry_id)
+    await services.accesses.flush()
+    assert (await services.inspection.entry(tenant.id, entry_id)).accesses == 1
 
 
 @pytest.mark.parametrize(
