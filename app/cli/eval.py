@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from app.evaluation.tuning import Tuning
     from app.settings import Settings
 
-PIPED_WIDTH = 140
-
 
 def register(app: typer.Typer) -> None:
     """Add the command `eval`."""
@@ -150,12 +148,7 @@ def choose_variants(modes: str) -> list[Variant]:
 
 
 def print_report(report: Report) -> None:
-    """Print the table, at full width if the output is not a terminal."""
-    from rich.console import Console
+    """Print the table of an evaluation."""
+    from app.evaluation.output.report import HEADINGS
 
-    from app.evaluation.output.table import make_table
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPED_WIDTH)
-    console.print(make_table(report))
+    print_table(HEADINGS, report.rows(), right=HEADINGS[2:])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from app.knowledge.feedback.gain import ndcg
 
@@ -39,7 +39,7 @@ class Scores:
     def means(self) -> dict[str, float]:
         """The metrics by name, averaged over the queries."""
         columns = (self.ndcg, self.recall, self.reciprocal_rank)
-        return {name: math.fsum(c) / len(c) for name, c in zip(METRICS, columns, strict=True)}
+        return {name: fmean(c) for name, c in zip(METRICS, columns, strict=True)}
 
 
 def score_rankings(rankings: Sequence[Sequence[str]], grades: Sequence[Mapping[str, float]]) -> Scores:

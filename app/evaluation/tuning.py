@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any
 from uuid import UUID
 
@@ -124,8 +124,8 @@ async def tune(services: Services, slug: str, progress: ShowProgress, *, reader:
             fusion=fusion,
             weights=weights,
             current=place == 0,
-            ndcg=_mean(values[place]),
-            ndcg_judged=_mean(
+            ndcg=fmean(values[place]),
+            ndcg_judged=fmean(
                 [
                     ndcg([i for i in r if i in q.grades], q.grades, DEPTH)
                     for r, q in zip(rankings[place], judged, strict=True)
@@ -165,7 +165,3 @@ def rows_of(tuning: Tuning) -> list[tuple[str, ...]]:
 
 
 HEADINGS = ("fusion, meaning/words", "nDCG@10", "nDCG@10, judged hits only", "nDCG − current")
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from app.evaluation.collection import Collection, Document, Query
 
 TEXTS = [
@@ -27,3 +30,9 @@ def make_tiny_collection() -> Collection:
     ]
     documents = [Document(f"d{n}", None, text) for n, text in enumerate(TEXTS)]
     return Collection("tiny", "qrels.tsv", documents, queries, skipped=0, judged=3)
+
+
+@contextmanager
+def hide_progress(_label: str, _total: int) -> Iterator[Callable[[int], None]]:
+    """Show no progress."""
+    yield lambda _done: None

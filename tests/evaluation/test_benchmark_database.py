@@ -10,11 +10,11 @@ import pytest
 from app.composition.services import Services
 from app.db.database import Database
 from app.evaluation.collection import Document
-from app.evaluation.output.progress import hide_progress
 from app.knowledge.search.query import SearchQuery
 from benchmarks.construction import analyze, build_tenants
 from benchmarks.population import MEASURED, Population, entry_number, find_tenant, plan_tenants
 from benchmarks.stock import BATCH, RARE, Stock, is_rare
+from tests.evaluation.samples import hide_progress
 from tests.fixtures.database.cluster import MODEL, connected
 
 ORIGINALS = [

@@ -15,10 +15,10 @@ from app.composition.services import Services
 from app.errors import EmbeddingUnavailable
 from app.evaluation.collection import Collection, Document, Query, read_collection
 from app.evaluation.evaluation import VARIANTS, Variant, evaluate
-from app.evaluation.output.progress import ShowProgress, hide_progress
+from app.evaluation.output.progress import ShowProgress
 from app.evaluation.tenant import EvaluationFailed, fill_tenant, open_tenant
 from app.knowledge.search.query import SearchQuery
-from tests.evaluation.samples import make_tiny_collection
+from tests.evaluation.samples import hide_progress, make_tiny_collection
 from tests.fixtures.providers.failing import FailingProvider
 
 CRANFIELD = Path(__file__).resolve().parents[3] / "shared" / "ir" / "cranfield"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
+from app.cli.eval import print_report
 from app.embeddings.models import resolve_model
 from app.evaluation.bootstrap import Interval
 from app.evaluation.evaluation import Baseline, Evaluation, Run, Variant
 from app.evaluation.metrics import Scores
 from app.evaluation.output.report import Report, describe
-from app.evaluation.output.table import make_table
 from app.knowledge.search.plan import SearchDefaults
 from tests.evaluation.samples import make_tiny_collection
 
@@ -51,17 +49,19 @@ def test_interval_is_written_with_plus_and_minus() -> None:
     assert describe(None) == ""
 
 
-def test_table_has_a_row_for_each_variant_and_the_baseline(report: Report) -> None:
+def test_table_has_a_row_for_each_variant_and_the_baseline(
+    report: Report, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert [row[:5] for row in report.rows()] == [
         ("tiny", "bm25s", "0.4000", "0.6667", "0.5000"),
         ("tiny", "keyword", "0.4000", "0.6667", "0.5000"),
         ("tiny", "hybrid rrf", "0.9000", "1.0000", "1.0000"),
     ]
-    output = io.StringIO()
-    Console(file=output, width=140).print(make_table(report))
-    text = output.getvalue()
-    assert text.count("tiny") == 1
-    assert "+0.500 [+0.400, +0.600]" in text
+    print_report(report)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("COLLECTION  SEARCH      NDCG@10")
+    assert len(lines) == 4
+    assert lines[-1].endswith("+0.500 [+0.400, +0.600]")
 
 
 def test_report_is_written_as_markdown_and_json(report: Report, tmp_path: Path) -> None:
