@@ -10,6 +10,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from app.api import administration, assets, entries, feedback, operations, saved_searches, search
+from app.api.http.compression import Compression
 from app.api.http.draining import Draining
 from app.api.http.head import HeadRequests
 from app.api.http.middleware import RequestGuard, allow_origins
@@ -98,6 +99,7 @@ def create_app(
     install_handlers(app)
     install_console(app)
     describe(app)
+    app.add_middleware(Compression)
     app.add_middleware(HeadRequests)
     app.add_middleware(Draining)
     app.add_middleware(RequestLog)

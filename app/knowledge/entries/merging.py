@@ -53,6 +53,10 @@ def _size(title: str | None, content: str) -> int:
     return len(content) + 2 * len(title or "")
 
 
+MAX_SUCCESSORS = 100
+"""Longest chain of entries that supersede each other."""
+
+
 async def find_unresolved(session: TenantSession, drafts: Mapping[int, EntryDraft]) -> dict[int, FieldError]:
     """Find drafts that refer to entries which do not exist in the tenant, each with its first such field."""
     wanted = {i for draft in drafts.values() for _, i in draft.references()}
@@ -65,10 +69,34 @@ async def find_unresolved(session: TenantSession, drafts: Mapping[int, EntryDraf
 
 
 async def check_references(session: TenantSession, draft: EntryDraft, entry_id: UUID | None = None) -> None:
-    """Raise InvalidInput if the draft refers to an entry that does not exist, or to `entry_id` itself."""
+    """Raise InvalidInput if the draft refers to an entry that does not exist or, by itself or others, to `entry_id`."""
     errors: Sequence[FieldError] = [*(await find_unresolved(session, {0: draft})).values()]
-    itself = draft.self_reference(entry_id) if entry_id is not None else None
+    itself = await find_misreference(session, draft, entry_id, {}) if entry_id is not None else None
     if itself is not None:
         errors = [*errors, itself]
     if errors:
         raise InvalidInput(errors)
+
+
+async def find_misreference(
+    session: TenantSession, draft: EntryDraft, entry_id: UUID, written: Mapping[UUID, WrittenEntry]
+) -> FieldError | None:
+    """The error if the draft, written to `entry_id`, would refer to itself or supersede itself by way of others.
+
+    `written` are entries that the same request has changed. Two requests at the same time can still create a cycle:
+    each sees what was there before the other.
+    """
+    itself = draft.self_reference(entry_id)
+    if itself is not None or not isinstance(draft.superseded_by_id, UUID):
+        return itself
+    successor: UUID | None = draft.superseded_by_id
+    for _ in range(MAX_SUCCESSORS):
+        if successor is None:
+            return None
+        if successor == entry_id:
+            return FieldError(
+                "superseded_by_id", "must not be superseded by this entry, directly or by way of others"
+            )
+        known = written.get(successor)
+        successor = known.superseded_by_id if known else await db.find_successor(session, successor)
+    return FieldError("superseded_by_id", f"has more than {MAX_SUCCESSORS} successors in a row")

@@ -15,7 +15,7 @@ from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
 from app.db.session import TenantSession
 from app.errors import Conflict, FieldError, InvalidInput
 from app.knowledge.entries.drafts import UNSET, EntryDraft
-from app.knowledge.entries.merging import differs, growth, merge, new_entry, size
+from app.knowledge.entries.merging import differs, find_misreference, growth, merge, new_entry, size
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
 
@@ -52,8 +52,8 @@ class EntryWriter:
     ) -> list[BulkResult]:
         """Insert or update drafts, by their places in the request; the queue embeds them after `delay` seconds.
 
-        A draft with the identity of an earlier one updates it. Drafts that exceed the room or refer to themselves
-        fail; with `strict`, the first of them raises RateLimited or InvalidInput.
+        A draft with the identity of an earlier one updates it. Drafts that exceed the room, or refer to or
+        supersede themselves, fail; with `strict`, the first of them raises RateLimited or InvalidInput.
         """
         results: list[BulkResult] = []
 
@@ -87,7 +87,7 @@ class EntryWriter:
                 if entry_id not in current:
                     continue
                 draft, entry = remaining[index], current[entry_id]
-                if (error := draft.self_reference(entry_id)) is not None:
+                if (error := await find_misreference(session, draft, entry_id, current)) is not None:
                     if strict:
                         raise InvalidInput([error])
                     results.append(failed_result(index, error, entry_id))

@@ -144,6 +144,12 @@ async def find_missing(session: TenantSession, ids: Sequence[UUID]) -> set[UUID]
     return {row["id"] for row in rows}
 
 
+async def find_successor(session: TenantSession, entry_id: UUID) -> UUID | None:
+    """The entry that supersedes this one."""
+    found: UUID | None = await session.fetch_value(SQL["successor"], id=entry_id)
+    return found
+
+
 async def insert_entries(session: TenantSession, entries: Sequence[WrittenEntry]) -> set[UUID]:
     """Insert entries; returns the inserted ids. Duplicates of another writer's new entry are skipped."""
     added = await session.fetch(SQL["insert"], rows=orjson.dumps(list(entries)).decode())

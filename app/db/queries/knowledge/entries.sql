@@ -52,6 +52,9 @@ select d.place, same.id
 select distinct i.id from unnest(:ids::uuid[]) i (id)
  where not exists (select from entries e where e.tenant_id = :tenant_id and e.id = i.id);
 
+-- name: successor
+select superseded_by_id from entries where tenant_id = :tenant_id and id = :id;
+
 -- name: insert
 -- Every writer inserts the same entries in the same order, which prevents deadlocks; their times keep the order of the
 -- input.

@@ -1,0 +1,69 @@
+"""Long JSON answers are compressed for callers that accept it."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from app.api.http.compression import MIN_BYTES
+from tests.fixtures.http.callers import Caller
+
+GZIP = {"Accept-Encoding": "gzip"}
+PLAIN = {"Accept-Encoding": "identity"}
+
+
+@pytest.fixture
+async def filled(admin: Caller) -> Caller:
+    for number in range(12):
+        await admin.add(f"The harbour opens at {number}. " * 30, tags=["harbour", "time"])
+    return admin
+
+
+async def send(
+    caller: Caller, method: str, path: str, headers: dict[str, str]
+) -> tuple[bytes, dict[str, str]]:
+    """The body as it was sent, and the headers."""
+    json = {"query": "harbour"} if method == "POST" else None
+    request = caller.http.build_request(
+        method, path, json=json, headers={"Authorization": f"Bearer {caller.token}", **headers}
+    )
+    answer = await caller.http.send(request, stream=True)
+    sent = b"".join([part async for part in answer.aiter_raw()])
+    assert answer.status_code == 200
+    return sent, dict(answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/knowledge/search"), ("GET", "/knowledge/entries"), ("GET", "/openapi.json")],
+)
+async def test_long_answers_are_compressed_on_request(filled: Caller, method: str, path: str) -> None:
+    sent, headers = await send(filled, method, path, GZIP)
+    assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert int(headers["content-length"]) == len(sent)
+    whole = gzip.decompress(sent)
+    assert len(sent) < len(whole) / 2
+    plain, headers = await send(filled, method, path, PLAIN)
+    assert "content-encoding" not in headers
+    assert len(plain) >= MIN_BYTES
+    if method == "GET":
+        assert plain == whole
+
+
+async def test_a_head_request_has_the_headers_of_the_compressed_answer(filled: Caller) -> None:
+    _, expected = await send(filled, "GET", "/knowledge/entries", GZIP)
+    sent, headers = await send(filled, "HEAD", "/knowledge/entries", GZIP)
+    assert sent == b""
+    for name in ("content-encoding", "content-length", "vary"):
+        assert headers[name] == expected[name]
+
+
+async def test_short_answers_and_single_entries_are_not_compressed(filled: Caller) -> None:
+    entry = await filled.add("A long entry. " * 1000)
+    short, headers = await send(filled, "GET", "/knowledge/entries?limit=1&tag=nothing", GZIP)
+    assert len(short) < MIN_BYTES
+    assert "content-encoding" not in headers
+    long, headers = await send(filled, "GET", f"/knowledge/entries/{entry['id']}", GZIP)
+    assert len(long) >= MIN_BYTES
+    assert "content-encoding" not in headers
