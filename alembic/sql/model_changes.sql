@@ -1,4 +1,5 @@
--- A tenant's change to another embedding model: its state, and the triggers that maintain its guarantees.
+-- A tenant's change to another embedding model, or the rebuild of its vectors with the same model: its state, and the
+-- triggers that maintain its guarantees.
 --
 -- No trigger changes the state; app/knowledge/reembedding/machine.py does. While the row exists and is not `dropping`,
 -- await_both_models() queues each written entry for vectors of both models. Otherwise keep_models_in_use() removes late
@@ -7,7 +8,7 @@
 create table model_changes (
   tenant_id uuid primary key references tenants on delete cascade,
   from_model integer not null references embedding_models,
-  to_model integer not null references embedding_models check (to_model <> from_model),
+  to_model integer not null references embedding_models,
   state text not null default 'filling' check (state in ('filling', 'ready', 'dropping')),
   rate integer check (rate > 0),
   switch_at double precision check (switch_at between 0 and 1),
@@ -17,12 +18,18 @@ create table model_changes (
   comparison jsonb,
   started_at timestamptz not null default clock_timestamp(),
   ready_at timestamptz,
-  switched_at timestamptz
+  switched_at timestamptz,
+  refused bigint not null default 0,
+  failure text
 );
 comment on table model_changes is 'While a row exists and is not being dropped, every entry gets vectors of both models';
 comment on column model_changes.rate is 'Texts to embed per minute; null: as many as the provider accepts';
-comment on column model_changes.switch_at is 'Minimum overlap at which the tenant is switched automatically; null: manually';
+comment on column model_changes.to_model is 'The same as from_model: the vectors of this model are replaced by new ones';
+comment on column model_changes.switch_at is
+  'Minimum overlap of the semantic leg at which the tenant is switched automatically; null: manually';
 comment on column model_changes.place is 'Entries up to this id wait for their vectors or have them';
+comment on column model_changes.refused is 'Entries that a rebuild visited and whose text the provider refused';
+comment on column model_changes.failure is 'Why the job waits; null while it advances';
 
 -- Each written entry waits for vectors of both models, independent of the writer and the model that it assumes. A change
 -- begins with a lock on the tenant that waits for current writers: each writer sees the change here, or the change sees

@@ -19,8 +19,6 @@ from app.web.access import (
 from app.web.headers import LOCATION
 from app.web.models.administration import (
     AuditList,
-    ModelChangeModel,
-    NewModelChange,
     NewTenant,
     SettingsModel,
     SettingsPatch,
@@ -30,6 +28,7 @@ from app.web.models.administration import (
     TenantModel,
     TenantPatch,
 )
+from app.web.models.model_changes import ModelChangeModel, NewModelChange
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
 from app.web.rendering import describe_change, describe_search, json_response
@@ -86,18 +85,19 @@ async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: C
 async def start_model_change(
     wanted: NewModelChange, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
-    """Move to another embedding model. The service creates its vectors in the background; until the switch, searches
-    use the old ones.
+    """Move to another embedding model, or rebuild the vectors of the model in use by naming it. The service creates
+    the vectors in the background; searches stay complete.
 
-    Calling this again for the same model changes the rate.
+    Once all vectors exist, the service compares both models. It switches by itself if the evidence is good enough;
+    otherwise it waits for POST /admin/reembed/switch. `decision` has the reason. Calling this again for the same
+    model changes the terms that are given.
     """
     change = await services.reembedding.start(
         caller.tenant_id,
         provider=wanted.provider,
         name=wanted.model,
         dimensions=wanted.dimensions,
-        rate=wanted.rate,
-        switch_at_overlap=wanted.switch_at_overlap,
+        terms=wanted.terms(),
         actor=caller.subject,
     )
     return _show_change(change, 202)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
@@ -12,15 +13,22 @@ from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, work
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
-from app.errors import InvalidInput, ModelChangeNotFound
+from app.errors import InvalidInput, KnowledgeError, ModelChangeNotFound
 
 if TYPE_CHECKING:
     from app.composition.services import Services
     from app.knowledge.reembedding.change import ModelChange
+    from app.knowledge.reembedding.machine import Terms
     from app.settings import Settings
 
-Action = Literal["start", "status", "switch", "back", "end"]
+Action = Literal["start", "rebuild", "status", "switch", "back", "end"]
 POLL_SECONDS = 0.25
+STALLED_SECONDS = 60.0
+"""Wait for a failing provider: as long as `ingest` and `import` wait."""
+
+
+class ChangeStalled(KnowledgeError):
+    """A change that waits for its provider; it continues without the command."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +38,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "knowledge reembed --tenant demo",
             "knowledge reembed --tenant demo --rate 600 --by-hand",
+            "knowledge reembed rebuild --tenant demo",
             "knowledge reembed switch --tenant demo",
             "knowledge reembed back --tenant demo",
             "knowledge reembed end --tenant demo",
@@ -46,13 +55,14 @@ def reembed(
         int | None, typer.Option(min=1, help="Entries to embed per minute.", show_default="unlimited")
     ] = None,
     switch_at: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0,
             max=1,
-            help="Switch only if this fraction of the first ten hits stays the same; otherwise wait.",
+            help="Switch only if the semantic leg keeps this fraction of its first hits; otherwise wait.",
+            show_default="0.8",
         ),
-    ] = 0.0,
+    ] = None,
     by_hand: Annotated[
         bool, typer.Option("--by-hand", help="Do not switch; use `knowledge reembed switch`.")
     ] = False,
@@ -61,17 +71,26 @@ def reembed(
         json_option("{state, progress, old, new, entries, comparison, …}; {state: ended} once it is over"),
     ] = False,
 ) -> None:
-    """Move a tenant to the other one of the models of EMBEDDING_* and EMBEDDING_NEXT_*.
+    """Move a tenant to the other one of the models of EMBEDDING_* and EMBEDDING_NEXT_*, or rebuild its vectors.
 
     Set EMBEDDING_NEXT_* for every process of the service, run `knowledge model add --next`, then this command. The new
-    model's vectors are created while searches use the old ones. Both are compared on the tenant's own queries, then the
-    tenant is switched. After Ctrl-C the work continues in the service; run this command again to watch it.
-    `back` switches to the old model, as long as its vectors are kept; `end` removes the vectors not in use.
+    model's vectors are created while searches use the old ones. Then both models are compared: by feedback if there is
+    enough, otherwise by the semantic leg's first hits. The tenant is switched if the evidence is good enough; if not,
+    the command shows why, and `switch` switches. After Ctrl-C the work continues in the service; run this command
+    again to watch it. `back` switches to the old model, as long as its vectors are kept; `end` removes the vectors not
+    in use. `rebuild` replaces the vectors of the model in use; searches stay complete.
     """
     settings = read_settings()
-    if action != "start" and (rate is not None or switch_at or by_hand):
-        raise InvalidInput.of("--rate, --switch-at, --by-hand", "are allowed for start only")
-    change = run_async(_act(settings, tenant, action, rate, None if by_hand else switch_at))
+    if action != "start" and (switch_at is not None or by_hand):
+        raise InvalidInput.of("--switch-at, --by-hand", "are allowed for start only")
+    if action not in ("start", "rebuild") and rate is not None:
+        raise InvalidInput.of("--rate", "is allowed for start and rebuild only")
+    terms: Terms = {}
+    if rate is not None:
+        terms["rate"] = rate
+    if by_hand or switch_at is not None:
+        terms["switch_at_overlap"] = None if by_hand else switch_at
+    change = run_async(_act(settings, tenant, action, terms))
     if as_json:
         print_json({"state": "ended"} if change is None else change)
     else:
@@ -82,31 +101,16 @@ def reembed(
 def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
     """Describe a change in a few lines."""
     if change is None:
-        return [f"tenant {tenant}: the unused vectors have been removed"]
+        return [f"tenant {tenant}: the change has ended, and unused vectors have been removed"]
+    from app.knowledge.reembedding.account import explain_change
+
     old, new = (f"{m.provider}/{m.name} ({m.dimensions})" for m in (change.old, change.new))
-    lines = [
-        f"tenant {tenant}, {old} to {new}: {change.state}, {change.progress:.0%} of {change.entries} entries"
-    ]
-    if change.refused:
-        lines.append(f"{change.refused} entries have no vector because the provider refuses them")
-    if not change.served:
-        lines.append(
-            "this service has no provider for the model that is not in use: set EMBEDDING_NEXT_PROVIDER"
-        )
-    if (found := change.comparison) is not None:
-        source = "queries of the tenant" if found.source == "queries" else "titles of its entries"
-        lines.append(
-            f"compared on {found.queries} {source}: {found.overlap:.0%} of the first ten hits are the same,"
-            f" {found.semantic_overlap:.0%} with semantic search only"
-        )
-        if found.judged:
-            lines.append(
-                f"feedback on {found.judged} queries: nDCG@10 {found.ndcg_old:.3f} with the old model,"
-                f" {found.ndcg_new:.3f} with the new one"
-            )
+    subject = f"rebuild of {new}" if change.rebuild else f"{old} to {new}"
+    lines = [f"tenant {tenant}, {subject}: {change.state}, {change.progress:.0%} of {change.entries} entries"]
+    lines += explain_change(change)
     if change.state == "ready":
         lines.append(f"to switch: knowledge reembed switch --tenant {tenant}")
-    if change.state == "switched":
+    if change.state == "switched" and not change.rebuild:
         lines.append(
             f"the old vectors are kept; to go back: knowledge reembed back --tenant {tenant};"
             f" to remove them: knowledge reembed end --tenant {tenant}"
@@ -114,9 +118,7 @@ def describe_change(tenant: str, change: ModelChange | None) -> list[str]:
     return lines
 
 
-async def _act(
-    settings: Settings, slug: str, action: Action, rate: int | None, switch_at: float | None
-) -> ModelChange | None:
+async def _act(settings: Settings, slug: str, action: Action, terms: Terms) -> ModelChange | None:
     async with open_tenant(settings, slug) as (services, tenant):
         service = services.reembedding
         match action:
@@ -126,19 +128,34 @@ async def _act(
                 return await service.switch(tenant.id, back=action == "back", actor=ACTOR)
             case "end":
                 await service.end(tenant.id, actor=ACTOR)
-            case _:
-                await service.start(tenant.id, rate=rate, switch_at_overlap=switch_at, actor=ACTOR)
+            case "rebuild":
+                await service.rebuild(tenant.id, terms=terms, actor=ACTOR)
+            case "start":
+                await service.start(tenant.id, terms=terms, actor=ACTOR)
         async with working(services):
-            return await _watch(services, tenant.id)
+            return await watch_change(services, tenant.id)
 
 
-async def _watch(services: Services, tenant_id: UUID) -> ModelChange | None:
-    """Wait until the change needs a decision; None when it has ended."""
+async def watch_change(
+    services: Services, tenant_id: UUID, *, stalled: float = STALLED_SECONDS
+) -> ModelChange | None:
+    """Wait until the change needs a decision; None when it has ended.
+
+    Raises ChangeStalled when it has not advanced for `stalled` seconds because its provider fails.
+    """
     told = False
+    best, since = -1.0, 0.0
     try:
         change = await services.reembedding.status(tenant_id)
         with show_progress("entries", change.entries) as report:
             while not change.rests:
+                if change.progress > best:
+                    best, since = change.progress, time.monotonic()
+                elif change.failure is not None and time.monotonic() - since > stalled:
+                    raise ChangeStalled(
+                        f"{change.failure}; the change is at {change.progress:.0%} and continues in the service;"
+                        " run this command again to watch it"
+                    )
                 await asyncio.sleep(POLL_SECONDS)
                 change = await services.reembedding.status(tenant_id)
                 report(min(change.entries, round(change.progress * change.entries)))

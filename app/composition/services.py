@@ -31,6 +31,7 @@ from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.job import ReembeddingJob
 from app.knowledge.reembedding.machine import ChangeMachine
+from app.knowledge.reembedding.rebuild import VectorRebuild
 from app.knowledge.reembedding.service import ReembeddingService
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.search.plan import SearchDefaults
@@ -149,7 +150,14 @@ async def build_services(
         ingestion,
         embedder,
         upkeep,
-        ReembeddingJob(tenants, machine, embedder, upkeep, ModelComparer(database, ranker, defaults)),
+        ReembeddingJob(
+            tenants,
+            machine,
+            embedder,
+            upkeep,
+            ModelComparer(database, ranker, defaults),
+            VectorRebuild(database, embedder),
+        ),
         ChangeMatcher(database, providers, tenants, jobs, defaults),
         deliveries,
     )

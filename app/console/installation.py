@@ -14,6 +14,7 @@ from app.console.pages import (
     comparing,
     entries,
     health,
+    model,
     platform,
     saved_searches,
     searching,
@@ -37,6 +38,7 @@ def install_console(app: FastAPI) -> None:
         assets.readers,
         saved_searches.router,
         health.router,
+        model.router,
         platform.router,
     ):
         app.include_router(router)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -13,6 +13,7 @@ from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDe
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.vocabulary import MAX_LIMIT, Audience, EntryType
 from app.web.models.entries import BulkRequest, NewEntry
+from app.web.models.model_changes import NewModelChange
 from app.web.models.search import Number, QueryText, WeightsModel
 
 MIN_TOKEN_BUDGET = 200
@@ -114,6 +115,24 @@ class HybridSearchArguments(BaseModel):
             limit=self.top_k,
             weights=self.weights.to_weights() if self.weights else None,
         )
+
+
+class RebuildArguments(NewModelChange):
+    """What to do with the vectors of the knowledge base."""
+
+    MEANINGFUL_NULLS: ClassVar = ("rate", "switch_at_overlap")
+
+    action: Literal["start", "status", "switch", "switch_back", "end"] = Field(
+        "start",
+        description="'start', the default, creates all vectors again. 'status' shows the progress. 'switch' makes"
+        " searches use the new model, 'switch_back' the old one. 'end' keeps the model in use and removes the vectors"
+        " of the other one.",
+    )
+
+    @property
+    def names_model(self) -> bool:
+        """Whether a model is named; without a name, the model in use is rebuilt."""
+        return (self.provider, self.model, self.dimensions) != (None, None, None)
 
 
 class BulkArguments(BulkRequest):

@@ -8,8 +8,14 @@ from pydantic import BaseModel
 
 
 def input_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a tool's arguments, without the null that any optional argument accepts."""
-    simple: dict[str, Any] = _simplify(_flatten(model))
+    """The schema of a tool's arguments, without the null that any optional argument accepts.
+
+    Arguments for which null differs from omission keep it; the model names them in `MEANINGFUL_NULLS`.
+    """
+    flat = _flatten(model)
+    simple: dict[str, Any] = _simplify(flat)
+    for name in getattr(model, "MEANINGFUL_NULLS", ()):
+        simple["properties"][name] = flat["properties"][name]
     return simple
 
 

@@ -20,16 +20,18 @@ from app.mcp.arguments import (
     HybridSearchArguments,
     KbSearchArguments,
     NoArguments,
+    RebuildArguments,
     RelatedArguments,
 )
+from app.mcp.model_changes import act_on_change, answer_change
 from app.mcp.models import AddedModel, search_output_schema
 from app.mcp.related import answer_related
 from app.mcp.schemas import input_schema, output_schema
 from app.web.access import Caller
 from app.web.bulk import write_entries
-from app.web.models.administration import ModelChangeModel, NewModelChange, Stats
+from app.web.models.administration import Stats
 from app.web.models.entries import BulkResponse, NewEntry, RelatedResponse
-from app.web.rendering import describe_change
+from app.web.models.model_changes import ModelChangeModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +104,10 @@ async def _stats(_arguments: NoArguments, call: Call) -> ToolAnswer:
     return ToolAnswer("\n".join(f"{name}: {value}" for name, value in structured.items()), structured)
 
 
-async def _rebuild(arguments: NewModelChange, call: Call) -> ToolAnswer:
-    change = await call.services.reembedding.start(
-        call.caller.tenant_id,
-        provider=arguments.provider,
-        name=arguments.model,
-        dimensions=arguments.dimensions,
-        rate=arguments.rate,
-        switch_at_overlap=arguments.switch_at_overlap,
-        actor=call.caller.subject,
-    )
-    text = (
-        f"The vectors of {change.new.name} are created in the background: {change.entries - change.waiting} of"
-        f" {change.entries} entries are done. Searches use {change.old.name} until the switch."
-    )
-    return ToolAnswer(text, to_json(describe_change(change)))
+async def _rebuild(arguments: RebuildArguments, call: Call) -> ToolAnswer:
+    caller = call.caller
+    service = call.services.reembedding
+    return answer_change(await act_on_change(service, caller.tenant_id, caller.subject, arguments))
 
 
 def _tool(
@@ -218,12 +209,15 @@ TOOLS: Mapping[str, Tool] = {
         ),
         _tool(
             "kb_rebuild_embeddings",
-            "Rebuild all vectors with another model",
-            "Move the knowledge base to another embedding model that its operator has registered. All vectors are"
-            " created again in the background, while searches use the old ones. Call it again to see the progress."
-            " This embeds the whole knowledge base, which may be expensive: use it only on request.",
+            "Rebuild all vectors, or change the model",
+            "Create all vectors again in the background. By default with the model in use; with provider, model or"
+            " dimensions, move the knowledge base to another model that its operator has registered. Searches stay"
+            " complete in the meantime. A move compares both models and switches by itself only if the evidence is"
+            " good enough; otherwise it waits for the action 'switch'. Use the action 'status' to see the progress, the"
+            " comparison and the decision. This embeds the whole knowledge base, which may be expensive: use it only"
+            " on request.",
             Role.TENANT_ADMIN,
-            NewModelChange,
+            RebuildArguments,
             _rebuild,
             output_schema(ModelChangeModel),
             destructive=False,

@@ -15,27 +15,14 @@ from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.main import create_app
 from app.settings import Settings
+from app.web.models.model_changes import ModelChangeModel
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected
 from tests.fixtures.http.callers import Caller, make_token, open_client
 from tests.fixtures.http.expectations import expect_fields, expect_problem, is_time
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.reembedding.moving import WIDER
 
-FIELDS = {
-    *(
-        "state",
-        "old",
-        "new",
-        "rate",
-        "switch_at_overlap",
-        "entries",
-        "waiting",
-        "refused",
-        "progress",
-        "served",
-    ),
-    *("comparison", "started_at", "ready_at", "switched_at"),
-}
+FIELDS = set(ModelChangeModel.model_fields)
 
 
 @pytest.fixture
@@ -91,12 +78,14 @@ async def test_a_tenant_moves_to_another_model_back_and_there_again(
     assert is_time(change["started_at"])
     expect_problem(await mover.post("/admin/reembed/switch"), 409)
     expect_problem(await mover.post("/admin/reembed", {"dimensions": 16}), 409)
+    change = (await mover.post("/admin/reembed", {"dimensions": 24, "rate": 1200})).json()
+    assert (change["rate"], change["switch_at_overlap"]) == (1200, None)
 
     await work(moving_services, fresh_database)
     change = (await mover.get("/admin/reembed")).json()
     assert (change["state"], change["progress"]) == ("ready", 1.0)
-    assert change["comparison"]["queries"] == 3
-    assert change["comparison"]["source"] == "titles"
+    assert change["comparison"]["queries"] == 0
+    assert change["decision"]["basis"] == "request"
     assert (await mover.get("/admin/stats")).json()["model"]["dimensions"] == 16
 
     assert (await mover.post("/admin/reembed/switch")).json()["state"] == "switched"
@@ -118,12 +107,34 @@ async def test_a_tenant_moves_to_another_model_back_and_there_again(
     assert (await mover.get("/admin/stats")).json()["passages"] == 3
 
 
-async def test_by_default_the_tenant_is_switched_when_all_vectors_exist(
+async def test_by_default_too_little_evidence_waits_for_the_switch(
     mover: Caller, moving_services: Services, fresh_database: TestDatabase
 ) -> None:
-    assert (await mover.post("/admin/reembed", {})).status_code == 202
+    started = await mover.post("/admin/reembed", {})
+    assert started.status_code == 202
+    assert started.json()["decision"]["switch"] == "undecided"
     await work(moving_services, fresh_database)
-    assert (await mover.get("/admin/reembed")).json()["state"] == "switched"
+    change = (await mover.get("/admin/reembed")).json()
+    assert (change["state"], change["switch_at_overlap"]) == ("ready", 0.8)
+    assert (change["decision"]["switch"], change["decision"]["basis"]) == ("by_hand", "too_little_evidence")
+    assert "20 queries are needed" in change["decision"]["reason"]
+    assert (await mover.get("/admin/stats")).json()["model"]["dimensions"] == 16
+    switched = (await mover.post("/admin/reembed/switch")).json()
+    assert (switched["state"], switched["comparison"]) == ("switched", change["comparison"])
+
+
+async def test_the_model_in_use_is_rebuilt(
+    mover: Caller, moving_services: Services, fresh_database: TestDatabase
+) -> None:
+    started = await mover.post("/admin/reembed", {"provider": "mock", "dimensions": 16})
+    assert (started.status_code, started.json()["rebuild"], started.json()["state"]) == (202, True, "filling")
+    expect_problem(await mover.post("/admin/reembed/switch"), 409)
+    await work(moving_services, fresh_database)
+    change = (await mover.get("/admin/reembed")).json()
+    assert (change["state"], change["progress"], change["old"]) == ("switched", 1.0, change["new"])
+    assert (await mover.delete("/admin/reembed")).status_code == 204
+    expect_problem(await mover.get("/admin/reembed"), 404)
+    assert (await mover.get("/admin/stats")).json()["passages"] == 3
 
 
 @pytest.mark.parametrize(

@@ -47,17 +47,20 @@ def test_tenant_moves_to_another_model_back_and_again(
     assert "no model change is in progress" in knowledge("reembed", "status", "-t", "mover").err
 
     held = knowledge.succeed("reembed", "-t", "mover", "--by-hand", "--json").json
-    assert (held["state"], held["progress"], held["comparison"]["queries"]) == ("ready", 1, 20)
+    assert (held["state"], held["progress"], held["comparison"]["depth"]) == ("ready", 1, 2)
+    assert held["decision"]["basis"] == "request"
     shown = knowledge.succeed("reembed", "switch", "-t", "mover").out
     assert shown.startswith("tenant mover, mock/text-hash (768) to mock/text-hash (32): switched, 100% of 20")
     assert "to go back: knowledge reembed back --tenant mover" in shown
     assert knowledge.succeed("reembed", "back", "-t", "mover", "--json").json["state"] == "ready"
     ended = knowledge.succeed("reembed", "end", "-t", "mover")
-    assert ended.out == "tenant mover: the unused vectors have been removed\n"
+    assert ended.out == "tenant mover: the change has ended, and unused vectors have been removed\n"
 
-    straight = knowledge.succeed("reembed", "-t", "mover", "--rate", "100000").out
-    assert "switched, 100% of 20 entries" in straight
-    assert "compared on 20 titles of its entries: " in straight
+    gated = knowledge.succeed("reembed", "-t", "mover", "--rate", "100000").out
+    assert "ready, 100% of 20 entries" in gated
+    assert "the switch is left to you: " in gated
+    assert "to switch: knowledge reembed switch --tenant mover" in gated
+    assert "switched, 100% of 20" in knowledge.succeed("reembed", "switch", "-t", "mover").out
     found = knowledge.succeed("search", "berth 7", "-t", "mover", "--mode", "semantic", "--json").json
     assert found["metadata"]["degraded"] == []
     checks = knowledge.succeed("doctor", "--json").json
@@ -70,9 +73,24 @@ def test_tenant_moves_to_another_model_back_and_again(
     assert "tenant mover has vectors of mock/text-hash with 32 dimensions" in refused.err
 
 
+def test_vectors_are_rebuilt_with_the_same_model(knowledge: CommandLine, tenant: str) -> None:
+    rebuilt = knowledge.succeed("reembed", "rebuild", "-t", tenant).out
+    assert rebuilt.startswith(f"tenant {tenant}, rebuild of mock/text-hash (")
+    assert ": switched, 100% of " in rebuilt
+    assert "to go back" not in rebuilt
+    ended = knowledge.succeed("reembed", "end", "-t", tenant)
+    assert ended.out.startswith(f"tenant {tenant}: the change has ended")
+    refused = knowledge("reembed", "rebuild", "-t", tenant, "--by-hand")
+    assert (refused.status, refused.err) == (
+        1,
+        "error: --switch-at, --by-hand: are allowed for start only\n",
+    )
+
+
 def test_move_without_a_second_model_names_the_setting(knowledge: CommandLine, tenant: str) -> None:
     result = knowledge("reembed", "-t", tenant)
     assert (result.status, result.err) == (
         1,
-        "error: model: this service has no second model; set EMBEDDING_NEXT_PROVIDER\n",
+        "error: model: this service has no second model; set EMBEDDING_NEXT_PROVIDER, or rebuild the vectors of the"
+        " model in use\n",
     )

@@ -39,6 +39,8 @@ PAGES: dict[str, frozenset[Role]] = {
     "GET /console/saved-searches/{saved_search_id}/delete": READ,
     "POST /console/saved-searches/{saved_search_id}/delete": READ,
     "GET /console/health": ADMINISTER,
+    "GET /console/model": ADMINISTER,
+    "POST /console/model": ADMINISTER,
     "GET /console/platform": PLATFORM,
     "POST /console/platform/tenants": PLATFORM,
 }

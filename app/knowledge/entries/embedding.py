@@ -88,7 +88,7 @@ class EntryEmbedder:
         if not waiting:
             return taken
         if left is not None:
-            waiting = _affordable(waiting, left)
+            waiting = limit_by_tokens(waiting, left)
             if not waiting:
                 raise EmbeddingQuotaUsed(tenant.model.provider)
         try:
@@ -103,7 +103,7 @@ class EntryEmbedder:
         return taken
 
     async def _store(self, tenant: TenantContext, texts: Sequence[PendingText]) -> None:
-        vectors, tokens = await self._make_vectors(tenant, texts)
+        vectors, tokens = await self.make_vectors(tenant, texts)
         async with self._database.tenant_session(tenant.tenant_id) as session:
             await db.store_vectors(session, tenant.space.model_id, vectors)
             await usage.add_tokens(session, tokens)
@@ -167,10 +167,13 @@ class EntryEmbedder:
         async with self._database.tenant_session(tenant_id) as session:
             return await queue.is_provider_paused(session, timedelta(seconds=within))
 
-    async def _make_vectors(
+    async def make_vectors(
         self, tenant: TenantContext, texts: Sequence[PendingText]
     ) -> tuple[list[PassageVector], int]:
-        """Embed texts; return their vectors and the tokens used."""
+        """Embed texts without storing anything; return their vectors and the tokens used.
+
+        Raises EmbeddingUnavailable, also when the provider refuses one of the texts.
+        """
         provider = find_provider(self._providers, tenant)
         passages = [
             (entry.entry_id, number, entry.text_hash, start, end, passage)
@@ -188,7 +191,7 @@ class EntryEmbedder:
         return vectors, approximate_tokens(distinct)
 
 
-def _affordable(texts: Sequence[PendingText], left: int) -> list[PendingText]:
+def limit_by_tokens(texts: Sequence[PendingText], left: int) -> list[PendingText]:
     """The first texts up to and including the one that uses up the tokens left.
 
     The last one may exceed them; otherwise a text longer than a day's tokens would never be embedded.

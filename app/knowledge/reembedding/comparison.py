@@ -1,4 +1,4 @@
-"""Measure how much a tenant's search results change with its embedding model."""
+"""Measure how much a tenant's search results change with its embedding model, and whether they get worse."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from statistics import fmean
 from typing import Literal
 from uuid import UUID
 
+import numpy as np
+
 from app.db.database import Database
 from app.db.queries.search.feedback import list_judgements
-from app.db.queries.work.reembedding import Comparison, SampledQueries, sample_queries
+from app.db.queries.work.reembedding import (
+    Comparison,
+    Quality,
+    SampledQuery,
+    Source,
+    count_visible,
+    sample_queries,
+)
 from app.knowledge.feedback.gain import ndcg
 from app.knowledge.feedback.service import JudgedQuery, judge_queries
 from app.knowledge.search.plan import SearchDefaults, make_plan
@@ -18,11 +27,20 @@ from app.knowledge.search.ranker import Ranker
 from app.knowledge.tenants.directory import TenantContext
 
 DEPTH = 10
+SHARE = 10
+"""At most a tenth of the entries are compared as first hits: lists of vectors without meaning then share a tenth."""
+
 QUERIES = 50
 """Queries to compare: this gives the share of equal hits to within about 0.05."""
 
 JUDGED = 200
 """Most judged queries that are run on both models."""
+
+RESAMPLES = 10_000
+"""Samples of the bootstrap; the bounds of its interval then vary by less than 0.001."""
+SEED = 1
+
+Mode = Literal["hybrid", "semantic"]
 
 
 class ModelComparer:
@@ -34,57 +52,89 @@ class ModelComparer:
         self._defaults = defaults
 
     async def compare(self, old: TenantContext, new: TenantContext) -> Comparison:
-        """Compare on the tenant's own queries, else on titles, and on queries with feedback.
+        """Compare on the tenant's own queries and on titles, and on queries with feedback.
 
         Raises EmbeddingUnavailable when a query cannot be embedded, and DatabaseUnavailable.
         """
         async with self._database.tenant_session(old.tenant_id) as session:
+            entries = await count_visible(session, SHARE * DEPTH)
             sample = await sample_queries(session, QUERIES)
             judged = judge_queries(await list_judgements(session))
-        return await self.ask(old, new, sample, judged)
+        return await self.ask(old, new, sample, judged, depth=entries // SHARE)
 
     async def ask(
         self,
         old: TenantContext,
         new: TenantContext,
-        sample: SampledQueries,
+        sample: Sequence[SampledQuery],
         judged: Sequence[JudgedQuery] = (),
+        *,
+        depth: int = DEPTH,
     ) -> Comparison:
-        """Like `compare`, on the given queries."""
+        """Like `compare`, on the given queries, and on the first `depth` hits."""
         overlaps: list[float] = []
         semantic: list[float] = []
-        empty = 0
-        for text in (t.strip()[:MAX_QUERY_LENGTH] for t in sample.texts if t.strip()):
-            before, after = [await self._first_hits(tenant, text) for tenant in (old, new)]
-            overlaps.append(share_in_common(before, after))
-            before, after = [await self._first_hits(tenant, text, "semantic") for tenant in (old, new)]
+        compared: list[SampledQuery] = []
+        same = empty = 0
+        for query in sample if depth else ():
+            text = query.text.strip()[:MAX_QUERY_LENGTH]
+            if not text:
+                continue
+            before, after = [await self._first_hits(t, text, "semantic", depth, query) for t in (old, new)]
+            if not before and not after:
+                continue  # two empty lists show nothing
+            compared.append(query)
             semantic.append(share_in_common(before, after))
-            empty += bool(before) and not after
+            same += before == after
+            empty += not after
+            before, after = [await self._first_hits(t, text, "hybrid", depth, query) for t in (old, new)]
+            overlaps.append(share_in_common(before, after))
         judged = judged[:JUDGED]
         return Comparison(
-            queries=len(overlaps),
-            source=sample.source,
-            overlap=_mean(overlaps) if overlaps else 1.0,
-            semantic_overlap=_mean(semantic) if semantic else 1.0,
-            same=sum(share == 1 for share in overlaps),
+            queries=len(compared),
+            source=_name_source(compared),
+            depth=depth,
+            overlap=_mean(overlaps),
+            semantic_overlap=_mean(semantic),
+            same=same,
             empty=empty,
+            judgements=sum(len(query.grades) for query in judged),
             judged=len(judged),
-            ndcg_old=await self._measure(old, judged) if judged else None,
-            ndcg_new=await self._measure(new, judged) if judged else None,
+            quality=await self._measure(old, new, judged, "hybrid"),
+            semantic_quality=await self._measure(old, new, judged, "semantic"),
         )
 
-    async def _measure(self, tenant: TenantContext, judged: Sequence[JudgedQuery]) -> float:
-        return _mean([ndcg(await self._first_hits(tenant, q.query), q.grades, DEPTH) for q in judged])
+    async def _measure(
+        self, old: TenantContext, new: TenantContext, judged: Sequence[JudgedQuery], mode: Mode
+    ) -> Quality | None:
+        if not judged:
+            return None
+        before, after = [
+            [ndcg(await self._first_hits(tenant, q.query, mode, DEPTH), q.grades, DEPTH) for q in judged]
+            for tenant in (old, new)
+        ]
+        low, high = difference_interval(before, after)
+        return Quality(old=round(fmean(before), 4), new=round(fmean(after), 4), low=low, high=high)
 
     async def _first_hits(
-        self, tenant: TenantContext, text: str, mode: Literal["hybrid", "semantic"] = "hybrid"
+        self, tenant: TenantContext, text: str, mode: Mode, depth: int, query: SampledQuery | None = None
     ) -> list[UUID]:
+        """The first hits, without the entry whose title the query is: any model finds that one."""
         limit = min(DEPTH, tenant.settings.max_limit or DEPTH)
         plan = make_plan(SearchQuery(query=text, mode=mode, limit=limit), tenant, self._defaults)
         async with self._ranker.run(plan) as ranked:
             if ranked.legs.failure is not None:
                 raise ranked.legs.failure
-            return [candidate.entry_id for candidate in ranked.candidates[:limit]]
+            found = [candidate.entry_id for candidate in ranked.candidates]
+        return [entry_id for entry_id in found if query is None or entry_id != query.entry_id][:depth]
+
+
+def difference_interval(old: Sequence[float], new: Sequence[float]) -> tuple[float, float]:
+    """The 95 % percentile interval of the mean of `new - old`, from a bootstrap of the pairs (Efron, 1979)."""
+    differences = np.asarray(new) - np.asarray(old)
+    drawn = np.random.default_rng(SEED).integers(0, len(differences), (RESAMPLES, len(differences)))
+    low, high = np.percentile(differences[drawn].mean(axis=1), [2.5, 97.5])
+    return round(float(low), 4), round(float(high), 4)
 
 
 def share_in_common(first: Sequence[UUID], second: Sequence[UUID]) -> float:
@@ -93,5 +143,12 @@ def share_in_common(first: Sequence[UUID], second: Sequence[UUID]) -> float:
     return len(set(first) & set(second)) / longest if longest else 1.0
 
 
-def _mean(values: Sequence[float]) -> float:
-    return round(fmean(values), 4)
+def _name_source(queries: Sequence[SampledQuery]) -> Source | None:
+    if not queries:
+        return None
+    origins = {query.entry_id is None for query in queries}
+    return "both" if len(origins) == 2 else "queries" if origins == {True} else "titles"
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(fmean(values), 4) if values else None

@@ -1,4 +1,5 @@
-"""The job `reembed`: embeds entries for a model change, indexes, compares, switches, and removes the other vectors.
+"""The job `reembed`: embeds entries for a model change, indexes, compares, switches, and removes the other vectors; or
+replaces the vectors of the model in use.
 
 It runs in slices and keeps all its state in the database, so when one worker stops, another can continue.
 """
@@ -15,7 +16,9 @@ from app.knowledge.entries.embedding import BATCH, EntryEmbedder
 from app.knowledge.reembedding.change import switches_by_itself
 from app.knowledge.reembedding.comparison import ModelComparer
 from app.knowledge.reembedding.machine import ChangeMachine
+from app.knowledge.reembedding.rebuild import VectorRebuild
 from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.providers import NoProvider
 from app.knowledge.upkeep.growth import Upkeep
 
 log = logging.getLogger("app.knowledge.reembedding")
@@ -39,12 +42,14 @@ class ReembeddingJob:
         embedder: EntryEmbedder,
         upkeep: Upkeep,
         comparer: ModelComparer,
+        rebuild: VectorRebuild,
     ) -> None:
         self._tenants = tenants
         self._machine = machine
         self._embedder = embedder
         self._upkeep = upkeep
         self._comparer = comparer
+        self._rebuild = rebuild
 
     async def advance(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
         """Run a slice of the job; return the seconds until the next slice, or None when there is nothing left to do.
@@ -60,30 +65,60 @@ class ReembeddingJob:
         if change.state == "dropping":
             return await self._drop(tenant_id, change, end)
         try:
-            for step in (self._embed, self._index, self._compare, self._switch):
-                pause = await step(tenant_id, change, end)
-                if pause is not None:
-                    return pause
-                change = await self._machine.read(tenant_id)
-                if change is None or change.state == "dropping":  # ended in the meantime
-                    return 0.0
+            pause = await self._advance_model(tenant_id, change, end)
         except EmbeddingUnavailable as error:
             # The worker must not handle this: it would pause the provider of the model in use.
             pause = min(error.retry_after or PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+            if not isinstance(error, NoProvider):  # another process may have it
+                await self._machine.note_failure(tenant_id, str(error))
             log.warning(
                 "re-embedding waits for its provider: %s",
                 error,
                 extra={"tenant_id": str(tenant_id), "seconds": round(pause, 1)},
             )
             return pause
+        if change.failure is not None:
+            await self._machine.note_failure(tenant_id, None)
+        return pause
+
+    async def _advance_model(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
+        """Run the steps in their order; return as `advance` does."""
+        if change.rebuilds:
+            return await self._replace(tenant_id, change, end)
+        for step in (self._embed, self._index, self._compare, self._switch):
+            pause = await step(tenant_id, change, end)
+            if pause is not None:
+                return pause
+            left = await self._machine.read(tenant_id)
+            if left is None or left.state == "dropping":  # ended in the meantime
+                return 0.0
+            change = left
         return 0.0 if change.waiting else None
+
+    async def _replace(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
+        """Replace the vectors of the model in use, then finish the rebuild."""
+        if change.state != "filling":
+            return None
+        tenant = await self._machine.other_context(tenant_id, change)
+        size = batch_size(change)
+        while True:
+            started = time.monotonic()
+            replaced = await self._rebuild.replace_next(tenant, size)
+            if not replaced:
+                await self._machine.finish(tenant_id)
+                log.info("the vectors have been rebuilt", extra={"tenant_id": str(tenant_id)})
+                return None
+            if change.rate is not None:
+                return max(0.0, replaced * 60 / change.rate - (time.monotonic() - started))
+            if time.monotonic() >= end:
+                return 0.0
 
     # Each step returns None when the next step can follow at once, else the seconds until the next slice.
 
     async def _embed(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
         """Mark every entry as pending for the other model, and embed it."""
         tenant = await self._machine.other_context(tenant_id, change)
-        size = BATCH if change.rate is None else max(1, min(BATCH, change.rate // 12))
+        size = batch_size(change)
         while True:
             started = time.monotonic()
             taken = await self._embedder.embed_for(tenant, limit=size)
@@ -123,7 +158,7 @@ class ReembeddingJob:
         )
 
     async def _switch(self, tenant_id: UUID, change: ChangeRow, _end: float) -> float | None:
-        """Switch to the new model for the first time, if the admin asked for an automatic switch."""
+        """Switch to the new model for the first time, if the evidence allows it."""
         if change.state != "ready" or not switches_by_itself(change):
             return None
         try:
@@ -140,3 +175,8 @@ class ReembeddingJob:
                 return 0.0
         log.info("the vectors of the former model have been removed", extra={"tenant_id": str(tenant_id)})
         return None
+
+
+def batch_size(change: ChangeRow) -> int:
+    """Number of entries to embed at once: a twelfth of a minute's, at most a full batch."""
+    return BATCH if change.rate is None else max(1, min(BATCH, change.rate // 12))

@@ -10,10 +10,19 @@
     none → filling    begin     POST /admin/reembed, `knowledge reembed`, MCP's `kb_rebuild_embeddings`
     filling           visit     the job: marks entries as pending for the new model, 500 at a time
     filling → ready   complete  the job, once all entries are embedded and indexed and the models are compared
-    ready → switched  switch    POST /admin/reembed/switch, `knowledge reembed switch`; the job: `switches_by_itself`
-    switched → ready  switch    POST /admin/reembed/switch-back, `knowledge reembed back`
-    any → dropping    end       DELETE /admin/reembed, `knowledge reembed end`
+    ready → switched  switch    POST /admin/reembed/switch, `knowledge reembed switch`, MCP, the console; the job:
+                                `switches_by_itself`, from the evidence that `gate.decide` requires
+    switched → ready  switch    POST /admin/reembed/switch-back, `knowledge reembed back`, MCP, the console
+    any → dropping    end       DELETE /admin/reembed, `knowledge reembed end`, MCP, the console
     dropping → none   drop      the job, once no vector of the model that is not in use is left
+
+A change to the model in use is a rebuild. It needs no second set of vectors, no comparison and no switch:
+
+    none ──begin──▶ filling ──finish──▶ switched ──end or the next begin──▶ none
+
+    filling             `rebuild.py`: the job replaces the vectors of the entries in place, in the order of their ids
+    filling → switched  finish  the job, once all entries have been visited
+    filling → none      end     the vectors that exist stay: old ones and new ones are of the same model
 
 `ReembeddingService` handles the requests and `ReembeddingJob` runs the job. Both use this machine; it uses neither.
 
@@ -35,6 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TypedDict
 from uuid import UUID
 
 from app.db.database import Database
@@ -47,6 +57,7 @@ from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
 from app.errors import Conflict, ModelChangeNotFound, TenantNotFound
 from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.reembedding.gate import DEFAULT_OVERLAP
 from app.knowledge.reembedding.target import WantedModel, choose_model
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 
@@ -55,6 +66,20 @@ VISIT = 500
 DROP = 1_000
 
 ENDING = "the vectors of the former change are still being removed; try again in a moment"
+
+
+class Terms(TypedDict, total=False):
+    """How fast a change is, and when it switches; a term that is omitted stays unchanged, or has its default.
+
+    `rate` is entries per minute, `switch_at_overlap` the minimum overlap of the semantic leg; None: as many as the
+    provider accepts, and only on request.
+    """
+
+    rate: int | None
+    switch_at_overlap: float | None
+
+
+DEFAULT_TERMS: Terms = {"rate": None, "switch_at_overlap": DEFAULT_OVERLAP}
 
 
 class ChangeMachine:
@@ -84,15 +109,14 @@ class ChangeMachine:
         self,
         tenant_id: UUID,
         wanted: WantedModel,
+        terms: Terms,
         *,
-        rate: int | None,
-        switch_at_overlap: float | None,
         actor: str,
     ) -> ChangeRow:
-        """none → filling. If a change to the same model is in progress, set its rate and keep its state.
+        """none → filling. If a change to the same model is in progress, apply the given terms and keep its state.
 
-        Raises InvalidInput for a model that is not registered or not served here, and Conflict for the model in use
-        or while another change is in progress.
+        Raises InvalidInput for a model that is not registered or not served here, and Conflict while another change
+        is in progress.
         """
         async with self._database.tenant_session(tenant_id) as session:
             models = await list_models(session)
@@ -101,17 +125,28 @@ class ChangeMachine:
                 raise TenantNotFound("the tenant does not exist")
             target = choose_model(models, wanted, self.served, in_use)
             change = await db.fetch_change(session)
+            if change is not None and change.rebuilds and change.state == "switched":
+                await db.end_rebuild(session)
+                change = None
             if change is None:
-                if target.id == in_use:
-                    raise Conflict("the tenant already uses this model")
-                await db.start_change(session, in_use, target.id, rate, switch_at_overlap)
+                terms = {**DEFAULT_TERMS, **terms}
+                await db.start_change(session, in_use, target.id, **terms)
                 await _note(session, actor, "model.reembed", target.model)
             elif change.state == "dropping":
                 raise Conflict(ENDING)
+            elif change.rebuilds and target.id != in_use:
+                raise Conflict(
+                    "the vectors of the model in use are being rebuilt; wait, or end that rebuild first"
+                )
             elif change.to_model != target.id:
                 raise Conflict("the tenant is moving to another model; end that change first")
+            elif wanted.in_use and not change.rebuilds:
+                raise Conflict(
+                    "the vectors of the former model are still kept; end that change before a rebuild"
+                )
             else:
-                await db.adjust_change(session, rate, switch_at_overlap)
+                terms = {"rate": change.rate, "switch_at_overlap": change.switch_at_overlap, **terms}
+                await db.adjust_change(session, **terms)
                 await _note(session, actor, "model.pace", target.model)
             await self._jobs.enqueue(session, "reembed", "model")
             change = require_change(await db.fetch_change(session))
@@ -123,6 +158,16 @@ class ChangeMachine:
         async with self._database.tenant_session(tenant_id) as session:
             await db.visit_entries(session, change.other, VISIT)
             return await db.fetch_change(session) or change
+
+    async def finish(self, tenant_id: UUID) -> None:
+        """filling → switched, for a rebuild: every entry has been visited."""
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.finish_rebuild(session)
+
+    async def note_failure(self, tenant_id: UUID, failure: str | None) -> None:
+        """Any state: record why the job waits, or that it advances again."""
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.note_failure(session, failure)
 
     async def complete(self, tenant_id: UUID, change: ChangeRow, comparison: Comparison) -> None:
         """filling → ready: store the comparison; from now on the tenant can be switched."""
@@ -141,6 +186,8 @@ class ChangeMachine:
             target = change.from_model if back else change.to_model
             if change.state == "dropping":
                 raise Conflict(ENDING)
+            if change.rebuilds:
+                raise Conflict("the model stays the same in a rebuild; there is nothing to switch")
             if change.state == "filling":
                 raise Conflict("the new model's vectors are not complete yet")
             if target == change.current:
@@ -161,8 +208,10 @@ class ChangeMachine:
         self._tenants.forget(tenant_id)
         return change
 
-    async def end(self, tenant_id: UUID, *, actor: str) -> None:
+    async def end(self, tenant_id: UUID, *, actor: str) -> ChangeRow:
         """filling, ready or switched → dropping: from now on entries are embedded only for the model in use.
+
+        A rebuild ends at once: there are no other vectors.
 
         Raises ModelChangeNotFound.
         """
@@ -170,10 +219,14 @@ class ChangeMachine:
             await db.lock_tenant(session)
             change = require_change(await db.fetch_change(session))
             if change.state != "dropping":
-                await db.begin_drop(session)
                 await _note(session, actor, "model.drop", change.model(change.other))
+            if change.rebuilds:
+                await db.end_rebuild(session)
+                return change
+            await db.begin_drop(session)
             await self._jobs.enqueue(session, "reembed", "model")
         self._jobs.wake()
+        return replace(change, state="dropping")
 
     async def drop(self, tenant_id: UUID, change: ChangeRow) -> bool:
         """dropping → none, once there are no vectors left to remove; return whether the change has ended."""

@@ -1,4 +1,4 @@
-"""Requests of an admin to start, show, switch and end a change of the tenant's embedding model."""
+"""Requests of an admin to start, show, switch and end a change of the tenant's embedding model, or a rebuild."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.errors import Conflict, InvalidInput
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.reembedding.change import ModelChange, show_change
-from app.knowledge.reembedding.machine import ChangeMachine, require_change
+from app.knowledge.reembedding.machine import ChangeMachine, Terms, require_change
 from app.knowledge.reembedding.target import WantedModel
 
 TRIES = 5
@@ -19,7 +19,7 @@ TRIES = 5
 
 
 class ReembeddingService:
-    """Starts, shows, switches and ends model changes; refused requests are recorded in the audit trail."""
+    """Starts, shows, switches and ends model changes and rebuilds; refused requests are recorded in the audit trail."""
 
     def __init__(
         self, database: Database, trail: AuditTrail, machine: ChangeMachine, embedder: EntryEmbedder
@@ -36,25 +36,37 @@ class ReembeddingService:
         provider: str | None = None,
         name: str | None = None,
         dimensions: int | None = None,
-        rate: int | None = None,
-        switch_at_overlap: float | None = 0.0,
+        terms: Terms | None = None,
         actor: str = "service",
     ) -> ModelChange:
-        """Start a change to a registered model; if it is already in progress, set its rate and switch_at_overlap.
+        """Start a change to a registered model; if it is already in progress, apply the terms to it.
 
-        Omitted fields of the model are taken from the only registered model that matches. Raises InvalidInput for a
-        model that is not registered or not served here, and Conflict for the model in use or while another change is
-        in progress.
+        Omitted fields of the model are taken from the only registered model that matches. A change to the model in
+        use is a rebuild. Raises InvalidInput for a model that is not registered or not served here, and Conflict
+        while another change is in progress.
         """
+        return await self._begin(tenant_id, WantedModel(provider, name or None, dimensions), terms, actor)
+
+    async def rebuild(
+        self, tenant_id: UUID, *, terms: Terms | None = None, actor: str = "service"
+    ) -> ModelChange:
+        """Replace all vectors with new ones of the model in use; searches stay complete.
+
+        Raises InvalidInput for a model that is not served here, and Conflict while another change is in progress.
+        """
+        return await self._begin(tenant_id, WantedModel(in_use=True), terms, actor)
+
+    async def _begin(
+        self, tenant_id: UUID, wanted: WantedModel, terms: Terms | None, actor: str
+    ) -> ModelChange:
+        terms = terms or {}
+        rate, least = terms.get("rate"), terms.get("switch_at_overlap")
         if rate is not None and rate < 1:
             raise InvalidInput.of("rate", "must be an integer of 1 or more, or null")
-        if switch_at_overlap is not None and not 0 <= switch_at_overlap <= 1:
+        if least is not None and not 0 <= least <= 1:
             raise InvalidInput.of("switch_at_overlap", "must be a number between 0 and 1, or null")
-        wanted = WantedModel(provider, name or None, dimensions)
         async with self._trail.attempt(tenant_id, actor, "model.reembed"):
-            change = await self._machine.begin(
-                tenant_id, wanted, rate=rate, switch_at_overlap=switch_at_overlap, actor=actor
-            )
+            change = await self._machine.begin(tenant_id, wanted, terms, actor=actor)
         return show_change(change, self._machine.served)
 
     async def status(self, tenant_id: UUID, *, reader: str | None = None) -> ModelChange:
@@ -86,10 +98,10 @@ class ReembeddingService:
                 await self._embedder.embed_for(await self._machine.other_context(tenant_id, change))
             raise Conflict("entries are written faster than they are embedded; try again in a moment")
 
-    async def end(self, tenant_id: UUID, *, actor: str = "service") -> None:
-        """Keep the model in use, and remove the other model's vectors in the background.
+    async def end(self, tenant_id: UUID, *, actor: str = "service") -> ModelChange:
+        """Keep the model in use, and remove the other model's vectors in the background; return the ended change.
 
         Raises ModelChangeNotFound.
         """
         async with self._trail.attempt(tenant_id, actor, "model.drop"):
-            await self._machine.end(tenant_id, actor=actor)
+            return show_change(await self._machine.end(tenant_id, actor=actor), self._machine.served)

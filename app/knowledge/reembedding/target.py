@@ -12,11 +12,12 @@ from app.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class WantedModel:
-    """A caller's description of the model; None matches any value."""
+    """A caller's description of the model; None matches any value. `in_use` is the model that the tenant uses."""
 
     provider: str | None = None
     name: str | None = None
     dimensions: int | None = None
+    in_use: bool = False
 
 
 def choose_model(
@@ -26,6 +27,8 @@ def choose_model(
 
     Raises InvalidInput.
     """
+    if wanted.in_use:
+        return _choose_in_use(models, served, in_use)
     name = wanted.name and ALIASES.get(wanted.name, wanted.name)
     fitting = [
         m
@@ -38,7 +41,11 @@ def choose_model(
     if wanted == WantedModel():
         found = [m for m in found if m.id != in_use]
         if not found:
-            raise InvalidInput.of("model", "this service has no second model; set EMBEDDING_NEXT_PROVIDER")
+            raise InvalidInput.of(
+                "model",
+                "this service has no second model; set EMBEDDING_NEXT_PROVIDER, or rebuild the vectors of the model"
+                " in use",
+            )
     if not fitting:
         raise InvalidInput.of("model", "is not registered; the operator must run: knowledge model add")
     if not found:
@@ -48,3 +55,11 @@ def choose_model(
     if len(found) > 1:
         raise InvalidInput.of("model", "several models match; name provider, model and dimensions")
     return found[0]
+
+
+def _choose_in_use(
+    models: Sequence[RegisteredModel], served: Collection[int], in_use: int
+) -> RegisteredModel:
+    if in_use not in served:
+        raise InvalidInput.of("model", "this service has no provider for the tenant's model")
+    return next(model for model in models if model.id == in_use)

@@ -180,67 +180,6 @@ class SettingsPatch(RequestBody):
         return self.model_dump(exclude_unset=True)
 
 
-class NewModelChange(RequestBody):
-    """The new embedding model. Omitted fields are taken from the only registered model that matches."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"provider": "openai", "model": "text-embedding-3-small", "rate": 600}]
-        },
-    )
-
-    provider: Annotated[str, Field(min_length=1, max_length=50)] | None = None
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        None, description="A model that the operator has registered (`knowledge model add`) and configured."
-    )
-    dimensions: Annotated[int, Field(strict=True, ge=1, le=4000)] | None = None
-    rate: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = Field(
-        None, description="Entries to embed per minute; null means as many as the provider accepts."
-    )
-    switch_at_overlap: Annotated[float, Field(strict=True, ge=0, le=1)] | None = Field(
-        0.0,
-        description="Switch automatically when searches with both models share at least this fraction of their first"
-        " ten hits; null means wait for POST /admin/reembed/switch.",
-    )
-
-
-class ComparisonModel(BaseModel):
-    """A comparison of both models on a sample of the tenant's queries, or of entry titles if there are none."""
-
-    queries: int
-    source: Literal["queries", "titles"]
-    overlap: float = Field(description="Mean fraction of the first ten hits that both models find.")
-    semantic_overlap: float = Field(description="The same fraction for the semantic leg only.")
-    same: int = Field(description="Queries with the same first ten hits.")
-    empty: int = Field(description="Queries for which only the old model's semantic leg finds anything.")
-    judged: int = Field(0, description="Queries with feedback, used to measure both models.")
-    ndcg_old: float | None = Field(None, description="Mean nDCG@10 of these queries with the old model.")
-    ndcg_new: float | None = Field(
-        None, description="Mean nDCG@10 with the new model; hits without feedback count as wrong."
-    )
-
-
-class ModelChangeModel(BaseModel):
-    """A model change and its progress."""
-
-    state: Literal["filling", "ready", "switched", "dropping"]
-    old: ModelInfo
-    new: ModelInfo
-    rate: int | None
-    switch_at_overlap: float | None
-    entries: int
-    waiting: int = Field(description="Entries that still need vectors of the model that is not in use.")
-    refused: int = Field(description="Entries that the provider of that model refuses.")
-    progress: float
-    served: bool = Field(
-        description="Whether this service has a provider for that model; if not, the change waits."
-    )
-    comparison: ComparisonModel | None
-    started_at: datetime
-    ready_at: datetime | None
-    switched_at: datetime | None
-
-
 class AuditModel(BaseModel):
     """An action: its actor, subjects, time and outcome."""
 

@@ -31,12 +31,15 @@ FUNCTIONS = [
 ]
 """Each function in `alembic/sql`, after the name of its file."""
 
+NEWEST = max(file.name[:4] for file in (SCRIPTS / "versions").glob("[0-9]*.py"))
+NEXT = f"{int(NEWEST) + 1:04}"
+
 # State left by an older version: functions with a higher cost, which a revision updates.
 LATER = f"""
 from app.db.schema.migration import execute_script, load_function
 
-revision = "0002"
-down_revision = "0001"
+revision = "{NEXT}"
+down_revision = "{NEWEST}"
 
 
 def upgrade() -> None:
@@ -133,9 +136,9 @@ async def test_languages_of_the_schema_match_the_services(fresh_database: TestDa
 
 @pytest.fixture
 def later_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The migrations with one after the baseline, which loads every function again."""
+    """The migrations with one more, which loads every function again."""
     shutil.copytree(SCRIPTS, tmp_path / "alembic", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "alembic" / "versions" / "0002_later.py").write_text(LATER, encoding="utf-8")
+    (tmp_path / "alembic" / "versions" / f"{NEXT}_later.py").write_text(LATER, encoding="utf-8")
     monkeypatch.setattr(migration, "SCRIPTS", tmp_path / "alembic")
 
 
@@ -144,10 +147,10 @@ async def test_a_later_migration_loads_functions_from_their_files(bare_cluster: 
     async with managed_database(bare_cluster, "later") as database:
         await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
         newest = await fingerprint(database)
-        await migrate(database.admin_dsn, "0001", down=True)
+        await migrate(database.admin_dsn, NEWEST, down=True)
         assert {thing for thing, _ in set(newest) ^ set(await fingerprint(database))} == {"relation feedback"}
         with pytest.raises(
-            ConfigurationError, match=r"at revision 0001, .* needs 0002; run: knowledge migrate$"
+            ConfigurationError, match=rf"at revision {NEWEST}, .* needs {NEXT}; run: knowledge migrate$"
         ):
             await check_database(database.service_dsn)
         async with connected(database.superuser_dsn) as superuser:
@@ -162,7 +165,7 @@ async def test_a_later_migration_loads_functions_from_their_files(bare_cluster: 
 async def test_the_baseline_cannot_be_undone(fresh_database: TestDatabase) -> None:
     with pytest.raises(ConfigurationError, match="to remove the schema, drop the database"):
         await migrate(fresh_database.admin_dsn, "base", down=True)
-    assert await read_revision(fresh_database.admin_dsn, "DATABASE_ADMIN_URL") == latest_revision()
+    assert await read_revision(fresh_database.admin_dsn, "DATABASE_ADMIN_URL") == "0001"
 
 
 @pytest.mark.parametrize("revision", ["0018", "9999"])

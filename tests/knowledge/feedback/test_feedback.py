@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.db.queries.work.reembedding import SampledQueries
+from app.db.queries.work.reembedding import SampledQuery
 from app.errors import EntryNotFound, InvalidInput, SearchNotFound
 from app.knowledge.feedback.service import JudgedQuery
 from app.knowledge.reembedding.comparison import ModelComparer
@@ -156,10 +156,12 @@ async def test_a_comparison_of_models_measures_both_by_the_feedback(desk: Desk) 
     silent = replace(context, settings=replace(context.settings, similarity_threshold=1.0))
     judged = [JudgedQuery("The harbour 1", {entries[1]: 1.0}), JudgedQuery("zeppelin", {entries[0]: 1.0})]
     comparer = ModelComparer(desk.services.database, desk.services.ranker, desk.services.search.defaults)
-    sample = SampledQueries(["harbour"], "queries")
+    sample = [SampledQuery("harbour", None)]
     compared = await comparer.ask(silent, context, sample, judged)
-    assert (compared.judged, compared.ndcg_old) == (2, 0.5)
-    assert compared.ndcg_new is not None
-    assert compared.ndcg_new >= 0.5
+    assert (compared.judgements, compared.judged) == (2, 2)
+    assert compared.quality is not None
+    assert compared.quality.old == 0.5 <= compared.quality.new
+    assert compared.semantic_quality is not None
+    assert (compared.queries, compared.source, compared.semantic_overlap) == (0, None, None)
     without = await comparer.ask(context, context, sample)
-    assert (without.judged, without.ndcg_old, without.ndcg_new) == (0, None, None)
+    assert (without.judged, without.quality, without.semantic_quality) == (0, None, None)

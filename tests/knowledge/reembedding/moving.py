@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from app.composition.services import Services
 from app.embeddings.models import resolve_model
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.reembedding.change import ModelChange
+from app.knowledge.reembedding.machine import Terms
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
@@ -43,8 +46,44 @@ class Move:
             await self.services.entries.create_many(self.tenant.id, items[first : first + 1_000])
         await self.run_jobs()
 
-    async def start(self, **options: Any) -> ModelChange:
-        return await self.services.reembedding.start(self.tenant.id, dimensions=24, **options)
+    async def start(self, *, actor: str = "service", **terms: Any) -> ModelChange:
+        service = self.services.reembedding
+        return await service.start(self.tenant.id, dimensions=24, terms=cast(Terms, terms), actor=actor)
+
+    async def move(self) -> ModelChange:
+        """The whole change; its vectors have no meaning in common with the old ones, so it is switched by hand."""
+        await self.start()
+        await self.run_jobs()
+        assert (await self.status()).state == "ready"
+        return await self.services.reembedding.switch(self.tenant.id)
+
+    async def keep_meaning(self, texts: Iterable[str]) -> None:
+        """Let the new model give these texts the neighbours that they have with the old one."""
+        for text in texts:
+            old = await self.old.embed_query(text)
+            self.new.vectors[text] = np.append(old, np.zeros(8, dtype=np.float32))
+
+    async def lose_meaning(self, texts: Iterable[str]) -> None:
+        """Let the new model give these texts vectors that have nothing in common with the old ones.
+
+        By itself, the mock with more dimensions repeats the numbers of the one with fewer.
+        """
+        for text in texts:
+            self.new.vectors[text] = await self.new.embed_query(f"another {text}")
+
+    async def judge(self, count: int) -> None:
+        """Have a caller mark entry n as the answer to `question n`, which only the old model finds."""
+        await self.services.tenants.change_settings(self.tenant.id, {"keep_query_text": True})
+        entries = (await self.services.entries.list_entries(self.tenant.id, limit=100)).items
+        for entry in sorted(entries, key=lambda e: e.content)[:count]:
+            query = f"question about {entry.content.rsplit(' ', 1)[-1]}?"
+            self.old.vectors[query] = await self.old.embed_query(entry.content)
+            wanted = SearchQuery(query=query, mode="semantic", similarity_threshold=0)
+            found = await self.services.search.search(self.tenant.id, wanted, subject="ada")
+            assert found.metadata.search_id is not None
+            await self.services.feedback.give(
+                self.tenant.id, "ada", found.metadata.search_id, entry.id, relevant=True
+            )
 
     async def status(self) -> ModelChange:
         return await self.services.reembedding.status(self.tenant.id)

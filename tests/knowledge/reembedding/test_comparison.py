@@ -11,7 +11,7 @@ from tests.knowledge.reembedding.moving import Move
 @pytest.mark.slow
 async def test_models_are_compared_on_the_queries_that_the_tenant_keeps(move: Move) -> None:
     await move.services.tenants.change_settings(move.tenant.id, {"keep_query_text": True})
-    await move.add(5)
+    await move.add(50)
     for query in ("a first question", "a second question", "a second question"):
         await move.search(query, "hybrid")
     await move.services.journal.flush()
@@ -20,8 +20,9 @@ async def test_models_are_compared_on_the_queries_that_the_tenant_keeps(move: Mo
     await move.run_jobs()
     change = await move.status()
     assert change.comparison is not None
-    assert (change.comparison.source, change.comparison.queries) == ("queries", 2)
-    assert set(move.new.queries) == {"a first question", "a second question"}
+    assert (change.comparison.source, change.comparison.queries) == ("both", 50)
+    assert {"a first question", "a second question"} < set(move.new.queries)
+    assert len(set(move.new.queries)) == 50
     assert await move.sql("select comparison::text ~ 'question' from model_changes") is False
     await move.services.journal.flush()
     assert await move.sql("select count(*) from searches") == 3, "comparing leaves no receipts"
@@ -29,16 +30,16 @@ async def test_models_are_compared_on_the_queries_that_the_tenant_keeps(move: Mo
 
 @pytest.mark.slow
 async def test_models_are_compared_on_titles_without_kept_queries(move: Move) -> None:
+    await move.services.tenants.change_settings(move.tenant.id, {"similarity_threshold": 0.0})
     await move.services.entries.create_many(
-        move.tenant.id, [EntryDraft(content=f"text {n}", title=f"Title {n}") for n in range(5)]
+        move.tenant.id, [EntryDraft(content=f"text {n}", title=f"Title {n}") for n in range(20)]
     )
     await move.services.embedder.embed_all(move.tenant.id)
     await move.search("not kept")
     await move.services.journal.flush()
-    move.new.vectors = {f"Title {n}": move.new.direction(1.0) for n in range(5)}
     await move.start(switch_at_overlap=None)
     await move.run_jobs()
     change = await move.status()
     assert change.comparison is not None
-    assert (change.comparison.source, change.comparison.queries) == ("titles", 5)
-    assert {f"Title {n}" for n in range(5)} == set(move.new.queries)
+    assert (change.comparison.source, change.comparison.queries) == ("titles", 20)
+    assert {f"Title {n}" for n in range(20)} == set(move.new.queries)

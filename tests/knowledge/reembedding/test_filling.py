@@ -85,8 +85,7 @@ async def test_change_waits_for_active_writers(move: Move) -> None:
 async def test_vectors_of_the_former_model_are_not_stored_after_the_change(move: Move) -> None:
     """As from a worker that began a file before the switch and ends after the old vectors were dropped."""
     await move.add(2)
-    await move.start()
-    await move.run_jobs()
+    await move.move()
     await move.services.reembedding.end(move.tenant.id)
     await move.run_jobs()
     (entry, _) = (await move.services.entries.list_entries(move.tenant.id)).items
@@ -116,7 +115,7 @@ async def test_rate_limits_the_entries_per_minute(move: Move) -> None:
     change = await move.start(rate=None)
     assert change.rate is None
     await move.run_jobs()
-    assert (await move.status()).state == "switched"
+    assert (await move.status()).state == "ready"
     assert len(move.new.documents) == 30
 
 
@@ -146,6 +145,8 @@ async def test_unavailable_provider_only_delays_the_work(move: Move) -> None:
     with pytest.raises(Conflict, match="not complete"):
         await move.services.reembedding.switch(move.tenant.id)
     assert (await move.search("entry number 1")).metadata.fallback_mode is False
+    assert (await move.status()).failure == "mock unavailable: told to fail"
     move.new.down = False
     await move.run_jobs()
-    assert (await move.status()).state == "switched"
+    change = await move.status()
+    assert (change.state, change.failure) == ("ready", None)

@@ -61,7 +61,7 @@ async def test_killed_workers_leave_the_vectors_of_an_undisturbed_change(
 
     await move.run_jobs()
     change = await move.status()
-    assert (change.state, change.progress) == ("switched", 1.0)
+    assert (change.state, change.progress) == ("ready", 1.0)
     assert await move.pending(NEW) == 0
     vectors = await move.vectors(NEW)
     assert len(vectors) == entries

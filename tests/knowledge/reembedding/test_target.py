@@ -21,8 +21,8 @@ from tests.knowledge.reembedding.moving import WIDER, Move
         ({"dimensions": 25}, "model: is not registered"),
         ({"provider": "local"}, "model: is registered, but this service has no provider"),
         ({"provider": "mock"}, "model: several models match"),
-        ({"dimensions": 24, "rate": 0}, "rate: must be"),
-        ({"dimensions": 24, "switch_at_overlap": 1.5}, "switch_at_overlap: must be"),
+        ({"dimensions": 24, "terms": {"rate": 0}}, "rate: must be"),
+        ({"dimensions": 24, "terms": {"switch_at_overlap": 1.5}}, "switch_at_overlap: must be"),
     ],
 )
 async def test_model_that_cannot_be_moved_to_is_refused(
@@ -40,13 +40,21 @@ async def test_the_only_other_model_needs_no_name(move: Move) -> None:
     assert change.new == WIDER
 
 
-async def test_change_to_the_model_in_use_or_during_another_change_is_refused(
-    move: Move, services: Services
-) -> None:
-    with pytest.raises(Conflict, match="already uses this model"):
-        await move.services.reembedding.start(move.tenant.id, dimensions=16)
+async def test_another_change_during_a_change_is_refused(move: Move, services: Services) -> None:
     await move.start()
-    with pytest.raises(Conflict, match="moving to another model"):
-        await move.services.reembedding.start(move.tenant.id, dimensions=16)
-    with pytest.raises(InvalidInput, match="has no second model"):
+    for request in (
+        move.services.reembedding.start(move.tenant.id, dimensions=16),
+        move.services.reembedding.rebuild(move.tenant.id),
+    ):
+        with pytest.raises(Conflict, match="moving to another model"):
+            await request
+    with pytest.raises(InvalidInput, match="or rebuild the vectors of the model in use"):
         await services.reembedding.start(move.tenant.id)
+
+
+async def test_terms_that_are_omitted_stay_unchanged(move: Move) -> None:
+    await move.start(switch_at_overlap=None, rate=60)
+    change = await move.start(rate=120)
+    assert (change.rate, change.switch_at_overlap) == (120, None)
+    change = await move.start(switch_at_overlap=0.9)
+    assert (change.rate, change.switch_at_overlap) == (120, 0.9)

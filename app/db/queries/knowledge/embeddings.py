@@ -77,6 +77,11 @@ async def store_vectors(session: TenantSession, model_id: int, vectors: Sequence
     await session.execute(SQL["store"], model_id=model_id, **as_columns(vectors))
 
 
+async def replace_vectors(session: TenantSession, model_id: int, vectors: Sequence[PassageVector]) -> None:
+    """Like `store_vectors`, in place of the vectors that the entries have; an entry's passages change together."""
+    await session.execute(SQL["replace"], model_id=model_id, **as_columns(vectors))
+
+
 def as_columns(vectors: Sequence[PassageVector]) -> dict[str, list[Any]]:
     """Vectors as arrays, which the statements unnest."""
     return {

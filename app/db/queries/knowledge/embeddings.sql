@@ -69,6 +69,41 @@ delete from pending_embeddings p using current c, unnest(:entry_ids::uuid[], :te
  where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id = c.id
    and u.entry_id = c.id and u.text_hash = c.text_hash;
 
+-- name: replace
+-- As `store`, but over the vectors that the entries have: a search sees the old vectors of an entry or its new ones. Equal
+-- vectors are left as they are.
+with current as materialized (
+  select e.id, e.text_hash from entries e
+   where e.tenant_id = :tenant_id and e.id = any (:entry_ids::uuid[]) order by e.id for share
+), state as materialized (
+  select v.index_state <> 'none' as in_index
+    from (select count(*) from current) locked cross join vector_statistics v
+   where v.tenant_id = :tenant_id and v.model_id = :model_id
+     for no key update of v
+), made as materialized (
+  select u.*
+    from unnest(:entry_ids::uuid[], :passages::integer[], :text_hashes::bytea[], :char_starts::integer[],
+                :char_ends::integer[], :vectors::halfvec[]) u (entry_id, passage, text_hash, char_start, char_end, embedding)
+    join current c on c.id = u.entry_id and c.text_hash = u.text_hash
+), removed as (
+  delete from embeddings k
+   where k.tenant_id = :tenant_id and k.model_id = :model_id and k.entry_id in (select entry_id from made)
+     and not exists (select from made m where m.entry_id = k.entry_id and m.passage = k.passage)
+), stored as (
+  insert into embeddings as k
+         (tenant_id, entry_id, model_id, passage, text_hash, char_start, char_end, in_index, embedding)
+  select :tenant_id, m.entry_id, :model_id, m.passage, m.text_hash, m.char_start, m.char_end,
+         coalesce((select in_index from state), false), m.embedding
+    from made m
+  on conflict (tenant_id, entry_id, model_id, passage) do update
+     set text_hash = excluded.text_hash, char_start = excluded.char_start, char_end = excluded.char_end,
+         embedding = excluded.embedding
+   where (k.text_hash, k.char_start, k.char_end) <> (excluded.text_hash, excluded.char_start, excluded.char_end)
+      or k.embedding <> excluded.embedding
+)
+delete from pending_embeddings p
+ where p.tenant_id = :tenant_id and p.model_id = :model_id and p.entry_id in (select entry_id from made);
+
 -- name: count_pending
 select count(*) from pending_embeddings where tenant_id = :tenant_id;
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
+from uuid import UUID
 
 import orjson
 
+from app.db.queries.knowledge.embeddings import PendingText
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 from app.embeddings.provider import EmbeddingModel
@@ -19,45 +20,71 @@ SQL = load_statements(__name__)
 State = Literal["filling", "ready", "switched", "dropping"]
 """States of a change in progress. `app.knowledge.reembedding.machine` defines the transitions."""
 
+Source = Literal["queries", "titles", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The nDCG@10 of both models on the judged queries.
+
+    Attributes:
+        old, new: means over the queries.
+        low, high: the 95 % interval of the mean difference, new minus old.
+    """
+
+    old: float
+    new: float
+    low: float
+    high: float
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How similar the results of the old and the new model are.
+    """How the results of the old and the new model compare. Shares are from 0 to 1, and None if nothing was compared.
 
     Attributes:
-        queries: number of compared queries; `source` is their origin: the tenant's queries, or titles of its entries.
-        overlap: mean share of the first ten hits that both models find, with the tenant's settings (0 to 1).
+        queries: number of queries for which the semantic leg of at least one of the models finds something; `source`
+            is their origin: the tenant's queries, titles of its entries, or both.
+        depth: number of first hits that are compared.
+        overlap: mean share of these hits that both models find, with the tenant's settings.
         semantic_overlap: the same for the semantic leg only.
-        same: queries whose first ten hits are the same entries.
+        same: queries for which the semantic legs find the same first entries.
         empty: queries for which the semantic leg finds nothing with the new model, but does with the old one.
-        judged: queries with feedback from callers; without any, the next two figures are None.
-        ndcg_old, ndcg_new: mean nDCG@10 of their hits with the old and the new model. Hits without feedback count as
-            wrong, and hits with feedback were found by the old model, so `ndcg_new` is a lower bound.
+        judgements: entries that callers judged as answers to one of the `judged` queries, of which each has a
+            relevant entry.
+        quality: nDCG of these queries with the tenant's settings; None without any. Hits without feedback count as
+            wrong, and hits with feedback were found by the old model, so the new model's value is a lower bound.
+        semantic_quality: the same for the semantic leg only.
     """
 
     queries: int
-    source: str
-    overlap: float
-    semantic_overlap: float
+    source: Source | None
+    depth: int
+    overlap: float | None
+    semantic_overlap: float | None
     same: int
     empty: int
+    judgements: int = 0
     judged: int = 0
-    ndcg_old: float | None = None
-    ndcg_new: float | None = None
+    quality: Quality | None = None
+    semantic_quality: Quality | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """A change of model, and the progress of the model that is not in use.
+    """A change of model, and the progress of the model that is not in use; in a rebuild, all are the model in use.
 
     Attributes:
         rate: texts to embed per minute; None: as many as the provider accepts.
-        switch_at_overlap: minimum overlap at which the tenant is switched automatically; None: manually.
-        visited: entries that have been queued for vectors of the new model.
+        switch_at_overlap: minimum overlap of the semantic leg at which the tenant is switched automatically; None:
+            manually.
+        visited: entries that have been queued for vectors of the new model, or have new vectors in a rebuild.
         current, other: numbers of the model in use, and of the other model.
         entries: number of the tenant's entries.
         waiting, refused: entries without a vector of `other`: still to be computed, and refused by its provider.
         passages, index_state: of `other`.
+        rebuild_refused: entries of a rebuild that kept what they had because the provider refused their text.
+        failure: why the job waits; None while it advances.
         workers: number of workers that hold the tenant's job.
     """
 
@@ -74,6 +101,8 @@ class ChangeRow:
     started_at: datetime
     ready_at: datetime | None
     switched_at: datetime | None
+    rebuild_refused: int
+    failure: str | None
     current: int
     other: int
     entries: int
@@ -83,17 +112,22 @@ class ChangeRow:
     index_state: str
     workers: int
 
+    @property
+    def rebuilds(self) -> bool:
+        """Whether the vectors of the model in use are replaced, and the model stays."""
+        return self.from_model == self.to_model
+
     def model(self, model_id: int) -> EmbeddingModel:
         """The model with this number, of the two."""
         return self.new if model_id == self.to_model else self.old
 
 
 @dataclass(frozen=True, slots=True)
-class SampledQueries:
-    """Queries for comparing two models: the tenant's queries, or titles of its entries."""
+class SampledQuery:
+    """A query for comparing two models; `entry_id` is the entry whose title it is, None for a query of the tenant."""
 
-    texts: Sequence[str]
-    source: Literal["queries", "titles"]
+    text: str
+    entry_id: UUID | None
 
 
 async def lock_tenant(session: TenantSession) -> int | None:
@@ -112,12 +146,23 @@ async def fetch_change(session: TenantSession) -> ChangeRow | None:
         values[name] = EmbeddingModel(
             **{f.name: values.pop(f"{name}_{f.name}") for f in fields(EmbeddingModel)}
         )
-    values["comparison"] = None if row["comparison"] is None else Comparison(**row["comparison"])
+    values["comparison"] = None if row["comparison"] is None else _read_comparison(row["comparison"])
     return ChangeRow(**values)
 
 
+def _read_comparison(stored: dict[str, Any]) -> Comparison:
+    for name in ("quality", "semantic_quality"):
+        stored[name] = None if stored[name] is None else Quality(**stored[name])
+    return Comparison(**stored)
+
+
 async def start_change(
-    session: TenantSession, from_model: int, to_model: int, rate: int | None, switch_at_overlap: float | None
+    session: TenantSession,
+    from_model: int,
+    to_model: int,
+    *,
+    rate: int | None,
+    switch_at_overlap: float | None,
 ) -> None:
     """Begin a change; the tenant must be locked and have no change."""
     await session.execute(
@@ -129,7 +174,7 @@ async def start_change(
     )
 
 
-async def adjust_change(session: TenantSession, rate: int | None, switch_at_overlap: float | None) -> None:
+async def adjust_change(session: TenantSession, *, rate: int | None, switch_at_overlap: float | None) -> None:
     """Set the rate of a change, and when it switches."""
     await session.execute(SQL["adjust"], rate=rate, switch_at_overlap=switch_at_overlap)
 
@@ -157,6 +202,31 @@ async def use_model(session: TenantSession, model_id: int) -> None:
     await session.execute(SQL["note_switch"])
 
 
+async def list_next_texts(session: TenantSession, limit: int) -> list[PendingText]:
+    """Texts of the next entries of a rebuild, by id."""
+    return await session.fetch_as(PendingText, SQL["next_texts"], limit=limit)
+
+
+async def advance_rebuild(session: TenantSession, place: UUID, visited: int, refused: int) -> None:
+    """Record that the entries up to `place` are done, unless another worker has recorded it."""
+    await session.execute(SQL["advance"], place=place, visited=visited, refused=refused)
+
+
+async def finish_rebuild(session: TenantSession) -> None:
+    """Record that every entry has been visited."""
+    await session.execute(SQL["finish_rebuild"])
+
+
+async def end_rebuild(session: TenantSession) -> None:
+    """Delete the record of a rebuild; every vector belongs to the model in use and stays."""
+    await session.execute(SQL["end_rebuild"])
+
+
+async def note_failure(session: TenantSession, failure: str | None) -> None:
+    """Record why the job waits, or that it advances."""
+    await session.execute(SQL["note_failure"], failure=failure)
+
+
 async def begin_drop(session: TenantSession) -> None:
     """End the period in which entries get vectors of both models."""
     await session.execute(SQL["begin_drop"])
@@ -174,9 +244,14 @@ async def finish_change(session: TenantSession, model_id: int) -> None:
     await session.execute(SQL["finish"])
 
 
-async def sample_queries(session: TenantSession, limit: int) -> SampledQueries:
-    """Queries of the tenant if any are kept, otherwise titles."""
-    if rows := await session.fetch(SQL["recent_queries"], limit=limit):
-        return SampledQueries([row["query"] for row in rows], "queries")
-    rows = await session.fetch(SQL["sampled_titles"], limit=limit)
-    return SampledQueries([row["query"] for row in rows], "titles")
+async def sample_queries(session: TenantSession, limit: int) -> list[SampledQuery]:
+    """Queries of the tenant, as far as any are kept, and titles up to `limit`."""
+    queries = await session.fetch_as(SampledQuery, SQL["recent_queries"], limit=limit)
+    if len(queries) < limit:
+        queries += await session.fetch_as(SampledQuery, SQL["sampled_titles"], limit=limit - len(queries))
+    return queries
+
+
+async def count_visible(session: TenantSession, limit: int) -> int:
+    """How many entries searches can find, counted up to `limit`."""
+    return int(await session.fetch_value(SQL["count_visible"], limit=limit))

@@ -1,4 +1,5 @@
--- A tenant's change to another embedding model: the transitions of app/knowledge/reembedding/machine.py.
+-- A tenant's change to another embedding model, or the rebuild of its vectors with the same one: the transitions of
+-- app/knowledge/reembedding/machine.py.
 
 -- name: lock_tenant
 -- Waits for current writers of entries, whose foreign keys lock the tenant, and blocks new ones.
@@ -13,9 +14,9 @@ update model_changes set rate = :rate, switch_at = :switch_at_overlap where tena
 
 -- name: fetch
 -- The change, and the progress of the model that is not in use (`other`). A ready change is `switched` while the tenant
--- uses the new model.
+-- uses the new model; so is a rebuild, in which both models are the one in use.
 select c.from_model, c.to_model, c.rate, c.switch_at as switch_at_overlap, c.visited, c.visited_all, c.comparison,
-       c.started_at, c.ready_at, c.switched_at, t.model_id as current, o.id as other,
+       c.started_at, c.ready_at, c.switched_at, c.refused as rebuild_refused, c.failure, t.model_id as current, o.id as other,
        case when c.state = 'ready' and t.model_id = c.to_model then 'switched' else c.state end as state,
        old.provider as old_provider, old.name as old_name, old.dimensions as old_dimensions,
        old.max_tokens as old_max_tokens, old.similarity_threshold as old_similarity_threshold,
@@ -76,12 +77,38 @@ update tenants set model_id = :model_id where id = :tenant_id;
 -- name: note_switch
 update model_changes set switched_at = clock_timestamp() where tenant_id = :tenant_id;
 
+-- name: next_texts
+-- The next entries of a rebuild, by id, whether or not they have vectors.
+select e.id as entry_id, e.title, e.content, e.text_hash
+  from model_changes c join entries e on e.tenant_id = :tenant_id and e.id > c.place
+ where c.tenant_id = :tenant_id and c.state = 'filling' and c.from_model = c.to_model
+ order by e.id limit :limit;
+
+-- name: advance
+-- The entries up to `place` have new vectors. Another worker that was here before has moved the place: nothing is counted
+-- twice.
+update model_changes set place = :place, visited = visited + :visited, refused = refused + :refused
+ where tenant_id = :tenant_id and state = 'filling' and place < :place;
+
+-- name: finish_rebuild
+update model_changes set state = 'ready', visited_all = true, ready_at = clock_timestamp(), switched_at = clock_timestamp()
+ where tenant_id = :tenant_id and state = 'filling' and from_model = to_model;
+
+-- name: end_rebuild
+delete from model_changes where tenant_id = :tenant_id and from_model = to_model;
+
+-- name: note_failure
+update model_changes set failure = :failure where tenant_id = :tenant_id and failure is distinct from :failure;
+
 -- name: begin_drop
-update model_changes set state = 'dropping' where tenant_id = :tenant_id;
+update model_changes set state = 'dropping' where tenant_id = :tenant_id and from_model <> to_model;
 
 -- name: drop_batch
+-- Never vectors of the model in use.
 delete from embeddings where tenant_id = :tenant_id and model_id = :model_id and (entry_id, passage) in (
-  select entry_id, passage from embeddings where tenant_id = :tenant_id and model_id = :model_id limit :limit);
+  select entry_id, passage from embeddings
+   where tenant_id = :tenant_id and model_id = :model_id
+     and :model_id <> (select model_id from tenants where id = :tenant_id) limit :limit);
 
 -- name: drop_pending
 delete from pending_embeddings where tenant_id = :tenant_id and model_id = :model_id;
@@ -92,9 +119,15 @@ delete from vector_statistics where tenant_id = :tenant_id and model_id = :model
 -- name: finish
 delete from model_changes where tenant_id = :tenant_id and state = 'dropping';
 
+-- name: count_visible
+select count(*) from (
+  select from entries e
+   where e.tenant_id = :tenant_id and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+   limit :limit) e;
+
 -- name: recent_queries
 -- Saved searches first, then the latest queries, each once; receipts contain queries only if the tenant keeps them.
-select q.query
+select q.query as text, null::uuid as entry_id
   from (
     select s.request ->> 'query' as query, 1 as place, s.created_at as at from saved_searches s where s.tenant_id = :tenant_id
     union all
@@ -106,9 +139,9 @@ select q.query
  group by q.query order by min(q.place), max(q.at) desc limit :limit;
 
 -- name: sampled_titles
--- Titles of entries, or the beginning of the text if there is no title. The hash gives a sample of all entries that is
--- the same each time.
-select coalesce(e.title, substring(e.content from 1 for 120)) as query
+-- Titles of entries, or the beginning of the text if there is no title, each with its entry. The hash gives a sample of
+-- all entries that is the same each time.
+select coalesce(e.title, substring(e.content from 1 for 120)) as text, e.id as entry_id
   from entries e
  where e.tenant_id = :tenant_id and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
  order by e.title is null, md5(e.id::text) limit :limit;
