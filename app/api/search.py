@@ -31,7 +31,8 @@ async def search(request: SearchRequest, caller: CurrentCaller, services: Curren
     """Find the tenant's best entries for a query with semantic and keyword search.
 
     When the embedding provider is down, the search falls back to keywords and `fallback_mode` is true. If nothing is
-    found, the list is empty and `suggestions` has tags to try.
+    found, the list is empty and `suggestions` has queries to try, and `relaxations` names the filters that
+    exclude every match.
     """
     query = request.to_query(services.search.defaults)
     return json_response(await services.search.search(caller.tenant_id, query, subject=caller.subject))

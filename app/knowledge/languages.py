@@ -45,3 +45,14 @@ def find_stemmer(language: str) -> Callable[[str], str]:
         known[name] = Stemmer(name)
     stem: Callable[[str], str] = known[name].stemWord
     return stem
+
+
+def spell(lexeme: str, language: str, text: str) -> str | None:
+    """The first word of the text with the stem `lexeme`, in its original spelling; None if there is none."""
+    stem = find_stemmer(language)
+    words: list[str] = WORD.findall(text)
+    for word in dict.fromkeys(words):
+        lowered = word.lower()
+        if lexeme in (lowered, stem(lowered)):
+            return word
+    return None

@@ -19,7 +19,15 @@ ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
 MAIN_FIELDS = ("id", "entry_type", "title", "content", "tags", "score", "similarity", "keyword_score")
 """Fields of a hit in an answer with a token budget."""
 
-MAIN_METADATA = ("search_id", "total", "strong_match", "fallback_mode", "degraded", "suggestions")
+MAIN_METADATA = (
+    "search_id",
+    "total",
+    "strong_match",
+    "fallback_mode",
+    "degraded",
+    "suggestions",
+    "relaxations",
+)
 LEAST_CONTENT = 40
 """Minimum tokens of content for which a cut hit is still included."""
 
@@ -113,6 +121,8 @@ def _write(
         if metadata.strong_match
         else "There is no strong match: the knowledge base may not have the answer.",
     ]
+    if metadata.relaxations:
+        lines.append(metadata.filter_note)
     if metadata.fallback_mode:
         lines.append("Semantic search is unavailable at the moment: keyword search found these.")
     lines.append(note)

@@ -104,7 +104,8 @@ class HybridSearchArguments(BaseModel):
         None,
         json_schema_extra={"default": {"semantic": 0.7, "keyword": 0.3}},
         description="The weights of semantic and keyword search; they add up to 1. Increase keyword if exact words"
-        " matter. Default: the settings of the knowledge base, 0.7 and 0.3 unless its admin has changed them.",
+        " matter. Default: those that the knowledge base's admin has chosen, else 0.7 and 0.3, or 0.6 and 0.4 if it"
+        " fuses by score.",
     )
 
     def to_query(self) -> SearchQuery:

@@ -78,6 +78,7 @@ FIELDS: Mapping[str, tuple[Any, ...]] = {
     "status": ("ready", "indexed"),
     "subject_ids": ([ID],),
     "suggestions": ([],),
+    "relaxations": ([],),
     "superseded_by_id": (None,),
     "switch_at_overlap": (0.9,),
     "switched_at": (None,),

@@ -45,7 +45,7 @@ def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -
         indented = Padding.indent(snippet, len(INDENT)) if console.is_terminal else Text(INDENT) + snippet
         console.print(indented, "", sep="\n")
     if not result.results:
-        console.print("nothing found")
+        console.print(metadata.filter_note or "nothing found")
     if metadata.suggestions:
         console.print(make_text((f"try: {', '.join(metadata.suggestions)}", "")))
     last = first + len(result.results) - 1

@@ -32,11 +32,23 @@ class Hit(StoredEntry):
 
 
 @dataclass(frozen=True, slots=True)
+class Relaxation:
+    """About how many entries match a search without these of its filters."""
+
+    without: Sequence[str]
+    matches: int
+
+    def __str__(self) -> str:
+        entries = "entry matches" if self.matches == 1 else "entries match"
+        return f"about {self.matches} {entries} without {' and '.join(self.without)}"
+
+
+@dataclass(frozen=True, slots=True)
 class SearchMetadata:
     """Facts about the search; times in milliseconds. `strong_match`: whether the first page has a clear match.
 
     `query_time_ms` is the time from the request's arrival to the answer, `waiting_ms` the part of it in which the
-    request waited for turns.
+    request waited for turns. `relaxations` are the filters that exclude every match.
     """
 
     search_id: UUID
@@ -48,6 +60,7 @@ class SearchMetadata:
     exact: bool
     estimated_matches: int
     suggestions: Sequence[str]
+    relaxations: Sequence[Relaxation]
     next_cursor: str | None
     query_time_ms: int
     waiting_ms: int
@@ -55,6 +68,12 @@ class SearchMetadata:
     semantic_ms: int
     keyword_ms: int
     fusion_ms: int
+
+    @property
+    def filter_note(self) -> str:
+        """A sentence that names the filters because of which nothing was found; empty if they are not the cause."""
+        matches = ", ".join(map(str, self.relaxations))
+        return f"Nothing matches under these filters; {matches}." if matches else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from app.errors import CursorExpired, EmbeddingUnavailable, KnowledgeError
 from app.knowledge.search.answer.explanation import explain, explain_page
 from app.knowledge.search.answer.hydration import hydrate
 from app.knowledge.search.answer.metadata import Times, describe_ranking, make_metadata
+from app.knowledge.search.answer.relaxation import relax
 from app.knowledge.search.answer.suggestions import suggest
 from app.knowledge.search.batch import QueryBatch
 from app.knowledge.search.journal.continuation import PageStart, resume
@@ -160,6 +161,7 @@ class KnowledgeSearchService:
             with span("hydrate", hits=len(page)):
                 hits = await hydrate(session, plan.tenant, plan.entry_filter, words, page, vector)
                 suggestions = [] if hits else await suggest(session, plan)
+                relaxations = [] if hits else await relax(session, plan, vector)
         ranking = describe_ranking(plan, legs, candidates)
         times = Times(
             embedding=legs.embedding.seconds,
@@ -167,7 +169,9 @@ class KnowledgeSearchService:
             keyword=legs.keyword.seconds if legs.keyword else None,
             fusion=ranked.fusion_seconds,
         )
-        metadata = make_metadata(start, plan.limit, ranking, current_stopwatch(), times, suggestions)
+        metadata = make_metadata(
+            start, plan.limit, ranking, current_stopwatch(), times, suggestions, relaxations
+        )
         result = SearchResult(hits, metadata, explain(plan, legs, page) if plan.query.explain else None)
         for part, spent in times.known:
             SEARCH_LEG_SECONDS.labels(part).observe(spent)

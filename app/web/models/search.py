@@ -70,7 +70,10 @@ class SearchRequest(RequestBody):
     similarity_threshold: Annotated[Number, Field(ge=0, le=1)] | None = Field(
         None, description="Minimum cosine of a semantic match. Default: the tenant's, or the model's."
     )
-    weights: WeightsModel | None = Field(None, description="Default: semantic 0.7, keyword 0.3.")
+    weights: WeightsModel | None = Field(
+        None,
+        description="Default: the tenant's, else semantic 0.7 and keyword 0.3, or 0.6 and 0.4 with the fusion `score`.",
+    )
     role: Audience | None = Field(None, description="Only entries for this role or for all.")
     tags: list[Tag] | None = Field(None, max_length=100)
     tags_match: TagsMatch = Field(
@@ -187,6 +190,13 @@ class HitModel(BaseModel):
     matched_terms: list[str]
 
 
+class RelaxationModel(BaseModel):
+    """Filters of a search without which entries match."""
+
+    without: list[str] = Field(description="Names of filters, as in the request.", examples=[["tags"]])
+    matches: int = Field(description="About how many entries match without them.", examples=[12])
+
+
 class SearchMetadataModel(BaseModel):
     """Facts about the search; times in milliseconds."""
 
@@ -202,7 +212,13 @@ class SearchMetadataModel(BaseModel):
     degraded: list[str] = Field(examples=[["embedding_unavailable"]])
     exact: bool = Field(description="Whether the semantic leg compared every passage.")
     estimated_matches: int
-    suggestions: list[str]
+    suggestions: list[str] = Field(
+        description="If nothing was found: queries to try. With a filter, each finds an entry that passes it."
+    )
+    relaxations: list[RelaxationModel] = Field(
+        description="If nothing was found because of the filters: what matches without each of them, or, if that is"
+        " nothing, without all of them. Empty if the filters are not the cause."
+    )
     next_cursor: str | None
     query_time_ms: int = Field(description="Time from the request's arrival to the answer.")
     waiting_ms: int = Field(

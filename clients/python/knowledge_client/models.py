@@ -68,6 +68,13 @@ class Hit(_Knowledge):
     matched_terms: list[str]
 
 
+class Relaxation(Answer):
+    """About how many entries match without these filters of a search that found nothing."""
+
+    without: list[str]
+    matches: int
+
+
 class SearchMetadata(Answer):
     """Facts about a search; times in milliseconds."""
 
@@ -80,6 +87,7 @@ class SearchMetadata(Answer):
     exact: bool
     estimated_matches: int
     suggestions: list[str]
+    relaxations: list[Relaxation]
     next_cursor: str | None
     query_time_ms: int
     waiting_ms: int

@@ -97,6 +97,19 @@ async def test_correctly_spelt_word_is_never_corrected(
         assert keyword_leg_of(result).corrections == corrections
 
 
+async def test_corrections_are_whole_words_of_the_query_and_of_an_entry(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "The Invoices are archived by the team.", language="english")
+    await write(services, tenant, "Die Rechnungen werden von den Teams archiviert.", language="german")
+    for typed, spelt in (("Invoicse", "Invoices"), ("Rechnugnen", "Rechnungen")):
+        result = await services.search.search(
+            tenant.id, SearchQuery(query=typed, mode="keyword", explain=True)
+        )
+        assert keyword_leg_of(result).corrections == {typed: spelt}
+        assert result[0].matched_terms == (spelt.lower(),)
+
+
 async def test_identifiers_are_found_as_a_whole_or_else_by_their_parts(
     services: Services, tenant: Tenant
 ) -> None:

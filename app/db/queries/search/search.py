@@ -156,6 +156,25 @@ async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[s
     return {row["misspelt"]: row["correction"] for row in rows}
 
 
+@dataclass(frozen=True, slots=True)
+class LexemeInText:
+    """A lexeme, and an entry that has it; `content` is its first 20,000 characters."""
+
+    lexeme: str
+    language: str
+    title: str | None
+    content: str
+
+
+async def entries_with_lexemes(
+    session: TenantSession, lexemes: Sequence[str], ids: Sequence[UUID]
+) -> Sequence[LexemeInText]:
+    """For each of the lexemes, the first of these entries that has it."""
+    return await session.fetch_as(
+        LexemeInText, SQL["entries_with_lexemes"], lexemes=list(lexemes), ids=list(ids)
+    )
+
+
 async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit: int) -> list[UUID]:
     """Ids of entries that pass the filter, at most `limit`."""
     ids: list[UUID] = await session.fetch_value(

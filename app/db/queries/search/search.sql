@@ -85,6 +85,14 @@ select w.lexeme as misspelt, near.lexeme as correction
         array_fill(w.lexeme, array[cardinality(l.names)]), l.names, null, 1, 1,
         row(true, null, null, null, null, null, null, null, null, null)::entry_filter, 1, 1, 1));
 
+-- name: entries_with_lexemes
+-- For each lexeme, one of the entries that have it: the first in the order of `ids`.
+select distinct on (c.lexeme) c.lexeme, e.language, e.title, left(e.content, 20000) as content
+  from unnest(:ids::uuid[]) with ordinality wanted (id, place)
+  join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+  join unnest(:lexemes::text[]) c (lexeme) on c.lexeme = any (tsvector_to_array(e.lexemes))
+ order by c.lexeme, wanted.place;
+
 -- name: filtered_ids
 select keyword.filtered_ids(:filter, :limit);
 

@@ -11,7 +11,7 @@ from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.ranking.strength import has_strong_match
-from app.knowledge.search.results import Ranking, SearchMetadata
+from app.knowledge.search.results import Ranking, Relaxation, SearchMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ def make_metadata(
     stopwatch: Stopwatch,
     times: Times,
     suggestions: Sequence[str] = (),
+    relaxations: Sequence[Relaxation] = (),
 ) -> SearchMetadata:
     """Make the metadata of the page that starts at `start`; `stopwatch` is that of the request."""
     total = len(ranking.candidates)
@@ -71,6 +72,7 @@ def make_metadata(
         exact=ranking.exact,
         estimated_matches=ranking.estimated_matches,
         suggestions=suggestions,
+        relaxations=relaxations,
         next_cursor=following.cursor if following.offset < total else None,
         query_time_ms=milliseconds(stopwatch.seconds),
         waiting_ms=milliseconds(stopwatch.waited),

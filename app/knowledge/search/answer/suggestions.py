@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from app.db.queries.search import suggestions as db
+from app.db.queries.search.search import KeywordQuery, match_words
 from app.db.session import TenantSession
-from app.knowledge.languages import WORD, find_stemmer
+from app.knowledge.languages import WORD, spell
 from app.knowledge.search.plan import Plan
 
 SUGGESTIONS = 5
@@ -13,6 +14,9 @@ LEAST_LIKENESS = 0.3
 
 SUGGESTED_WORDS = 3
 """Most suggestions that come from words instead of tags; each requires a search for an entry with the word."""
+
+COMPARED_TAGS = 12
+"""Most tags that are tried as queries under the filter of the search; each is a keyword search of 2 ms."""
 
 COMPARED_WORDS = 5
 """Most words of the query that are compared with the tenant's tags."""
@@ -23,13 +27,15 @@ COMPARED_CHARACTERS = 1_000
 async def suggest(session: TenantSession, plan: Plan) -> list[str]:
     """Suggest tags and words of the tenant that resemble the query's words, most similar first, then its top tags.
 
-    Each word occurs in an entry that passes the search's filters, and is spelt as in that entry.
+    Each word occurs in an entry that passes the search's filters, and is spelt as in that entry. With a filter, the
+    words of a suggested tag do too.
     """
     query = plan.query.query
     text = query[:COMPARED_CHARACTERS]
     words = list(dict.fromkeys(word for word in WORD.findall(text.lower()) if len(word) > 2))
     # One more than needed, because a tag may equal the query.
-    tags = await db.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, SUGGESTIONS + 1)
+    most = SUGGESTIONS + 1 if plan.entry_filter.is_open else COMPARED_TAGS
+    tags = await db.suggest_tags(session, words[:COMPARED_WORDS], LEAST_LIKENESS, most)
     lexemes = await db.suggest_lexemes(session, text, plan.entry_filter, LEAST_LIKENESS, SUGGESTED_WORDS)
     found = [(row.likeness or 0.0, row.tag) for row in tags]
     for row in lexemes:
@@ -41,15 +47,15 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
     for _, suggestion in found:
         unique.setdefault(suggestion.lower(), suggestion)
     unique.pop(query.lower(), None)
-    return list(unique.values())[:SUGGESTIONS]
+    if plan.entry_filter.is_open:
+        return list(unique.values())[:SUGGESTIONS]
+    useful: list[str] = []
+    for suggestion in unique.values():
+        if len(useful) < SUGGESTIONS and await _finds_any(session, plan, suggestion):
+            useful.append(suggestion)
+    return useful
 
 
-def spell(lexeme: str, language: str, text: str) -> str | None:
-    """The first word of the text with the stem `lexeme`, in its original spelling; None if there is none."""
-    stem = find_stemmer(language)
-    words: list[str] = WORD.findall(text)
-    for word in dict.fromkeys(words):
-        lowered = word.lower()
-        if lexeme in (lowered, stem(lowered)):
-            return word
-    return None
+async def _finds_any(session: TenantSession, plan: Plan, text: str) -> bool:
+    found = await match_words(session, KeywordQuery(text, plan.entry_filter, 1, plan.keyword_budget, 1))
+    return bool(found.hits)

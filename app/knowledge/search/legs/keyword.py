@@ -10,9 +10,13 @@ from dataclasses import dataclass, replace
 from app.db.queries.search import search as db
 from app.db.queries.search.search import KeywordMatches, KeywordQuery, LegHit
 from app.db.session import TenantSession
+from app.knowledge.languages import spell
 from app.knowledge.search.plan import KEYWORD_POOL, Plan
 from app.knowledge.search.query import is_identifier, quoted_phrases
 from app.telemetry.tracing import span
+
+SPELLING_HITS = 20
+"""The best hits, among which an entry is looked for that has a corrected word in full."""
 
 log = logging.getLogger("app.knowledge.search")
 
@@ -25,7 +29,7 @@ class KeywordHits:
         matches: approximate, capped count of entries with at least one of the words.
         full_match: BM25 score of an entry that matches the whole query.
         whole: whether the query is an identifier that these entries contain as a whole.
-        corrections: misspelt words of the query, each with its correction.
+        corrections: misspelt words of the query, each with its correction as an entry spells it.
     """
 
     hits: Sequence[LegHit]
@@ -59,7 +63,26 @@ async def search_words(session: TenantSession, plan: Plan) -> KeywordHits:
             if corrections:
                 corrected = replace(asked, corrections=tuple(corrections.values()))
                 found = await db.match_words(session, corrected)
+                corrections = await _spell(session, text, corrections, found.hits)
         seen.set(hits=len(found.hits), matches=found.total)
     log.debug("keyword leg: %d entries of %d", len(found.hits), found.total)
     seconds = time.perf_counter() - started
     return KeywordHits(found.hits, found.total, found.full_match, whole, corrections, seconds)
+
+
+async def _spell(
+    session: TenantSession, query: str, corrections: Mapping[str, str], hits: Sequence[LegHit]
+) -> Mapping[str, str]:
+    """The corrections as words of the query and of the hits, since lexemes are stems."""
+    ids = [hit.entry_id for hit in hits[:SPELLING_HITS]]
+    texts = {
+        found.lexeme: found for found in await db.entries_with_lexemes(session, [*corrections.values()], ids)
+    }
+    spelt: dict[str, str] = {}
+    for misspelt, correction in corrections.items():
+        if (found := texts.get(correction)) is None:
+            spelt[misspelt] = correction
+            continue
+        typed = spell(misspelt, found.language, query) or misspelt
+        spelt[typed] = spell(correction, found.language, f"{found.title or ''} {found.content}") or correction
+    return spelt

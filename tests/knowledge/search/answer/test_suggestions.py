@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.composition.services import Services
 from app.db.queries.tenants import statistics
 from app.knowledge.entries.drafts import EntryDraft
-from app.knowledge.search.answer.suggestions import SUGGESTIONS, spell
+from app.knowledge.languages import spell
+from app.knowledge.search.answer.suggestions import SUGGESTIONS
 from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import Relaxation
 from app.knowledge.tenants.directory import Tenant
+from app.knowledge.vocabulary import Mode
 from tests.knowledge.writing import write
 
 
@@ -69,6 +74,66 @@ async def test_tag_is_no_longer_suggested_when_its_last_entry_is_deleted(
     assert await suggestions(services, tenant, "qqq") == ["crane", "pier"]
     await services.entries.delete(tenant.id, second)
     assert await suggestions(services, tenant, "qqq") == ["pier"]
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid", "semantic"])
+async def test_each_suggestion_finds_something_under_the_same_filter(
+    services: Services, tenant: Tenant, mode: Mode
+) -> None:
+    await write(services, tenant, "Harbours close at night.", tags=["harbour", "night"], language="english")
+    await write(
+        services, tenant, "Cranes are inspected.", tags=["crane"], scope="project", language="english"
+    )
+    await write(services, tenant, "Unrelated words.", tags=["nowhere"], language="english")
+    for given in ({"tags": ["crane"]}, {"scope": "project"}, {"tags": ["crane"], "scope": "project"}):
+        found = await services.search.search(
+            tenant.id, SearchQuery(query="harbuor carne", mode=mode, **given)
+        )
+        metadata = found.metadata
+        if len(found):
+            continue
+        assert "harbour" not in metadata.suggestions
+        for suggestion in metadata.suggestions:
+            again = SearchQuery(query=suggestion, mode="keyword", **given)
+            assert len(await services.search.search(tenant.id, again)), suggestion
+
+
+async def test_an_empty_result_names_the_filter_that_is_the_cause(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, "Harbours close.", "The harbour opens.", tags=["port"], language="english")
+    await write(services, tenant, "Cranes lift.", tags=["crane"], scope="project", language="english")
+
+    async def relaxations(**given: Any) -> list[tuple[list[str], int]]:
+        result = await services.search.search(
+            tenant.id, SearchQuery(query="harbour", mode="keyword", **given)
+        )
+        assert len(result) == 0
+        return [(list(r.without), r.matches) for r in result.metadata.relaxations]
+
+    assert await relaxations(tags=["crane"]) == [(["tags"], 2)]
+    assert await relaxations(tags=["crane"], scope="global", min_confidence=0.5) == [(["tags"], 2)]
+    assert await relaxations(tags=["crane", "port"], tags_match="all") == [(["tags"], 2)]
+    assert await relaxations(scope="project") == [(["scope"], 2)]
+    assert await relaxations(metadata={"a": 1}) == [(["metadata"], 2)]
+
+
+async def test_filters_that_exclude_every_match_only_together_are_named_together(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "Harbours close.", tags=["port"], language="english")
+    wanted = SearchQuery(query="harbour", mode="keyword", tags=["crane"], scope="project")
+    metadata = (await services.search.search(tenant.id, wanted)).metadata
+    assert metadata.relaxations == [Relaxation(["tags", "scope"], 1)]
+    assert metadata.filter_note == (
+        "Nothing matches under these filters; about 1 entry matches without tags and scope."
+    )
+
+
+async def test_filters_are_not_named_where_they_are_not_the_cause(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, "Harbours close.", tags=["port"], language="english")
+    for query, tags in (("harbour", ["port"]), ("zebra", ["port"]), ("zebra", None)):
+        found = await services.search.search(tenant.id, SearchQuery(query=query, mode="keyword", tags=tags))
+        assert found.metadata.relaxations == []
+        assert found.metadata.filter_note == ""
 
 
 @pytest.mark.parametrize(
