@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+from uuid import UUID
 
 import orjson
 
@@ -19,6 +20,9 @@ ESTIMATE = "a third of the letters, each digit and mark, each byte beyond ASCII"
 MAIN_FIELDS = ("id", "entry_type", "title", "content", "tags", "score", "similarity", "keyword_score")
 """Fields of a hit in an answer with a token budget."""
 
+NO_TEXT = estimate_tokens("")
+"""Tokens of an empty text, which each estimate includes once."""
+
 MAIN_METADATA = (
     "search_id",
     "total",
@@ -28,8 +32,8 @@ MAIN_METADATA = (
     "suggestions",
     "relaxations",
 )
-LEAST_CONTENT = 40
-"""Minimum tokens of content for which a cut hit is still included."""
+LEAST_CONTENT = 12
+"""Minimum tokens of content for which a cut hit is still included; the first hit is always included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,11 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A hit and the part of its content in the text."""
+    """A hit and the part of its content in the text; `brief` omits all but its id."""
 
     hit: Hit
     passage: Passage
+    brief: bool = False
 
 
 def answer_search(result: SearchResult, token_budget: int | None = None) -> ToolAnswer:
@@ -62,8 +67,9 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
         structured["budget"] = None
         return ToolAnswer(_write(result, shown, marker, ""), structured)
     shown = _fit(result, marker, token_budget)
-    note = _budget_note(token_budget, len(result) - len(shown), cut=bool(shown and shown[-1].passage.cut))
-    text = _write(result, shown, marker, note)
+    left_out = [hit.id for hit in result.results[len(shown) :]]
+    note = _budget_note(token_budget, len(left_out), cut=bool(shown and shown[-1].passage.cut))
+    text = _add_ids(_write(result, shown, marker, note), left_out, token_budget)
     whole = to_json(replace(result, results=[s.hit for s in shown]))
     structured = {
         "results": [
@@ -77,7 +83,8 @@ def answer_search(result: SearchResult, token_budget: int | None = None) -> Tool
             "token_budget": token_budget,
             "tokens": estimate_tokens(text),
             "estimate": ESTIMATE,
-            "hits_left_out": len(result) - len(shown),
+            "hits_left_out": len(left_out),
+            "left_out": [str(entry_id) for entry_id in left_out],
         },
     }
     return ToolAnswer(text, structured)
@@ -90,24 +97,56 @@ def to_json(value: Any) -> dict[str, Any]:
 
 
 def _fit(result: SearchResult, marker: Marker, budget: int) -> list[Shown]:
-    """Select the best hits that fit. The first that does not fit is cut if enough of it remains, and is the last."""
+    """Select the best hits that fit. The first that does not fit is cut if enough of it remains, and is the last.
+
+    The first hit is always selected.
+    """
     longest_note = _budget_note(budget, len(result), cut=True)
     left = budget - estimate_tokens(_write(result, [], marker, longest_note, count=len(result)))
     shown: list[Shown] = []
     for number, hit in enumerate(result, 1):
-        frame = estimate_tokens(_write_hit(number, Shown(hit, Passage("", cut=True)), marker))
-        passage = (
-            cut_to_tokens(hit.content, (hit.snippet_start, hit.snippet_end), left - frame)
-            if left > frame
-            else None
-        )
-        if passage is None or (passage.cut and estimate_tokens(passage.text) < LEAST_CONTENT):
+        fitted = _fit_hit(number, hit, marker, left, 1 if number == 1 else LEAST_CONTENT)
+        if fitted is None:
             break
-        shown.append(Shown(hit, passage))
-        left -= frame + estimate_tokens(passage.text)
-        if passage.cut:
+        shown.append(fitted)
+        left -= _cost_block(number, fitted, marker)
+        if fitted.passage.cut:
             break
     return shown
+
+
+def _fit_hit(number: int, hit: Hit, marker: Marker, left: int, least: int) -> Shown | None:
+    """The hit in at most `left` tokens, cut if necessary; None if less than `least` tokens of content remain."""
+    for brief in (False, True):
+        room = left - _cost_block(number, Shown(hit, Passage("", cut=True), brief), marker)
+        if _cost(hit.content) <= room:
+            return Shown(hit, Passage(hit.content, cut=False), brief)
+        # What a cut hit says of itself must not cost more than its content.
+        if room >= LEAST_CONTENT or (brief and (room >= least or number == 1)):
+            focus = (hit.snippet_start, hit.snippet_end)
+            return Shown(hit, cut_to_tokens(hit.content, focus, max(room, 1) + NO_TEXT), brief)
+    return None
+
+
+def _cost_block(number: int, shown: Shown, marker: Marker) -> int:
+    return _cost(f"\n\n{_write_hit(number, shown, marker)}")
+
+
+def _cost(text: str) -> int:
+    """Tokens that the text adds to a longer one."""
+    return estimate_tokens(text) - NO_TEXT
+
+
+def _add_ids(text: str, left_out: Sequence[UUID], budget: int) -> str:
+    """Add the ids of the hits that were left out, as far as they fit."""
+    room = budget - estimate_tokens(text)
+    ids: list[str] = []
+    for entry_id in left_out:
+        longer = f"\n\nOmitted: {' '.join([*ids, str(entry_id)])}"
+        if _cost(longer) > room:
+            break
+        ids.append(str(entry_id))
+    return f"{text}\n\nOmitted: {' '.join(ids)}" if ids else text
 
 
 def _write(
@@ -119,12 +158,12 @@ def _write(
         f"{count} of {metadata.total} candidates, best first." if result.results else "Nothing was found.",
         "There is a strong match."
         if metadata.strong_match
-        else "There is no strong match: the knowledge base may not have the answer.",
+        else f"There is no strong match{'' if note else ': the knowledge base may not have the answer'}.",
     ]
     if metadata.relaxations:
         lines.append(metadata.filter_note)
     if metadata.fallback_mode:
-        lines.append("Semantic search is unavailable at the moment: keyword search found these.")
+        lines.append("Semantic search is unavailable: keywords only.")
     lines.append(note)
     if result.results or metadata.suggestions:
         lines.append(marker.notice)
@@ -138,27 +177,29 @@ def _write(
 
 def _write_hit(number: int, shown: Shown, marker: Marker) -> str:
     hit = shown.hit
-    facts = [f"score {hit.score:.4f}"]
-    if hit.similarity is not None:
+    facts = [] if shown.brief else [f"score {hit.score:.4f}"]
+    if hit.similarity is not None and not shown.brief:
         facts.append(f"similarity {hit.similarity:.2f}")
-    facts.append(hit.entry_type)
+    if not shown.brief:
+        facts.append(hit.entry_type)
     facts.append(f"id {hit.id}")
-    lines = [f"source: {cite(hit).text}"] if hit.asset_id is not None else []
-    if hit.title:
+    lines = [f"source: {cite(hit).text}"] if hit.asset_id is not None and not shown.brief else []
+    if hit.title and not shown.brief:
         lines.append(f"title: {hit.title}")
-    if hit.tags:
+    if hit.tags and not shown.brief:
         lines.append(f"tags: {', '.join(hit.tags)}")
     cut = " (cut)" if shown.passage.cut else ""
     return f"{number}. {', '.join(facts)}{cut}\n" + marker.enclose("\n".join([*lines, shown.passage.text]))
 
 
 def _budget_note(budget: int, left_out: int, *, cut: bool) -> str:
-    said = [f"Within {budget} tokens:"]
-    if left_out:
-        said.append(f"{left_out} further hits are omitted")
+    if not left_out and not cut:
+        return f"All fit into {budget} tokens."
+    said = [f"{left_out} further hits are omitted"] if left_out else []
     if cut:
-        said.append(f"{'and ' if left_out else ''}the last one is cut")
-    return " ".join(said) + "." if len(said) > 1 else f"All fit into {budget} tokens."
+        said.append("the last one is cut")
+    note = ", ".join(said)
+    return f"{note[0].upper()}{note[1:]}: increase token_budget."
 
 
 def _describe_citation(hit: Hit) -> dict[str, Any]:

@@ -62,9 +62,10 @@ class KbSearchArguments(BaseModel):
     )
     token_budget: Annotated[int, Field(strict=True, ge=MIN_TOKEN_BUDGET, le=MAX_TOKEN_BUDGET)] | None = Field(
         None,
-        description="Maximum number of tokens of the text output. It has the best hits that fit, cuts the last one if"
-        " necessary, and reports what is omitted. The estimate is higher than the count of most tokenizers."
-        " The structured output then has the same hits with their main fields only.",
+        description="Maximum number of tokens of the text output. It has the best hit, cut if necessary, and the"
+        " further hits that fit; the hits left out are counted, and listed by id. A token is estimated as three"
+        " letters, one digit or mark, or one byte beyond ASCII: more than most tokenizers count. The structured"
+        " output then has the same hits with their main fields only.",
     )
 
     def to_query(self, defaults: SearchDefaults) -> SearchQuery:

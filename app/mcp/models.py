@@ -40,6 +40,7 @@ class BudgetModel(BaseModel):
     tokens: int = Field(description="Estimated tokens of the text.")
     estimate: str
     hits_left_out: int
+    left_out: list[UUID] = Field(description="The ids of the hits left out, best first.")
 
 
 class SearchAnswerModel(BaseModel):

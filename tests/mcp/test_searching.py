@@ -157,11 +157,10 @@ async def test_a_token_budget_is_met_and_keeps_the_best(
         assert hit["content"].strip("…") in text
     if used["hits_left_out"]:
         assert f"{used['hits_left_out']} further hits are omitted" in text
-        # One more hit would not have fitted, and the rest of the budget is too small for a cut hit.
-        assert budget - used["tokens"] < 200
+        assert used["tokens"] >= 0.82 * budget
     if shown and found["results"][-1]["content_cut"]:
         assert "is cut" in text
-    assert (budget < 500) or shown
+    assert shown
 
 
 async def test_a_large_budget_omits_nothing(app: FastAPI, admin: Caller, reader: Caller) -> None:
