@@ -36,6 +36,7 @@ METADATA = {
     "strong_match",
     *(
         "suggestions",
+        "relaxations",
         "next_cursor",
         "query_time_ms",
         "waiting_ms",

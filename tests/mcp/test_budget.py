@@ -13,31 +13,12 @@ from app.knowledge.search.results import Hit, SearchMetadata, SearchResult
 from app.mcp.answers import answer_search
 from app.mcp.arguments import MIN_TOKEN_BUDGET
 
-WORDS = [
-    "the",
-    "harbour",
-    "opens",
-    "at",
-    "six",
-    "in",
-    "the",
-    "morning",
-    "and",
-    "42",
-    "boats",
-    "wait:",
-    "naïve",
-    "größer",
-    "KNOW-004",
-    "of",
-    "a",
-    "crane",
-]
+WORDS = ("the", "harbour", "opens", "at six", "42", "boats", "wait:", "naïve", "größer", "KNOW-004", "crane")
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 
 
 def make_result(seed: int, hits: int = 10) -> SearchResult:
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311
 
     def text(words: int) -> str:
         return " ".join(chance.choice(WORDS) for _ in range(words))
