@@ -1,4 +1,4 @@
-"""The token budget of an answer: the first hit always fits, the budget is used, and what is left out is listed."""
+"""The token budget of an answer: the first hit always fits, the budget is used, and omitted hits are listed."""
 
 from __future__ import annotations
 
