@@ -21,11 +21,17 @@ create table assets (
   generation integer not null default 1,
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
+  given_title text check (length(given_title) between 1 and 1000),
+  version bigint not null default 1,
   primary key (tenant_id, id),
   unique (tenant_id, external_id)
 );
+comment on column assets.title is 'the title that the file itself has';
+comment on column assets.given_title is 'the title that a caller gave; it replaces the one of the file';
+comment on column assets.version is 'counts the changes that callers made; the ETag';
 alter table assets alter column original set storage external;
 create unique index assets_by_bytes on assets (tenant_id, sha256) where external_id is null;
+create index assets_same_bytes on assets (tenant_id, sha256);
 create index assets_by_time on assets (tenant_id, created_at desc, id desc);
 
 create table entries (
@@ -60,6 +66,7 @@ create table entries (
   updated_at timestamptz not null default clock_timestamp(),
   lexemes tsvector generated always as (entry_lexemes(language, title, content)) stored,
   text_length integer generated always as (length(content) + 2 * coalesce(length(title), 0)) stored,
+  repeats uuid,
   primary key (tenant_id, id),
   foreign key (tenant_id, parent_id) references entries (tenant_id, id) on delete set null (parent_id),
   foreign key (tenant_id, superseded_by_id) references entries (tenant_id, id) on delete set null (superseded_by_id),
@@ -70,6 +77,8 @@ comment on column entries.content_hash is 'sha256 of the content; identifies an 
 comment on column entries.text_length is
   'Length in characters, with the title twice, as in lexemes; BM25 ranks as well with it as with a count of words';
 comment on column entries.text_hash is 'sha256 of the text that is embedded: title and content';
+comment on column entries.repeats is
+  'of a chunk of an asset whose bytes an earlier asset has too: the id of that asset''s first such chunk, which may have been deleted since; equal in all chunks that repeat the same one';
 
 -- Partitioned by tenant, so that a tenant has a large share of each vector index.
 do $$
@@ -85,6 +94,7 @@ create unique index entries_by_content on entries (tenant_id, content_hash)
   where external_id is null and asset_id is null;
 create index entries_same_content on entries (tenant_id, content_hash) where external_id is not null;
 create unique index entries_by_chunk on entries (tenant_id, asset_id, chunk_index) where asset_id is not null;
+create index entries_by_repeated on entries (tenant_id, repeats) where repeats is not null;
 create index entries_by_parent on entries (tenant_id, parent_id) where parent_id is not null;
 create index entries_by_successor on entries (tenant_id, superseded_by_id) where superseded_by_id is not null;
 create index entries_by_time on entries (tenant_id, created_at desc, id desc);

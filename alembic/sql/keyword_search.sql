@@ -20,7 +20,8 @@ create type entry_filter as (
 );
 comment on type entry_filter is 'The conditions of a search on entries, without the text; a null field is not a condition';
 
-create or replace function entry_matches(e entries, f entry_filter) returns boolean
+-- Whether an entry fulfils the conditions of a filter.
+create or replace function entry_passes(e entries, f entry_filter) returns boolean
 language sql stable parallel safe
 return (e.expires_at is null or e.expires_at > now())
    and (e.superseded_by_id is null or f.include_superseded)
@@ -32,6 +33,31 @@ return (e.expires_at is null or e.expires_at > now())
    and (f.source is null or (e.asset_id is not null) = (f.source = 'asset'))
    and (f.asset_ids is null or e.asset_id = any (f.asset_ids))
    and (f.metadata is null or e.metadata @> f.metadata);
+revoke all on function entry_passes(entries, entry_filter) from public;
+grant execute on function entry_passes(entries, entry_filter) to kb_app, kb_keyword;
+
+-- Whether a search finds another chunk instead of this one: the chunk that this one repeats, or an earlier one that
+-- repeats the same, if it has the same text and passes the same filter. Only chunks with a value in `repeats` need it.
+create or replace function repeats_another(p_id uuid, p_repeats uuid, p_text_hash bytea, f entry_filter) returns boolean
+language plpgsql stable parallel safe
+as $$
+declare tenant constant uuid := public.current_tenant();
+begin
+  return exists (
+      select from public.entries e
+       where e.tenant_id = tenant and e.id = p_repeats and e.text_hash = p_text_hash and public.entry_passes(e, f))
+    or exists (
+      select from public.entries e
+       where e.tenant_id = tenant and e.repeats = p_repeats and e.id < p_id and e.text_hash = p_text_hash
+         and public.entry_passes(e, f));
+end $$;
+revoke all on function repeats_another(uuid, uuid, bytea, entry_filter) from public;
+grant execute on function repeats_another(uuid, uuid, bytea, entry_filter) to kb_app, kb_keyword;
+
+-- Whether a search with this filter can find an entry: it passes the filter and repeats no chunk that also passes it.
+create or replace function entry_matches(e entries, f entry_filter) returns boolean
+language sql stable parallel safe
+return entry_passes(e, f) and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, f));
 revoke all on function entry_matches(entries, entry_filter) from public;
 grant execute on function entry_matches(entries, entry_filter) to kb_app, kb_keyword;
 
@@ -243,6 +269,7 @@ begin
        select count(*)::integer as shared from unnest(p_tags) t (tag) where t.tag = any (e.tags)) o
      where e.tenant_id = tenant and e.tags && p_tags and e.id <> p_without and o.shared >= 2
        and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+       and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, null))
      order by o.shared desc, e.updated_at desc, e.id
      limit p_limit;
 end $$;

@@ -162,6 +162,18 @@ async def test_a_later_migration_loads_functions_from_their_files(bare_cluster: 
         await check_database(database.service_dsn)
 
 
+async def test_the_migrations_after_the_baseline_can_be_undone_and_applied_again(
+    bare_cluster: EmbeddedAddress,
+) -> None:
+    async with managed_database(bare_cluster, "undone") as database:
+        await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
+        newest = digests(await fingerprint(database))
+        await migrate(database.admin_dsn, "0001", down=True)
+        await migrate(database.admin_dsn)
+        assert digests(await fingerprint(database)).keys() == newest.keys()
+        await check_database(database.service_dsn)
+
+
 async def test_the_baseline_cannot_be_undone(fresh_database: TestDatabase) -> None:
     with pytest.raises(ConfigurationError, match="to remove the schema, drop the database"):
         await migrate(fresh_database.admin_dsn, "base", down=True)

@@ -1,7 +1,7 @@
 -- Assets, and the entries that are chunks of them.
 
 -- name: find_same
-select id, sha256, byte_size from assets
+select id, sha256, byte_size, tags, roles, metadata, given_title as title, name, version from assets
  where tenant_id = :tenant_id
    and case when :external_id::text is null then sha256 = :sha256 else external_id = :external_id end
  order by (external_id is null) desc, created_at limit 1 for update;
@@ -15,14 +15,57 @@ on conflict do nothing;
 update assets
    set name = :name, media_type = :media_type, byte_size = :byte_size, sha256 = :sha256, original = :original,
        tags = :tags, roles = :roles, metadata = :metadata::jsonb, status = 'pending', error = null, progress = 0,
-       generation = generation + 1, updated_at = clock_timestamp()
+       generation = generation + 1, version = version + 1, updated_at = clock_timestamp()
  where tenant_id = :tenant_id and id = :id;
 
+-- name: lock
+select id, sha256, byte_size, tags, roles, metadata, given_title as title, name, version from assets
+ where tenant_id = :tenant_id and id = :id for update;
+
+-- name: change
+update assets
+   set name = :name, tags = :tags, roles = :roles, metadata = :metadata::jsonb, given_title = :title,
+       version = version + 1, updated_at = clock_timestamp()
+ where tenant_id = :tenant_id and id = :id;
+
+-- name: change_chunks
+-- The chunks inherit the changed fields of their asset; the others, and the metadata with a chunk's position, are kept.
+-- A chunk's title is the asset's, followed by the headings above the chunk, if it has any. Returns the chunks whose text
+-- is to be embedded again.
+with stored as (
+  select e.id, e.text_hash, e.metadata,
+         case when :old_title::text is null then e.title
+              when e.title is distinct from :old_title then substr(e.title, length(:old_title) + 4) end as headings
+    from entries e where e.tenant_id = :tenant_id and e.asset_id = :id order by e.id for update
+), wanted as materialized (
+  select s.id, s.text_hash,
+         case when :with_title then coalesce(:new_title || ' > ' || s.headings, :new_title, s.headings) end as title,
+         :metadata::jsonb || coalesce((
+           select jsonb_object_agg(m.key, m.value) from jsonb_each(s.metadata) m
+            where m.key = any (:place::text[])), '{}') as metadata
+    from stored s
+), changed as (
+  update entries e
+     set tags = coalesce(:tags::text[], e.tags), roles = coalesce(:roles::text[], e.roles),
+         metadata = coalesce(w.metadata, e.metadata), title = case when :with_title then w.title else e.title end,
+         text_hash = case when :with_title
+                          then sha256(convert_to(coalesce(w.title || E'\n\n', '') || e.content, 'UTF8'))
+                          else e.text_hash end,
+         version = e.version + 1, updated_at = clock_timestamp()
+    from wanted w
+   where e.tenant_id = :tenant_id and e.id = w.id
+  returning e.id, e.text_hash <> w.text_hash as text_changed
+)
+select id from changed where text_changed;
+
 -- name: fetch
-select id, external_id, name, media_type, byte_size, title, total_pages, tags, roles, metadata, status,
-       error, round(progress::numeric, 3)::double precision as progress, generation,
+select id, external_id, name, media_type, byte_size, coalesce(given_title, title) as title, total_pages, tags, roles,
+       metadata, status, error, round(progress::numeric, 3)::double precision as progress, generation,
        (select count(*) from entries e where e.tenant_id = :tenant_id and e.asset_id = a.id) as chunks,
-       created_at, updated_at
+       (select s.id from assets s
+         where s.tenant_id = :tenant_id and s.sha256 = a.sha256 and (s.created_at, s.id) < (a.created_at, a.id)
+         order by s.created_at, s.id limit 1) as duplicate_of,
+       version, created_at, updated_at
   from assets a where tenant_id = :tenant_id and id = any (:ids::uuid[]);
 
 -- name: list
@@ -33,7 +76,18 @@ select created_at as at, id from assets
  order by created_at desc, id desc limit :limit;
 
 -- name: original
-select name, media_type, original as data, generation, tags, roles, metadata from assets
+select name, media_type, original as data, generation from assets where tenant_id = :tenant_id and id = :id;
+
+-- name: content
+select name, media_type, byte_size, sha256, generation from assets where tenant_id = :tenant_id and id = :id;
+
+-- name: content_part
+select substring(original from :start::integer for :length::integer) from assets
+ where tenant_id = :tenant_id and id = :id and generation = :generation;
+
+-- name: lock_same_bytes
+-- Assets with the same bytes are indexed one after another, so that the later one sees the chunks of the earlier one.
+select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || encode(sha256, 'hex'), 0)) from assets
  where tenant_id = :tenant_id and id = :id;
 
 -- name: extracted_text
@@ -47,9 +101,11 @@ update assets set status = 'processing', progress = :progress
                   and j.state = 'running');
 
 -- name: finish
+-- Returns what the chunks inherit: callers can change it until then.
 update assets set status = 'indexed', error = null, progress = 1, title = :title, extracted_text = :text,
                   total_pages = :total_pages, updated_at = clock_timestamp()
- where tenant_id = :tenant_id and id = :id and generation = :generation;
+ where tenant_id = :tenant_id and id = :id and generation = :generation
+returning tags, roles, metadata, given_title;
 
 -- name: fail
 update assets set status = 'failed', error = :error, updated_at = clock_timestamp()
@@ -66,10 +122,21 @@ delete from assets where tenant_id = :tenant_id and id = :id;
 delete from entries where tenant_id = :tenant_id and asset_id = :id;
 
 -- name: insert_chunks
+-- `repeats`: see repeats_another(). A sibling is another indexed asset with the same bytes.
+with siblings as materialized (
+  select s.id from assets a
+    join assets s on s.tenant_id = :tenant_id and s.sha256 = a.sha256 and s.id <> a.id and s.status = 'indexed'
+   where a.tenant_id = :tenant_id and a.id = :asset_id
+)
 insert into entries (tenant_id, id, entry_type, title, content, tags, roles, metadata, language, asset_id, chunk_index,
-                     content_hash, text_hash)
+                     content_hash, text_hash, repeats)
 select :tenant_id, c.id, 'chunk', c.title, c.content, :tags, :roles, c.metadata, :language, :asset_id, c.chunk_index,
-       sha256(convert_to(c.content, 'UTF8')), c.text_hash
+       sha256(convert_to(c.content, 'UTF8')), c.text_hash,
+       (select coalesce(y.repeats, y.id)
+          from siblings s
+          join entries y on y.tenant_id = :tenant_id and y.asset_id = s.id and y.chunk_index = c.chunk_index
+         where y.content_hash = sha256(convert_to(c.content, 'UTF8'))
+         order by y.repeats is not null, y.id limit 1)
   from unnest(:ids::uuid[], :titles::text[], :contents::text[], :metadata::jsonb[], :indexes::integer[],
               :text_hashes::bytea[]) c (id, title, content, metadata, chunk_index, text_hash);
 
