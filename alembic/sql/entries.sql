@@ -78,7 +78,7 @@ comment on column entries.text_length is
   'Length in characters, with the title twice, as in lexemes; BM25 ranks as well with it as with a count of words';
 comment on column entries.text_hash is 'sha256 of the text that is embedded: title and content';
 comment on column entries.repeats is
-  'of a chunk of an asset whose bytes an earlier asset has too: the id of that asset''s first such chunk, which may have been deleted since; equal in all chunks that repeat the same one';
+  'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';
 
 -- Partitioned by tenant, so that a tenant has a large share of each vector index.
 do $$

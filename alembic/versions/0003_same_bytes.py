@@ -19,7 +19,7 @@ def upgrade() -> None:
         create index if not exists assets_same_bytes on assets (tenant_id, sha256);
         alter table entries add column if not exists repeats uuid;
         comment on column entries.repeats is
-          'of a chunk of an asset whose bytes an earlier asset has too: the id of that asset''s first such chunk, which may have been deleted since; equal in all chunks that repeat the same one';
+         'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';
         create index if not exists entries_by_repeated on entries (tenant_id, repeats) where repeats is not null;
     """)
     for function in ("entry_passes", "repeats_another", "entry_matches", "keyword.tag_overlaps"):

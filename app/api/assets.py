@@ -1,23 +1,28 @@
-"""Assets: upload, status, text, retry, delete."""
+"""Assets: upload, status, change, text, original bytes, retry, delete."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import File, Form, Request, Response, UploadFile
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 from pydantic import BeforeValidator, WithJsonSchema
 from starlette.datastructures import UploadFile as FormFile
 
 from app.auth.principal import Role
+from app.db.queries.knowledge.assets import Asset
 from app.errors import FieldError, InvalidInput
+from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import Upload
 from app.web.access import CurrentCaller, CurrentServices, secured_router
-from app.web.headers import LOCATION
+from app.web.attachment import attachment
+from app.web.headers import ETAG, LOCATION
 from app.web.json_body import read_metadata
-from app.web.models.assets import AssetList, AssetModel
+from app.web.models.assets import AssetList, AssetModel, AssetPatch
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
+from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
 from app.web.rendering import json_response
 
@@ -52,9 +57,9 @@ writers = secured_router(Role.CREATOR, "/knowledge/assets", "assets")
             200: {
                 "model": AssetModel,
                 "description": "The same bytes are already stored",
-                "headers": LOCATION,
+                "headers": ETAG | LOCATION,
             },
-            202: {"headers": LOCATION},
+            202: {"headers": ETAG | LOCATION},
         },
     ),
 )
@@ -82,7 +87,12 @@ async def upload_asset(
     metadata: Annotated[str | None, TEXT, Form(description="A JSON object.")] = None,
 ) -> Response:
     """Upload a file. The service parses it, cuts it into chunks and indexes them in the background; `status` shows the
-    progress."""
+    progress.
+
+    The same bytes again return the existing asset with 200, changed where `tags`, `roles` or `metadata` differ; omitted
+    or empty fields keep their value, also in a new version. The same bytes under another `external_id` are an asset of
+    their own, whose `duplicate_of` names the first.
+    """
     form = await request.form()
     if len(form.getlist("file")) > 1:
         raise InvalidInput.of("file", "send one file per request")
@@ -94,12 +104,12 @@ async def upload_asset(
         data=await file.read(),
         declared_type=file.content_type,
         external_id=external_id or None,
-        tags=_listed("tags", tags),
-        roles=_listed("roles", roles) or ("all",),
-        metadata=read_metadata(metadata),
+        tags=_listed("tags", tags) or UNSET,
+        roles=_listed("roles", roles) or UNSET,
+        metadata=read_metadata(metadata) if metadata else UNSET,
     )
     asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
-    return json_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
+    return _asset_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
 
 
 @readers.get("", response_model=AssetList)
@@ -116,10 +126,36 @@ async def list_assets(
     )
 
 
-@readers.get("/{asset_id}", response_model=AssetModel, responses=problems(404))
+@readers.get(
+    "/{asset_id}", response_model=AssetModel, responses=problems(404, others={200: {"headers": ETAG}})
+)
 async def get_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Get an asset and its indexing progress."""
-    return json_response(await services.assets.get(caller.tenant_id, asset_id))
+    """Get an asset with its ETag and its indexing progress."""
+    return _asset_response(await services.assets.get(caller.tenant_id, asset_id))
+
+
+@writers.patch(
+    "/{asset_id}",
+    response_model=AssetModel,
+    responses=problems(404, 409, 412, 413, 415, others={200: {"headers": ETAG}}),
+)
+async def change_asset(
+    asset_id: UUID,
+    patch: AssetPatch,
+    caller: CurrentCaller,
+    services: CurrentServices,
+    if_match: IfMatch = None,
+) -> Response:
+    """Change the given fields of an asset and, in the same transaction, of its chunks: a search sees all of the change
+    or nothing. With another title the chunks are embedded again in the background."""
+    changed = await services.assets.change(
+        caller.tenant_id,
+        asset_id,
+        patch.draft(),
+        if_version=read_versions(if_match),
+        actor=caller.subject,
+    )
+    return _asset_response(changed)
 
 
 @readers.get("/{asset_id}/text", response_class=PlainTextResponse, responses=problems(404, 409))
@@ -128,11 +164,35 @@ async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: Curren
     return PlainTextResponse(await services.assets.text(caller.tenant_id, asset_id))
 
 
+@readers.get(
+    "/{asset_id}/content",
+    response_class=StreamingResponse,
+    responses=problems(
+        404,
+        others={
+            200: {
+                "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+                "description": "The bytes, as an attachment",
+                "headers": ETAG,
+            }
+        },
+    ),
+)
+async def get_asset_content(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Get the bytes of the current version as they were uploaded. They are kept as long as the asset exists.
+
+    The answer is an attachment that no browser opens as a page: HTML and SVG have the type application/octet-stream. If
+    the asset is deleted or replaced in the meantime, the connection ends early.
+    """
+    content = await services.assets.content(caller.tenant_id, asset_id)
+    return attachment(content, services.assets.read_content(caller.tenant_id, content))
+
+
 @writers.post("/{asset_id}/retry", status_code=202, response_model=AssetModel, responses=problems(404, 409))
 async def retry_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Parse a failed asset again."""
     asset = await services.assets.retry(caller.tenant_id, asset_id, actor=caller.subject)
-    return json_response(asset, 202)
+    return _asset_response(asset, 202)
 
 
 @writers.delete("/{asset_id}", status_code=204, responses=problems(404))
@@ -140,6 +200,10 @@ async def delete_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentS
     """Delete an asset and its chunks."""
     await services.assets.delete(caller.tenant_id, asset_id, actor=caller.subject)
     return Response(status_code=204)
+
+
+def _asset_response(asset: Asset, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return json_response(asset, status, {"ETag": etag(asset.version), **(headers or {})})
 
 
 def _listed(field: str, values: list[str] | None) -> list[str]:

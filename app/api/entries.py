@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Header, Query, Response
+from fastapi import Query, Response
 
 from app.auth.principal import Role
 from app.db.queries.knowledge.entries import Entry
-from app.errors import InvalidInput, PreconditionFailed
+from app.errors import InvalidInput
 from app.knowledge.entries.entry import MAX_EXTERNAL_ID, MAX_TAG
 from app.knowledge.entries.related import MAX_RELATED, describe_related
 from app.knowledge.vocabulary import EntryType
@@ -27,21 +26,12 @@ from app.web.models.entries import (
     RelatedResponse,
 )
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
+from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
 from app.web.rendering import json_response
 
 readers = secured_router(Role.READER, "/knowledge/entries", "entries")
 writers = secured_router(Role.CREATOR, "/knowledge/entries", "entries")
-
-IfMatch = Annotated[
-    str | None,
-    Header(
-        alias="If-Match",
-        description="The entry's ETag, to avoid overwriting other changes; several separated by commas, or *.",
-    ),
-]
-VERSION = re.compile(r"[0-9]{1,18}")
-QUOTED_VERSION = re.compile(r'"([0-9]{1,18})"')
 
 
 @writers.post(
@@ -134,7 +124,7 @@ async def change_entry(
         caller.tenant_id,
         entry_id,
         patch.draft(),
-        if_version=_versions(if_match),
+        if_version=read_versions(if_match),
         actor=caller.subject,
     )
     return _entry_response(changed)
@@ -146,7 +136,7 @@ async def delete_entry(
 ) -> Response:
     """Delete an entry."""
     await services.entries.delete(
-        caller.tenant_id, entry_id, if_version=_versions(if_match), actor=caller.subject
+        caller.tenant_id, entry_id, if_version=read_versions(if_match), actor=caller.subject
     )
     return Response(status_code=204)
 
@@ -164,20 +154,7 @@ async def related_entries(
 
 
 def _entry_response(entry: Entry, status: int = 200) -> Response:
-    headers = {"ETag": f'"{entry.version}"'}
+    headers = {"ETag": etag(entry.version)}
     if status == 201:
         headers["Location"] = f"/knowledge/entries/{entry.id}"
     return json_response(entry, status, headers)
-
-
-def _versions(if_match: str | None) -> frozenset[int] | None:
-    """The versions that If-Match names; `*` only requires that the entry exists. Weak ETags never match."""
-    if if_match is None or if_match.strip() == "*":
-        return None
-    if VERSION.fullmatch(if_match.strip()):  # without its quotes
-        return frozenset({int(if_match)})
-    named = (QUOTED_VERSION.fullmatch(tag.strip()) for tag in if_match.split(","))
-    versions = frozenset(int(tag[1]) for tag in named if tag)
-    if not versions:
-        raise PreconditionFailed("If-Match is not an ETag of this entry")
-    return versions

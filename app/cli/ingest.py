@@ -92,7 +92,7 @@ def ingest(
     found = list(find_files(paths))
     if not found:
         raise InvalidInput.of("PATH", "there is no file to ingest")
-    outcome = run_async(_ingest(settings, tenant, found, tags or [], roles or ["all"]))
+    outcome = run_async(_ingest(settings, tenant, found, tags or [], roles or []))
     if as_json:
         print_json(
             {
@@ -198,6 +198,7 @@ async def _upload(
     outcome: Taken,
 ) -> UUID | None:
     """Upload one file; returns the asset to wait for, if any."""
+    from app.knowledge.entries.drafts import UNSET
     from app.knowledge.ingestion.assets import Upload
 
     try:
@@ -206,7 +207,9 @@ async def _upload(
         if not file.named and (not data or data.isspace()):
             outcome.skipped.append((file.external_id, "the file is empty"))
             return None
-        upload = Upload(file.path.name, data, external_id=file.external_id, tags=tags, roles=roles)
+        upload = Upload(
+            file.path.name, data, external_id=file.external_id, tags=tags or UNSET, roles=roles or UNSET
+        )
         asset, _ = await services.assets.upload(tenant_id, upload, actor=ACTOR)
         if asset.status == "failed":
             asset = await services.assets.retry(tenant_id, asset.id, actor=ACTOR)

@@ -9,7 +9,7 @@ Headers = dict[str, Mapping[str, Any]]
 
 ETAG: Headers = {
     "ETag": {
-        "description": "The version of the entry, for If-Match.",
+        "description": "The version of the item, for If-Match.",
         "schema": {"type": "string"},
         "example": '"1"',
     }

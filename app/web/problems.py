@@ -209,7 +209,7 @@ def problems(*statuses: int, others: Responses | None = None) -> Responses:
         408: "The request arrived too slowly",
         409: "The change contradicts what is stored",
         410: "The ranked list has expired: search again",
-        412: "The entry changed since it was read",
+        412: "The item changed since it was read",
         413: "The input is larger than the limit",
         415: "An unsupported type of file or body",
         422: "A field is invalid",

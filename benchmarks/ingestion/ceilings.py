@@ -37,10 +37,8 @@ async def prepare_file(line: Line, name: str, data: bytes) -> Prepared:
     provider = line.services.provider
     document = await parse_document(data, name)
     tokens, overlap = chunk_tokens(line.chunk_size, provider.model)
-    rows = [
-        make_chunk_row(chunk, document, {})
-        for chunk in split(document, provider.count_tokens, tokens, overlap)
-    ]
+    chunks = split(document, provider.count_tokens, tokens, overlap)
+    rows = [make_chunk_row(chunk, document, None) for chunk in chunks]
     passages = [(row, *p) for row in rows for p in enumerate(make_passages(provider, row.title, row.content))]
     return Prepared(
         NewAsset(
@@ -80,14 +78,13 @@ async def insert_alone(line: Line, files: Sequence[Prepared]) -> float:
     started = time.perf_counter()
     for asset_id, file, passages in stored:
         async with line.services.database.tenant_session(line.tenant_id, background=STORING) as session:
-            await assets.finish_asset(
+            inherited = await assets.finish_asset(
                 session, asset_id, 1, title=file.title, text=file.text, total_pages=None
             )
+            assert inherited is not None
             for start in range(0, len(file.rows), STORED_AT_ONCE):
                 part = file.rows[start : start + STORED_AT_ONCE]
-                await assets.insert_chunks(
-                    session, asset_id, part, tags=[], roles=["all"], language="english"
-                )
+                await assets.insert_chunks(session, asset_id, part, inherited, language="english")
             for start in range(0, len(passages), STORED_AT_ONCE):
                 part_vectors = passages[start : start + STORED_AT_ONCE]
                 await assets.insert_vectors(session, context.space.model_id, part_vectors)

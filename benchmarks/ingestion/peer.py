@@ -47,7 +47,7 @@ async def add_documents(
         started = time.perf_counter()
         for file in files:
             chunks = [
-                documents.Document(page_content=text, metadata={"title": row.title, **row.metadata})
+                documents.Document(page_content=text, metadata={"title": row.title, **row.place})
                 for text, row in zip(file.texts, file.rows, strict=False)
             ]
             await store.aadd_documents(chunks)

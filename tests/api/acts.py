@@ -220,6 +220,7 @@ CHANGES = _by_name(
     _over_http(
         "POST /knowledge/assets/{asset_id}/retry", "asset.retry", "asset_id", prepare=_fail_asset
     ),
+    _over_http("PATCH /knowledge/assets/{asset_id}", "asset.update", "asset_id", json={"title": "T"}),
     _over_http("DELETE /knowledge/assets/{asset_id}", "asset.delete", "asset_id"),
     _over_http("PATCH /admin/settings", "settings.update", json={"fusion": "score"}),
     Act("POST /knowledge/feedback", "feedback.write", _give_feedback, _search),

@@ -33,6 +33,8 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "GET /knowledge/assets": (READ, {}, 200),
     "GET /knowledge/assets/{asset_id}": (READ, {}, 200),
     "GET /knowledge/assets/{asset_id}/text": (READ, {}, 409),
+    "GET /knowledge/assets/{asset_id}/content": (READ, {}, 200),
+    "PATCH /knowledge/assets/{asset_id}": (WRITE, {"json": {"tags": ["new"]}}, 200),
     "POST /knowledge/assets/{asset_id}/retry": (WRITE, {}, 409),
     "DELETE /knowledge/assets/{asset_id}": (WRITE, {}, 204),
     "POST /knowledge/saved-searches": (READ, {"json": {"name": "N", "request": {"query": "word"}}}, 200),

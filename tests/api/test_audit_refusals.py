@@ -97,6 +97,12 @@ REFUSED = (
     ),
     Refusal(f"PATCH {ENTRY}", "entry.update", 412, "PreconditionFailed", ("entry_id",), STALE),
     Refusal("DELETE /knowledge/entries/{unknown}", "entry.delete", 404, "EntryNotFound", ("unknown",)),
+    Refusal(
+        "PATCH /knowledge/assets/{unknown}", "asset.update", 404, "AssetNotFound", ("unknown",), TITLE
+    ),
+    Refusal(
+        "PATCH /knowledge/assets/{asset_id}", "asset.update", 412, "PreconditionFailed", ("asset_id",), STALE
+    ),
     Refusal("DELETE /knowledge/assets/{unknown}", "asset.delete", 404, "AssetNotFound", ("unknown",)),
     Refusal("POST /knowledge/assets/{unknown}/retry", "asset.retry", 404, "AssetNotFound", ("unknown",)),
     Refusal("POST /knowledge/assets/{asset_id}/retry", "asset.retry", 409, "Conflict", ("asset_id",)),

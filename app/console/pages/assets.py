@@ -11,15 +11,18 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import FormData, UploadFile
 
 from app.auth.principal import Role
-from app.console.parts.entry_form import errors_at, read_tags
+from app.console.parts.asset_form import AssetForm, render_asset_form
+from app.console.parts.entry_form import errors_at, read_tags, read_texts
 from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.text_marking import mark_chunks
 from app.console.rendering import render
 from app.console.session import console_router
-from app.errors import Conflict, InvalidInput
+from app.errors import Conflict, InvalidInput, PreconditionFailed
+from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.vocabulary import Audience
 from app.web.access import CurrentCaller, CurrentServices
+from app.web.attachment import attachment
 from app.web.json_body import read_metadata
 from app.web.pages import PageCursor
 
@@ -32,7 +35,9 @@ PART = 20_000
 FOLLOWED = 50
 """Maximum number of documents whose status one request updates."""
 STATUSES = ("pending", "processing", "indexed", "failed")
+DEFAULT_ROLES = ("all",)
 DONE = {
+    "changed": "The changes have been saved; the chunks have them too.",
     "same": "This file is already stored; it was not processed again.",
     "deleted": "The document and its chunks have been deleted.",
     "retried": "The document is being processed again.",
@@ -113,6 +118,41 @@ async def show_asset(
     )
 
 
+@writers.get("/assets/{asset_id}/edit")
+async def edit_asset(
+    request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Show the form for a document's title, tags, audience and metadata."""
+    asset = await services.assets.get(caller.tenant_id, asset_id)
+    return render_asset_form(request, AssetForm.of_asset(asset), asset, {})
+
+
+@writers.post("/assets/{asset_id}/edit")
+async def change_asset(
+    request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Store the changes, unless the document has changed since the form was shown."""
+    form = AssetForm.read(await read_texts(request))
+    stored = await services.assets.get(caller.tenant_id, asset_id)
+    try:
+        await services.assets.change(
+            caller.tenant_id, asset_id, form.changes(stored), if_version=[form.version], actor=caller.subject
+        )
+    except InvalidInput as error:
+        return render_asset_form(request, form, stored, errors_at(error.errors), status=422)
+    except PreconditionFailed:
+        stored = await services.assets.get(caller.tenant_id, asset_id)
+        return render_asset_form(request, form, stored, {}, status=412)
+    return RedirectResponse(f"{LIST}/{asset_id}?done=changed", 303)
+
+
+@readers.get("/assets/{asset_id}/content")
+async def download_asset(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
+    """Download the original file."""
+    content = await services.assets.content(caller.tenant_id, asset_id)
+    return attachment(content, services.assets.read_content(caller.tenant_id, content))
+
+
 @writers.post("/assets/{asset_id}/retry")
 async def retry_asset(
     request: Request, asset_id: UUID, caller: CurrentCaller, services: CurrentServices
@@ -186,15 +226,21 @@ async def _read_upload(form: FormData, assets: AssetService) -> Upload:
         raise InvalidInput.of("file", "choose one file")
     assets.check_size(file.size or 0)
     texts = _texts(form)
+    roles = _roles(form)
     return Upload(
         name=file.filename,
         data=await file.read(),
         declared_type=file.content_type,
         external_id=texts["external_id"].strip() or None,
-        tags=read_tags(texts["tags"]),
-        roles=[role for role in form.getlist("roles") if isinstance(role, str)] or ("all",),
-        metadata=read_metadata(texts["metadata"].strip()),
+        tags=read_tags(texts["tags"]) or UNSET,
+        # The form as shown has the default audience: it keeps the one of an existing document.
+        roles=UNSET if roles in ([], list(DEFAULT_ROLES)) else roles,
+        metadata=read_metadata(texts["metadata"].strip()) or UNSET,
     )
+
+
+def _roles(form: FormData) -> list[str]:
+    return [role for role in form.getlist("roles") if isinstance(role, str)]
 
 
 def _texts(form: FormData) -> dict[str, str]:

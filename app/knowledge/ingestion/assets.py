@@ -1,23 +1,25 @@
-"""Upload, list, retry and delete assets."""
+"""Upload, list, change, retry and delete assets, and read their bytes."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
-from app.db.queries.knowledge.assets import Asset, NewAsset
+from app.db.queries.knowledge.assets import Asset, AssetContent, LockedAsset, NewAsset
 from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
+from app.db.session import TenantSession
 from app.documents.formats import detect_format
 from app.errors import AssetNotFound, Conflict, FieldError, InvalidInput, TooLarge
 from app.knowledge.audit import AuditTrail
-from app.knowledge.entries.drafts import EntryDraft, check_draft
+from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
+from app.knowledge.ingestion.changes import AssetDraft, require_version, write_change
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
@@ -25,19 +27,21 @@ from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
 from app.knowledge.text import is_storable
 
 MAX_UPLOAD = 50 * 1024 * 1024
+PART_BYTES = 1 << 20
+"""Most bytes of an original that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file as a caller sends it."""
+    """A file as a caller sends it. An unset field of an existing asset keeps its value."""
 
     name: str
     data: bytes
     declared_type: str | None = None
     external_id: str | None = None
-    tags: Sequence[str] = ()
-    roles: Sequence[str] = ("all",)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    tags: Sequence[str] | Unset = UNSET
+    roles: Sequence[str] | Unset = UNSET
+    metadata: Mapping[str, Any] | Unset = UNSET
 
 
 class AssetService:
@@ -66,10 +70,11 @@ class AssetService:
     async def upload(self, tenant_id: UUID, upload: Upload, *, actor: str = "service") -> tuple[Asset, bool]:
         """Store a file and queue its ingestion; return the asset and whether a job was queued.
 
-        The same bytes again return the same asset; the same `external_id` with other bytes is a new version.
+        The same bytes again return the same asset, with the given fields; the same `external_id` with other bytes is a
+        new version. The same bytes under another `external_id` are an asset of their own, with `duplicate_of`.
         Raises InvalidInput, TooLarge, UnsupportedMediaType, RateLimited (a quota is reached) and DatabaseUnavailable.
         """
-        new = self._check(upload)
+        new, draft = self._check(upload)
         tenant = await self._tenants.context(tenant_id)
         async with self._database.tenant_session(tenant_id) as session:
             room = await find_room(session, tenant)
@@ -77,10 +82,15 @@ class AssetService:
                 same = await db.find_same_asset(session, new.external_id, new.sha256)
                 if same is not None and same.sha256 == new.sha256:
                     asset_id, work = same.id, False
+                    # Without an external_id the bytes identify the asset, which keeps its name.
+                    named = same if new.external_id is None else replace(same, name=new.name)
+                    changed = await write_change(session, self._jobs, same, draft.merge(named), room)
+                    if changed:
+                        await _note_change(session, actor, asset_id, changed)
                 elif same is not None:
                     asset_id, work = same.id, True
                     _require_room(room, len(upload.data) - same.byte_size)
-                    await db.replace_asset(session, asset_id, new)
+                    await db.replace_asset(session, asset_id, _inherit(new, draft.merge(same)))
                 else:
                     asset_id, work = new_id(), True
                     _require_room(room, len(upload.data), new=True)
@@ -94,9 +104,39 @@ class AssetService:
                 await audit.write_audit(
                     session, actor, "asset.upload", [asset_id], {"bytes": len(upload.data)}
                 )
-        if work:
-            self._jobs.wake()
+        self._jobs.wake()
         return await self.get(tenant_id, asset_id), work
+
+    async def change(
+        self,
+        tenant_id: UUID,
+        asset_id: UUID,
+        draft: AssetDraft,
+        *,
+        if_version: Collection[int] | None = None,
+        actor: str = "service",
+    ) -> Asset:
+        """Change the given fields of an asset and, in the same transaction, those that its chunks inherit.
+
+        Raises AssetNotFound, InvalidInput, RateLimited, and PreconditionFailed when the asset's version is not in
+        `if_version`.
+        """
+        draft = draft.checked()
+        tenant = await self._tenants.context(tenant_id)
+        async with (
+            self._trail.attempt(tenant_id, actor, "asset.update", [asset_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            room = await find_room(session, tenant) if draft.title is not UNSET else None
+            stored = await db.lock_asset(session, asset_id)
+            if stored is None:
+                raise AssetNotFound("there is no asset with this id")
+            require_version(stored, if_version)
+            changed = await write_change(session, self._jobs, stored, draft.merge(stored), room)
+            if changed:
+                await _note_change(session, actor, asset_id, changed)
+        self._jobs.wake()
+        return await self.get(tenant_id, asset_id)
 
     async def get(self, tenant_id: UUID, asset_id: UUID) -> Asset:
         """One asset. Raises AssetNotFound."""
@@ -136,6 +176,26 @@ class AssetService:
             raise Conflict("the asset has no text yet: see its status")
         return extracted.text
 
+    async def content(self, tenant_id: UUID, asset_id: UUID) -> AssetContent:
+        """Describe the original bytes, which `read_content` returns. Raises AssetNotFound."""
+        async with self._database.tenant_session(tenant_id) as session:
+            content = await db.fetch_content(session, asset_id)
+        if content is None:
+            raise AssetNotFound("there is no asset with this id")
+        return content
+
+    async def read_content(self, tenant_id: UUID, content: AssetContent) -> AsyncIterator[bytes]:
+        """Yield the original bytes in parts; no transaction is open between two parts.
+
+        Raises AssetNotFound when the asset is deleted, or gets other bytes, before all are read.
+        """
+        for start in range(0, content.byte_size, PART_BYTES):
+            async with self._database.tenant_session(tenant_id) as session:
+                part = await db.fetch_content_part(session, content, start, PART_BYTES)
+            if part is None:
+                raise AssetNotFound("the asset was deleted or replaced while it was read")
+            yield part
+
     async def retry(self, tenant_id: UUID, asset_id: UUID, *, actor: str = "service") -> Asset:
         """Ingest a failed asset again. Raises AssetNotFound, and Conflict when it has not failed."""
         async with (
@@ -163,31 +223,37 @@ class AssetService:
                 raise AssetNotFound("there is no asset with this id")
             await audit.write_audit(session, actor, "asset.delete", [asset_id], {})
 
-    def _check(self, upload: Upload) -> NewAsset:
+    def _check(self, upload: Upload) -> tuple[NewAsset, AssetDraft]:
         self.check_size(len(upload.data))
         # Some clients send a path: only its last part is the name.
         name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
         if not 1 <= len(name) <= 512 or not is_storable(name):
             raise InvalidInput([FieldError("file", "needs a name of 1 to 512 characters")])
-        inherited = check_draft(
-            EntryDraft(
-                tags=list(upload.tags),
-                roles=list(upload.roles),
-                metadata=dict(upload.metadata),
-                external_id=upload.external_id,
-            )
-        ).given()
+        given = EntryDraft(
+            tags=upload.tags, roles=upload.roles, metadata=upload.metadata, external_id=upload.external_id
+        )
+        valid = check_draft(given)
         kind = detect_format(upload.data, name, upload.declared_type)
-        return NewAsset(
-            external_id=inherited["external_id"],
+        new = NewAsset(
+            external_id=upload.external_id,
             name=name,
             media_type=kind.media_type,
             sha256=hashlib.sha256(upload.data).digest(),
             original=upload.data,
-            tags=inherited["tags"],
-            roles=inherited["roles"],
-            metadata=inherited["metadata"],
+            tags=() if isinstance(valid.tags, Unset) else valid.tags,
+            roles=("all",) if isinstance(valid.roles, Unset) else valid.roles,
+            metadata={} if isinstance(valid.metadata, Unset) else valid.metadata,
         )
+        return new, AssetDraft(tags=valid.tags, roles=valid.roles, metadata=valid.metadata)
+
+
+def _inherit(new: NewAsset, merged: LockedAsset) -> NewAsset:
+    """A new version with the fields that its asset has or gets."""
+    return replace(new, tags=merged.tags, roles=merged.roles, metadata=merged.metadata)
+
+
+async def _note_change(session: TenantSession, actor: str, asset_id: UUID, fields: Sequence[str]) -> None:
+    await audit.write_audit(session, actor, "asset.update", [asset_id], {"fields": sorted(fields)})
 
 
 def _require_room(room: Room | None, size: int, *, new: bool = False) -> None:

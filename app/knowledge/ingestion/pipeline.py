@@ -15,7 +15,7 @@ from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge.assets import ChunkRow, Original
+from app.db.queries.knowledge.assets import ChunkChange, ChunkRow, Original
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
@@ -102,7 +102,7 @@ class Ingestion:
 
         def cut() -> tuple[list[ChunkRow], str]:
             chunks = split(document, provider.count_tokens, *chunk_tokens(self._chunk_size, provider.model))
-            rows = [make_chunk_row(chunk, document, asset.metadata) for chunk in chunks]
+            rows = [make_chunk_row(chunk, document, asset.given_title) for chunk in chunks]
             return rows, detect(None, document.text)
 
         with span("chunk") as seen:
@@ -116,9 +116,10 @@ class Ingestion:
         with span("swap", chunks=len(rows)):
             async with self._database.tenant_session(job.tenant_id, background=STORING) as session:
                 room = await find_room(session, tenant)
+                await db.lock_same_bytes(session, asset_id)
                 if not await queue.complete_job(session, job):
                     raise ClaimLost
-                done = await db.finish_asset(
+                inherited = await db.finish_asset(
                     session,
                     asset_id,
                     asset.generation,
@@ -126,7 +127,7 @@ class Ingestion:
                     text=document.text,
                     total_pages=document.total_pages,
                 )
-                if not done:
+                if inherited is None:
                     raise ClaimLost
                 await db.delete_chunks(session, asset_id)
                 for start in range(0, len(rows), STORED_AT_ONCE):
@@ -134,14 +135,18 @@ class Ingestion:
                         session,
                         asset_id,
                         rows[start : start + STORED_AT_ONCE],
-                        tags=asset.tags,
-                        roles=asset.roles,
+                        inherited,
                         language=language,
                     )
                 for start in range(0, len(passages), STORED_AT_ONCE):
                     await db.insert_vectors(
                         session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE]
                     )
+                if inherited.given_title != asset.given_title:
+                    titles = (asset.given_title or document.title, inherited.given_title or document.title)
+                    retitled = await db.change_chunks(session, asset_id, ChunkChange(titles=titles))
+                    await vectors.drop_vectors(session, retitled)
+                    waiting = sorted({*waiting, *retitled})
                 if waiting:
                     await vectors.mark_pending(session, waiting)
                     await queue.enqueue_job(session, "embed_entries", "entries", timedelta(0))
@@ -237,28 +242,39 @@ def chunk_tokens(size: ChunkSize, model: EmbeddingModel) -> tuple[int, int]:
     return tokens, min(size.overlap, tokens // 2)
 
 
-def make_chunk_row(chunk: Chunk, document: ParsedDocument, metadata: Mapping[str, Any]) -> ChunkRow:
-    """Make the row of a chunk: its title, its position in the document, and the asset's metadata."""
-    title = chunk_title(document.title, chunk.heading)
-    place: dict[str, int | None] = {"char_start": chunk.char_start, "char_end": chunk.char_end}
+def make_chunk_row(chunk: Chunk, document: ParsedDocument, given_title: str | None) -> ChunkRow:
+    """Make the row of a chunk: its title, which begins with the asset's, and its position in the document."""
+    title = chunk_title(document.title, chunk.heading, given_title)
+    place = {"char_start": chunk.char_start, "char_end": chunk.char_end}
     if chunk.page is not None:
         place |= {"page": chunk.page, "total_pages": document.total_pages or chunk.page}
-        if chunk.page_end != chunk.page:
+        if chunk.page_end is not None and chunk.page_end != chunk.page:
             place["page_end"] = chunk.page_end
     return ChunkRow(
         id=new_id(),
         index=chunk.index,
         title=title,
         content=chunk.text,
-        metadata={**metadata, **place},
+        place=place,
         text_hash=text_hash(title, chunk.text),
     )
 
 
-def chunk_title(document_title: str | None, heading: str | None) -> str | None:
-    """The title of a chunk: the document's title and the headings above the chunk, without repetition."""
+def chunk_title(
+    document_title: str | None, heading: str | None, given_title: str | None = None
+) -> str | None:
+    """The title of a chunk: the document's title and the headings above the chunk, without repetition.
+
+    A title that a caller gave replaces that of the document.
+    """
     if not document_title:
-        return heading or None
-    if not heading or heading == document_title:
-        return document_title
-    return heading if heading.startswith(f"{document_title} > ") else f"{document_title} > {heading}"
+        title = heading or None
+    elif not heading or heading == document_title:
+        title = document_title
+    else:
+        repeated = heading.startswith(f"{document_title} > ")
+        title = heading if repeated else f"{document_title} > {heading}"
+    if not given_title:
+        return title
+    headings = title if title is None or not document_title else title[len(document_title) + 3 :]
+    return f"{given_title} > {headings}" if headings else given_title

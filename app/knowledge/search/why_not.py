@@ -69,6 +69,10 @@ def _find_reasons(plan: Plan, legs: Legs, verdict: Verdict | None) -> list[Reaso
     if not verdict.current:
         reasons.append(Reason("filter", "superseded by another entry; see include_superseded"))
     reasons += [Reason("filter", f"{name} does not match") for name in verdict.failed]
+    if not reasons and verdict.repeated:
+        reasons = [
+            Reason("duplicate", "another asset with the same bytes has this text and is found instead")
+        ]
     if not reasons:
         reasons = [_semantic_reason(plan, legs, verdict), _keyword_reason(plan, legs, verdict)]
     return reasons

@@ -223,7 +223,7 @@ class TenantRestoration:
             return line
         names: dict[str, Any] = {
             name: self._renamed.get(value, value)
-            for name in ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id")
+            for name in ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")
             if isinstance(value := line.get(name), str)
         }
         if isinstance(sources := line.get("source_ids"), list):

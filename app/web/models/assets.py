@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
+from app.knowledge.entries.entry import MAX_ROLES, MAX_TAG, MAX_TAGS, MAX_TITLE
+from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.vocabulary import Audience
 
 
@@ -19,7 +21,7 @@ class AssetModel(BaseModel):
     name: str
     media_type: str
     byte_size: int
-    title: str | None
+    title: str | None = Field(description="The title that a caller gave, else the one of the file.")
     total_pages: int | None
     tags: list[str]
     roles: list[Audience]
@@ -27,10 +29,48 @@ class AssetModel(BaseModel):
     status: Literal["pending", "processing", "indexed", "failed"]
     error: str | None
     progress: float
-    generation: int
+    generation: int = Field(description="Counts the versions of the bytes.")
     chunks: int
+    duplicate_of: UUID | None = Field(
+        description="The oldest asset with the same bytes, if it is another one. Searches return a text that both have"
+        " once, under the asset that was indexed first among those that the filters admit."
+    )
+    version: int = Field(description="Counts all changes by callers; the ETag.")
     created_at: datetime
     updated_at: datetime
+
+
+class AssetPatch(BaseModel):
+    """Changes to an asset. Omitted fields are unchanged."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tags": ["handbook"]}]})
+
+    # The factories keep defaults out of the schema: a generated client would send them.
+    title: str | None = Field(
+        default_factory=lambda: None,
+        min_length=1,
+        max_length=MAX_TITLE,
+        description="The title of the asset and its chunks; null restores the title of the file.",
+    )
+    tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]] = Field(
+        default_factory=list,
+        max_length=MAX_TAGS,
+        description="Replaces the tags of the asset and its chunks.",
+    )
+    roles: list[Audience] = Field(
+        default_factory=lambda: list[Audience](["all"]),
+        min_length=1,
+        max_length=MAX_ROLES,
+        description="The audience of the asset and its chunks; not a permission.",
+    )
+    metadata: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Replaces the metadata of the asset and its chunks; a chunk keeps its position.",
+    )
+
+    def draft(self) -> AssetDraft:
+        """The fields that the caller sent."""
+        return AssetDraft(**{name: getattr(self, name) for name in self.model_fields_set})
 
 
 class AssetList(BaseModel):

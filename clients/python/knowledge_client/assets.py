@@ -1,4 +1,4 @@
-"""Assets: upload, status, text, retry, delete."""
+"""Assets: upload, status, change, text, original bytes, retry, delete."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def upload_asset(
 ) -> Exchange[Asset]:
     """Upload a file: a path, an open binary file, or bytes. Paths and open files are read while they are sent.
 
-    The same bytes again give the same asset; the same `external_id` with other bytes creates a new version. Indexing
-    continues in the background: see `wait_until_indexed`. Raises ValueError for a file without a name, and OSError.
+    The same bytes again give the same asset, with the given tags, roles and metadata; the same `external_id` with other
+    bytes creates a new version. Omitted fields keep their value. Indexing continues in the background: see
+    `wait_until_indexed`. Raises ValueError for a file without a name, and OSError.
     """
     if name is None:
         path = file if isinstance(file, str | os.PathLike) else getattr(file, "name", None)
@@ -82,6 +83,22 @@ def get_asset_text(asset_id: Id) -> Exchange[str]:
     response = yield Request("GET", path_of("assets", asset_id, "text"))
     text: str = response.text
     return text
+
+
+def get_asset_content(asset_id: Id) -> Exchange[bytes]:
+    """The bytes of the current version as they were uploaded. Raises NotFound."""
+    response = yield Request("GET", path_of("assets", asset_id, "content"))
+    content: bytes = response.content
+    return content
+
+
+def change_asset(asset_id: Id, *, if_version: int | None = None, **fields: Any) -> Exchange[Asset]:
+    """Change `title`, `tags`, `roles` or `metadata` of an asset and of its chunks; omitted fields are unchanged.
+
+    With `if_version`, the `version` that was read, raises PreconditionFailed if the asset changed since.
+    """
+    headers = {} if if_version is None else {"If-Match": f'"{if_version}"'}
+    return ask(Request("PATCH", path_of("assets", asset_id), json=fields, headers=headers), Asset)
 
 
 def list_assets(

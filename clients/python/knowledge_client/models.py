@@ -178,6 +178,8 @@ class Asset(Answer):
     progress: float
     generation: int
     chunks: int
+    duplicate_of: UUID | None
+    version: int
     created_at: datetime
     updated_at: datetime
 

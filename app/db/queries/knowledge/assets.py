@@ -21,7 +21,12 @@ SQL = load_statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """An ingested file; `progress` is 0 to 1, `error` the reason of a failure, `chunks` the number of its entries."""
+    """An ingested file.
+
+    `progress` is 0 to 1, `error` the reason of a failure, `chunks` the number of its entries. `generation` counts the
+    versions of the bytes, `version` all changes. `duplicate_of` is the oldest asset with the same bytes, if it is
+    another one.
+    """
 
     id: UUID
     external_id: str | None
@@ -38,30 +43,65 @@ class Asset:
     progress: float
     generation: int
     chunks: int
+    duplicate_of: UUID | None
+    version: int
     created_at: datetime
     updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class SameAsset:
-    """The asset that a file duplicates or replaces."""
+class LockedAsset:
+    """What callers can change of an asset, and its bytes' identity; `title` is the one that a caller gave."""
 
     id: UUID
     sha256: bytes
     byte_size: int
+    name: str
+    title: str | None
+    own_title: str | None
+    total_pages: int | None
+    tags: Sequence[str]
+    roles: Sequence[str]
+    metadata: Mapping[str, Any]
+    version: int
+
+    @property
+    def shown_title(self) -> str | None:
+        """The title of the asset: the given one, else the file's own."""
+        return self.own_title if self.title is None else self.title
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """The bytes of an asset's version, and the fields that its chunks inherit."""
+    """The bytes of an asset's version, and the title that a caller gave."""
 
     name: str
     media_type: str
     data: bytes
     generation: int
+    given_title: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What the chunks of an asset inherit from it; `given_title` replaces the title of the file."""
+
     tags: Sequence[str]
     roles: Sequence[str]
     metadata: Mapping[str, Any]
+    given_title: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AssetContent:
+    """The bytes of an asset's version, without the bytes themselves."""
+
+    id: UUID
+    name: str
+    media_type: str
+    byte_size: int
+    sha256: bytes
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +151,21 @@ class NewAsset:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A chunk to be inserted into `entries`."""
+    """A chunk to be inserted into `entries`; `place` is its position in the document, a part of its metadata."""
 
     id: UUID
     index: int
     title: str | None
     content: str
-    metadata: Mapping[str, Any]
+    place: Mapping[str, int]
     text_hash: bytes
 
 
-async def find_same_asset(session: TenantSession, external_id: str | None, sha256: bytes) -> SameAsset | None:
+async def find_same_asset(
+    session: TenantSession, external_id: str | None, sha256: bytes
+) -> LockedAsset | None:
     """The asset with the external_id or, without one, with the same bytes; locked."""
-    return await session.fetch_one_as(SameAsset, SQL["find_same"], external_id=external_id, sha256=sha256)
+    return await session.fetch_one_as(LockedAsset, SQL["find_same"], external_id=external_id, sha256=sha256)
 
 
 async def insert_asset(session: TenantSession, asset_id: UUID, asset: NewAsset) -> bool:
@@ -142,6 +184,55 @@ async def replace_asset(session: TenantSession, asset_id: UUID, asset: NewAsset)
     await session.execute(SQL["replace"], id=asset_id, **asset.as_parameters())
 
 
+async def lock_asset(session: TenantSession, asset_id: UUID) -> LockedAsset | None:
+    """An asset, locked; None if there is none."""
+    return await session.fetch_one_as(LockedAsset, SQL["lock"], id=asset_id)
+
+
+async def change_asset(session: TenantSession, asset: LockedAsset) -> None:
+    """Write the changed fields of a locked asset."""
+    await session.execute(
+        SQL["change"],
+        id=asset.id,
+        name=asset.name,
+        tags=list(asset.tags),
+        roles=list(asset.roles),
+        metadata=orjson.dumps(dict(asset.metadata)).decode(),
+        title=asset.title,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkChange:
+    """A change of the fields that chunks inherit; None for a field that is unchanged.
+
+    `titles` are the titles of the asset before and after; `place` are the keys of a chunk's metadata that are kept.
+    """
+
+    tags: Sequence[str] | None = None
+    roles: Sequence[str] | None = None
+    metadata: Mapping[str, Any] | None = None
+    place: Sequence[str] = ()
+    titles: tuple[str | None, str | None] | None = None
+
+
+async def change_chunks(session: TenantSession, asset_id: UUID, change: ChunkChange) -> list[UUID]:
+    """Change the chunks of an asset; returns those whose text changed."""
+    old_title, new_title = change.titles or (None, None)
+    rows = await session.fetch(
+        SQL["change_chunks"],
+        id=asset_id,
+        tags=None if change.tags is None else list(change.tags),
+        roles=None if change.roles is None else list(change.roles),
+        metadata=None if change.metadata is None else orjson.dumps(dict(change.metadata)).decode(),
+        place=list(change.place),
+        with_title=change.titles is not None,
+        old_title=old_title,
+        new_title=new_title,
+    )
+    return [row["id"] for row in rows]
+
+
 async def fetch_assets(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID, Asset]:
     """Assets by id, without bytes and text."""
     return {asset.id: asset for asset in await session.fetch_as(Asset, SQL["fetch"], ids=list(ids))}
@@ -158,8 +249,28 @@ async def list_assets(
 
 
 async def fetch_original(session: TenantSession, asset_id: UUID) -> Original | None:
-    """The bytes of an asset, and the fields that its chunks inherit."""
+    """The bytes of an asset."""
     return await session.fetch_one_as(Original, SQL["original"], id=asset_id)
+
+
+async def fetch_content(session: TenantSession, asset_id: UUID) -> AssetContent | None:
+    """What is known of an asset's bytes; None if there is no such asset."""
+    return await session.fetch_one_as(AssetContent, SQL["content"], id=asset_id)
+
+
+async def fetch_content_part(
+    session: TenantSession, content: AssetContent, start: int, length: int
+) -> bytes | None:
+    """`length` bytes from `start` (0 is the first); None when the asset was deleted or has other bytes."""
+    part: bytes | None = await session.fetch_value(
+        SQL["content_part"], id=content.id, generation=content.generation, start=start + 1, length=length
+    )
+    return part
+
+
+async def lock_same_bytes(session: TenantSession, asset_id: UUID) -> None:
+    """Wait for the transactions that index another asset with the same bytes."""
+    await session.execute(SQL["lock_same_bytes"], id=asset_id)
 
 
 async def fetch_text(session: TenantSession, asset_id: UUID) -> ExtractedText | None:
@@ -190,9 +301,10 @@ async def finish_asset(
     title: str | None,
     text: str,
     total_pages: int | None,
-) -> bool:
-    """Mark an asset as indexed; False when it was deleted or has a newer version."""
-    touched = await session.execute(
+) -> Inherited | None:
+    """Mark an asset as indexed; return what its chunks inherit, None when it was deleted or has a newer version."""
+    return await session.fetch_one_as(
+        Inherited,
         SQL["finish"],
         id=asset_id,
         generation=generation,
@@ -200,7 +312,6 @@ async def finish_asset(
         text=text,
         total_pages=total_pages,
     )
-    return touched > 0
 
 
 async def fail_asset(session: TenantSession, asset_id: UUID, generation: int, error: str) -> None:
@@ -227,22 +338,21 @@ async def insert_chunks(
     session: TenantSession,
     asset_id: UUID,
     chunks: Sequence[ChunkRow],
+    inherited: Inherited,
     *,
-    tags: Sequence[str],
-    roles: Sequence[str],
     language: str,
 ) -> None:
     """Add chunks to an asset."""
     await session.execute(
         SQL["insert_chunks"],
         asset_id=asset_id,
-        tags=list(tags),
-        roles=list(roles),
+        tags=list(inherited.tags),
+        roles=list(inherited.roles),
         language=language,
         ids=[c.id for c in chunks],
         titles=[c.title for c in chunks],
         contents=[c.content for c in chunks],
-        metadata=[orjson.dumps(dict(c.metadata)).decode() for c in chunks],
+        metadata=[orjson.dumps({**inherited.metadata, **c.place}).decode() for c in chunks],
         indexes=[c.index for c in chunks],
         text_hashes=[c.text_hash for c in chunks],
     )

@@ -1,7 +1,8 @@
 -- Assets, and the entries that are chunks of them.
 
 -- name: find_same
-select id, sha256, byte_size, tags, roles, metadata, given_title as title, name, version from assets
+select id, sha256, byte_size, name, given_title as title, title as own_title, total_pages, tags, roles, metadata, version
+  from assets
  where tenant_id = :tenant_id
    and case when :external_id::text is null then sha256 = :sha256 else external_id = :external_id end
  order by (external_id is null) desc, created_at limit 1 for update;
@@ -19,7 +20,8 @@ update assets
  where tenant_id = :tenant_id and id = :id;
 
 -- name: lock
-select id, sha256, byte_size, tags, roles, metadata, given_title as title, name, version from assets
+select id, sha256, byte_size, name, given_title as title, title as own_title, total_pages, tags, roles, metadata, version
+  from assets
  where tenant_id = :tenant_id and id = :id for update;
 
 -- name: change
@@ -76,17 +78,17 @@ select created_at as at, id from assets
  order by created_at desc, id desc limit :limit;
 
 -- name: original
-select name, media_type, original as data, generation from assets where tenant_id = :tenant_id and id = :id;
+select name, media_type, original as data, generation, given_title from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: content
-select name, media_type, byte_size, sha256, generation from assets where tenant_id = :tenant_id and id = :id;
+select id, name, media_type, byte_size, sha256, generation from assets where tenant_id = :tenant_id and id = :id;
 
 -- name: content_part
 select substring(original from :start::integer for :length::integer) from assets
  where tenant_id = :tenant_id and id = :id and generation = :generation;
 
 -- name: lock_same_bytes
--- Assets with the same bytes are indexed one after another, so that the later one sees the chunks of the earlier one.
+-- Assets with the same bytes are indexed one after another, so that the chunks of the earlier asset are visible to the later.
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || encode(sha256, 'hex'), 0)) from assets
  where tenant_id = :tenant_id and id = :id;
 

@@ -4,7 +4,7 @@
 -- One JSON object per row, without the bytes.
 select a.id, a.byte_size, to_jsonb(a)::text as line
   from (select id, external_id, name, media_type, byte_size, sha256, title, extracted_text, total_pages, tags, roles,
-               metadata, status, error, progress, generation, created_at, updated_at
+               metadata, status, error, progress, generation, given_title, version, created_at, updated_at
           from assets where tenant_id = :tenant_id order by id) a;
 
 -- name: original_part
@@ -23,7 +23,7 @@ select (to_jsonb(e)
                from embeddings k
               where k.tenant_id = :tenant_id and k.entry_id = e.id and k.model_id = :model_id)) end)::text as line
   from (select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids, superseded_by_id,
-               is_verified, asset_id, chunk_index, metadata, language, expires_at, external_id, version, created_at,
+               is_verified, asset_id, chunk_index, metadata, language, expires_at, external_id, repeats, version, created_at,
                updated_at
           from entries where tenant_id = :tenant_id order by id) e;
 
@@ -45,18 +45,20 @@ select a.id, a.sha256 = r.sha256 and a.generation = r.generation and a.updated_a
 
 -- name: put_asset
 insert into assets (tenant_id, id, external_id, name, media_type, byte_size, sha256, original, title, extracted_text,
-                    total_pages, tags, roles, metadata, status, error, progress, generation, created_at, updated_at)
+                    total_pages, tags, roles, metadata, status, error, progress, generation, given_title, version,
+                    created_at, updated_at)
 select :tenant_id, r.id, r.external_id, r.name, r.media_type, r.byte_size, r.sha256, :original, r.title,
        r.extracted_text, r.total_pages, r.tags, r.roles, r.metadata, r.status, r.error, r.progress, r.generation,
-       r.created_at, r.updated_at
+       r.given_title, r.version, r.created_at, r.updated_at
   from jsonb_populate_record(null::assets, :line::jsonb) r
 on conflict (tenant_id, id) do update
    set external_id = excluded.external_id, name = excluded.name, media_type = excluded.media_type,
        byte_size = excluded.byte_size, sha256 = excluded.sha256, original = excluded.original, title = excluded.title,
        extracted_text = excluded.extracted_text, total_pages = excluded.total_pages, tags = excluded.tags,
        roles = excluded.roles, metadata = excluded.metadata, status = excluded.status, error = excluded.error,
-       progress = excluded.progress, generation = excluded.generation, created_at = excluded.created_at,
-       updated_at = excluded.updated_at;
+       progress = excluded.progress, generation = excluded.generation,
+       given_title = excluded.given_title, version = excluded.version,
+       created_at = excluded.created_at, updated_at = excluded.updated_at;
 
 -- name: drop_chunks
 delete from entries where tenant_id = :tenant_id and asset_id = :id;
@@ -111,13 +113,22 @@ update entries e
 returning e.id, p.text_hash <> e.text_hash as text_changed;
 
 -- name: insert_entries
+-- A chunk repeats the same chunk as those that other assets with the same bytes already have here.
 insert into entries (tenant_id, id, entry_type, title, content, tags, roles, confidence, scope, source_ids, is_verified,
                      asset_id, chunk_index, metadata, language, expires_at, external_id, version, created_at, updated_at,
-                     content_hash, text_hash)
+                     content_hash, text_hash, repeats)
 select :tenant_id, r.id, r.entry_type, r.title, r.content, r.tags, r.roles, r.confidence, r.scope, r.source_ids,
        r.is_verified, r.asset_id, r.chunk_index, r.metadata, r.language, r.expires_at, r.external_id, r.version,
        r.created_at, r.updated_at, sha256(convert_to(r.content, 'UTF8')),
-       sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8'))
+       sha256(convert_to(coalesce(r.title || E'\n\n', '') || r.content, 'UTF8')),
+       coalesce((select nullif(coalesce(y.repeats, y.id), r.id)
+                   from assets a
+                   join assets s on s.tenant_id = :tenant_id and s.sha256 = a.sha256 and s.id <> a.id
+                                and s.status = 'indexed'
+                   join entries y on y.tenant_id = :tenant_id and y.asset_id = s.id and y.chunk_index = r.chunk_index
+                  where a.tenant_id = :tenant_id and a.id = r.asset_id and a.status = 'indexed'
+                    and y.content_hash = sha256(convert_to(r.content, 'UTF8'))
+                  order by y.repeats is not null, y.id limit 1), r.repeats)
   from jsonb_populate_recordset(null::entries, :lines::jsonb) r;
 
 -- name: link_entries

@@ -66,12 +66,14 @@ FILTERS = (
 class Verdict:
     """How an entry relates to a search; `failed` are those of FILTERS that it does not pass.
 
+    `repeated`: an entry that passes them has the same text from the same bytes, and is found instead.
     `cosine` is the similarity of its nearest passage, None while it has no vector.
     """
 
     unexpired: bool
     current: bool
     failed: Sequence[str]
+    repeated: bool
     shares_words: bool
     cosine: float | None
 
@@ -114,7 +116,9 @@ async def fetch_verdict(
     if row is None:
         return None
     failed = [name for name in FILTERS if not row[name]]
-    return Verdict(row["unexpired"], row["current"], failed, row["shares_words"], row["cosine"])
+    return Verdict(
+        row["unexpired"], row["current"], failed, row["repeated"], row["shares_words"], row["cosine"]
+    )
 
 
 @dataclass(frozen=True, slots=True)

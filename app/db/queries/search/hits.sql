@@ -40,6 +40,7 @@ select e.expires_at is null or e.expires_at > now() as unexpired,
        (:filter::entry_filter).asset_ids is null or coalesce(e.asset_id = any ((:filter::entry_filter).asset_ids), false)
          as asset_id,
        (:filter::entry_filter).metadata is null or e.metadata @> (:filter::entry_filter).metadata as metadata,
+       e.repeats is not null and repeats_another(e.id, e.repeats, e.text_hash, :filter) as repeated,
        exists (select from unnest(tsvector_to_array(text_lexemes(e.language, :query) || identifier_lexemes(:query))) l
                 where l = any (tsvector_to_array(e.lexemes))) as shares_words,
        (select 1 - min(p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) from embeddings p

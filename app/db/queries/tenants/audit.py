@@ -23,6 +23,7 @@ Action = Literal[
     "access",
     "asset.delete",
     "asset.retry",
+    "asset.update",
     "asset.upload",
     "audit.read",
     "entry.delete",

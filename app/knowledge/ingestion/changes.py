@@ -1,0 +1,96 @@
+"""Changes of an asset's fields, which its chunks inherit in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.db.queries.knowledge import assets as db
+from app.db.queries.knowledge import embeddings as vectors
+from app.db.queries.knowledge.assets import ChunkChange, LockedAsset
+from app.db.session import TenantSession
+from app.errors import PreconditionFailed
+from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
+from app.knowledge.entries.entry import PLACE
+from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.tenants.quotas import Room
+
+OFFSETS = frozenset({"char_start", "char_end"})
+"""The part of `PLACE` that every chunk has; the rest only in documents with pages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetDraft:
+    """The fields of an asset that callers can change. An unset field keeps its value; without a given title the asset
+    has the title of its file.
+    """
+
+    title: str | Unset | None = UNSET
+    tags: Sequence[str] | Unset = UNSET
+    roles: Sequence[str] | Unset = UNSET
+    metadata: Mapping[str, Any] | Unset = UNSET
+
+    def checked(self) -> AssetDraft:
+        """Validate and normalise the fields that are set. Raises InvalidInput with all bad fields."""
+        valid = check_draft(
+            EntryDraft(title=self.title, tags=self.tags, roles=self.roles, metadata=self.metadata)
+        )
+        return AssetDraft(title=valid.title, tags=valid.tags, roles=valid.roles, metadata=valid.metadata)
+
+    def merge(self, stored: LockedAsset) -> LockedAsset:
+        """Overwrite the stored fields with those that are set."""
+        return replace(
+            stored,
+            title=stored.title if isinstance(self.title, Unset) else self.title,
+            tags=stored.tags if isinstance(self.tags, Unset) else self.tags,
+            roles=stored.roles if isinstance(self.roles, Unset) else self.roles,
+            metadata=stored.metadata if isinstance(self.metadata, Unset) else self.metadata,
+        )
+
+
+def require_version(stored: LockedAsset, versions: Collection[int] | None) -> None:
+    """Raise PreconditionFailed unless the asset has one of these versions; None allows any."""
+    if versions is not None and stored.version not in versions:
+        raise PreconditionFailed("the asset has changed since it was read")
+
+
+async def write_change(
+    session: TenantSession, jobs: JobQueue, stored: LockedAsset, wanted: LockedAsset, room: Room | None
+) -> list[str]:
+    """Write the changed fields of a locked asset and of its chunks; return the names of the fields.
+
+    Chunks with another title are embedded again in the background. Raises RateLimited when longer titles exceed the
+    tenant's room.
+    """
+    changed = [
+        n for n in ("name", "title", "tags", "roles", "metadata") if getattr(stored, n) != getattr(wanted, n)
+    ]
+    if not changed:
+        return []
+    await db.change_asset(session, wanted)
+    titles = (stored.shown_title, wanted.shown_title)
+    change = ChunkChange(
+        tags=wanted.tags if "tags" in changed else None,
+        roles=wanted.roles if "roles" in changed else None,
+        metadata=wanted.metadata if "metadata" in changed else None,
+        place=_kept_keys(stored),
+        titles=titles if titles[0] != titles[1] else None,
+    )
+    if change == ChunkChange(place=change.place):
+        return changed
+    touched = await db.change_chunks(session, stored.id, change)
+    if touched:
+        growth = 2 * len(touched) * (len(titles[1] or "") - len(titles[0] or ""))
+        if room is not None and (over := room.take_bytes(max(0, growth))) is not None:
+            raise over
+        await vectors.drop_vectors(session, touched)
+        await vectors.mark_pending(session, touched)
+        await jobs.enqueue(session, "embed_entries", "entries")
+    return changed
+
+
+def _kept_keys(stored: LockedAsset) -> list[str]:
+    """The keys of a chunk's metadata that hold its position, and not a value of the asset's metadata."""
+    has_pages = stored.total_pages is not None
+    return sorted(k for k in PLACE if k in OFFSETS or has_pages or k not in stored.metadata)
