@@ -121,6 +121,9 @@ async def test_a_file_is_uploaded_from_its_path_and_searchable_once_indexed(
     assert indexed.metadata == {"year": 2026}
     hit = (await call("search", "how many berths", source="asset")).results[0]
     text = await call("get_asset_text", asset.id)
+    assert await call("get_asset_content", asset.id)
+    changed = await call("change_asset", asset.id, if_version=asset.version, tags=["changed"])
+    assert (changed.tags, changed.version) == (["changed"], asset.version + 1)
     assert hit.asset_id == asset.id
     assert text[hit.metadata["char_start"] : hit.metadata["char_end"]] == hit.content
     assert await call("upload_asset", path, external_id="h") == await call("get_asset", asset.id)

@@ -100,6 +100,8 @@ class AsyncKnowledgeClient:
     wait_until_indexed = _call(assets.wait_until_indexed)
     get_asset = _call(assets.get_asset)
     get_asset_text = _call(assets.get_asset_text)
+    get_asset_content = _call(assets.get_asset_content)
+    change_asset = _call(assets.change_asset)
     list_assets = _call(assets.list_assets)
     iterate_assets = _walk(assets.iterate_assets)
     retry_asset = _call(assets.retry_asset)
