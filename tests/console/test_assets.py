@@ -224,19 +224,21 @@ def test_marks_are_right_when_chunks_overlap_leave_gaps_or_are_invalid() -> None
     assert mark_chunks(TextPart("", 0, 0, [])) == []
 
 
-async def test_a_document_is_edited_unless_it_has_changed(creator: Browser, services: Services) -> None:
-    asset, _ = await services.assets.upload(creator.tenant_id, Upload("a.md", b"# Pier\n\nBoats.", tags=["old"]))
-    path = f"{LIST}/{asset.id}"
-    sent = {"version": str(asset.version), "title": "Mole", "tags": "new, x", "metadata": "", "roles": ["dev"]}
-    answer = await creator.post(f"{path}/edit", data=sent)
-    assert (answer.status_code, answer.headers["location"]) == (303, f"{path}?done=changed")
-    changed = await services.assets.get(creator.tenant_id, asset.id)
-    assert (changed.title, changed.tags, changed.roles) == ("Mole", ["new", "x"], ["dev"])
-    stale = await creator.post(f"{path}/edit", data={**sent, "title": "Quay"})
-    assert stale.status_code == 412
-    refused = await creator.post(f"{path}/edit", data={**sent, "version": str(changed.version), "metadata": "["})
-    assert refused.status_code == 422
-    assert await services.assets.get(creator.tenant_id, asset.id) == changed
-    content = await creator.get(f"{path}/content")
+async def test_a_document_is_edited_unless_it_has_changed(browser: Browser) -> None:
+    path = (await upload(browser, "a.md", b"# Pier\n\nBoats.", tags="old")).answer.headers["location"]
+    version = (await browser.get(f"{path}/edit")).one("input[name=version]").get("value")
+    sent = {"version": version, "title": "Mole", "tags": "new, x", "metadata": "", "roles": "dev"}
+    answer = await browser.post(f"{path}/edit", sent)
+    assert (answer.status, answer.answer.headers["location"]) == (303, f"{path}?done=changed")
+    stale = await browser.post(f"{path}/edit", {**sent, "title": "Quay"})
+    assert stale.status == 412
+    current = stale.one("input[name=version]").get("value")
+    refused = await browser.post(f"{path}/edit", {**sent, "version": current, "metadata": "["})
+    assert refused.status == 422
+    page = await browser.get(path)
+    assert page.texts("dl.facts a.tag") == ["new", "x"]
+    form = await browser.get(f"{path}/edit")
+    assert form.one("#field-title").get("value") == "Mole"
+    content = await browser.http.get(f"{path}/content")
     assert content.content == b"# Pier\n\nBoats."
     assert content.headers["content-disposition"].startswith("attachment")

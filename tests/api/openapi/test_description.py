@@ -31,6 +31,8 @@ RELEASED = {
     "GET /knowledge/assets/{asset_id}": "get_asset",
     "DELETE /knowledge/assets/{asset_id}": "delete_asset",
     "GET /knowledge/assets/{asset_id}/text": "get_asset_text",
+    "GET /knowledge/assets/{asset_id}/content": "get_asset_content",
+    "PATCH /knowledge/assets/{asset_id}": "change_asset",
     "POST /knowledge/assets/{asset_id}/retry": "retry_asset",
     "GET /admin/stats": "get_stats",
     "GET /admin/settings": "get_settings",
