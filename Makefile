@@ -47,6 +47,7 @@ check: setup
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m docs.prose
+	@$(BIN)/python -m docs.links
 
 eval: setup
 	@$(BIN)/python -m benchmarks.quality

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,39 @@ def test_doctor_names_every_fault_of_a_database(
     people = knowledge("doctor")
     assert "wrong    isolation" in people.out
     assert f"→ {isolation['remedy']}\n" in people.out
+
+
+@pytest.fixture
+async def without_word_index(fresh_database: TestDatabase) -> str:
+    """A database that lost its word index; returns the index's definition."""
+    async with connected(fresh_database.admin_dsn) as owner:
+        definition: str = await owner.fetchval("select pg_get_indexdef('entries_by_lexeme'::regclass)")
+        await owner.execute("drop index entries_by_lexeme")
+    return definition
+
+
+def test_the_remedy_for_a_missing_word_index_builds_it(
+    knowledge: CommandLine,
+    fresh_database: TestDatabase,
+    without_word_index: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", fresh_database.service_dsn)
+
+    def find() -> list[dict[str, str]]:
+        findings = find_wrong(knowledge("doctor", "--json"))
+        return [f for f in findings if f["detail"].startswith("entries_by_lexeme is missing")]
+
+    async def build(script: str) -> str:
+        async with connected(fresh_database.admin_dsn) as owner:
+            await owner.execute(script)
+            definition: str = await owner.fetchval("select pg_get_indexdef('entries_by_lexeme'::regclass)")
+        return definition
+
+    (missing,) = find()
+    script = missing["remedy"].removeprefix("as the tables' owner: ")
+    assert asyncio.run(build(script)) == without_word_index
+    assert not find()
 
 
 def test_doctor_reports_an_unavailable_provider(

@@ -151,3 +151,30 @@ def test_the_inspector_lists_and_calls_tools_over_stdio(
     call = ("--method", "tools/call", "--tool-name", "kb_search", "--tool-arg", "query=harbour")
     found = asyncio.run(inspect(*command, *call))
     assert found["structuredContent"]["results"] == []
+
+
+def test_the_printed_configuration_starts_the_program_from_any_folder(
+    knowledge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setenv("KB_DATA_DIR", "data")
+    monkeypatch.setenv("EMBEDDING_PROVIDER", "mock")
+    monkeypatch.chdir(tmp_path)
+    printed = knowledge.succeed("mcp", "--tenant", "acme", "--role", "creator", "--config").json
+    program = printed["mcpServers"]["knowledge-acme"]
+    assert Path(program["command"]) == PROGRAM
+    assert program["args"] == ["mcp", "--tenant", "acme", "--role", "creator"]
+    assert program["env"]["KB_DATA_DIR"] == str(tmp_path / "data")
+    assert program["env"]["EMBEDDING_PROVIDER"] == "mock"
+
+
+def test_a_printed_configuration_has_no_secret_but_names_it(
+    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://kb:hunter2@127.0.0.1/kb")
+    monkeypatch.setenv("EMBEDDING_PROVIDER", "openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hunter3")
+    result = knowledge("mcp", "--tenant", "acme", "--config")
+    assert result.status == 0
+    assert "DATABASE_URL, OPENAI_API_KEY" in result.err
+    assert "hunter" not in result.out + result.err

@@ -18,6 +18,10 @@ LATE_SECONDS = 300.0
 """A worker takes a due job within seconds; if it waits longer, there is no worker or too much work."""
 MOST_NAMED = 3
 WORD_INDEX = "entries_by_lexeme"
+BUILD_WORD_INDEX = (
+    f"drop index if exists {WORD_INDEX}; create index {WORD_INDEX} on entries using gin (tenant_id, lexemes)"
+    " with (fastupdate = off)"
+)
 
 
 async def check_models(settings: Settings, database: Database) -> AsyncIterator[Finding]:
@@ -47,14 +51,18 @@ async def check_indexes(connection: Connection) -> AsyncIterator[Finding]:
         name = index.name
         if not index.present or index.attached < index.partitions:
             whole = False
-            remedy = "run: knowledge migrate" if name == WORD_INDEX else "run: knowledge model add"
+            remedy = (
+                f"as the tables' owner: {BUILD_WORD_INDEX}"
+                if name == WORD_INDEX
+                else "run: knowledge model add, which builds missing indexes"
+            )
             missing = index.partitions - index.attached
             detail = (
                 f"{name} is incomplete: {missing} of {index.partitions} partitions have none"
                 if index.present
                 else f"{name} is missing, so every search of its leg scans whole tenants"
             )
-            yield Finding("indexes", "wrong", detail, f"{remedy}, which builds missing indexes")
+            yield Finding("indexes", "wrong", detail, remedy)
         parts.append(f"{name} {size(index.bytes)}, read {index.scans:,} times")
     if broken:
         shown = ", ".join(broken[:MOST_NAMED]) + (
