@@ -22,6 +22,7 @@ from app.composition.identity import open_verifier
 from app.composition.services import Services, open_services
 from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions
+from app.documents.process.parsing import log_missing_protections
 from app.mcp.endpoint import install_endpoint, open_endpoint
 from app.settings import Settings
 from app.telemetry.export import open_tracing
@@ -62,6 +63,8 @@ def create_app(
             if settings.server.metrics_port is not None:
                 stack.enter_context(serve_metrics(app.state.observation, settings.server.metrics_port))
             if settings.ingestion.worker:
+                checking = asyncio.create_task(log_missing_protections())
+                stack.push_async_callback(_stop, checking)
                 worker = asyncio.create_task(ready.worker.run())
                 stack.push_async_callback(_stop, worker)
             yield

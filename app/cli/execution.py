@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.cli.output.progress import show_waiting
+from app.kernel import forbid_inspection
 
 if TYPE_CHECKING:
     from app.composition.platform import Platform
@@ -34,11 +35,13 @@ class CancelledWithin(Exception):
 def read_settings(*, identity_required: bool = False, **changes: str) -> Settings:
     """Load the settings with the variables in `changes` replaced, and set up logging for a command.
 
-    Commands log warnings only, unless LOG_LEVEL is debug. Raises ConfigurationError.
+    From now on the process has keys, so no other process of its user can read its memory. Commands log warnings only,
+    unless LOG_LEVEL is debug. Raises ConfigurationError.
     """
     from app.settings import load_settings
     from app.telemetry.logs import configure_logging
 
+    forbid_inspection()
     settings = load_settings({**os.environ, **changes}, identity_required=identity_required)
     level = "debug" if settings.logging.level == "debug" else "warning"
     configure_logging(level, json=settings.logging.format == "json")

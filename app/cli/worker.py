@@ -35,6 +35,7 @@ def worker() -> None:
 
 async def _work(settings: Settings) -> None:
     from app.composition.services import open_services
+    from app.documents.process.parsing import log_missing_protections
     from app.telemetry.export import open_tracing
     from app.web.monitoring import Observation, serve_metrics
 
@@ -46,4 +47,5 @@ async def _work(settings: Settings) -> None:
                 if (port := settings.server.metrics_port) is not None:
                     stack.enter_context(serve_metrics(Observation(services), port))
                 log.info("working", extra={"concurrency": settings.ingestion.concurrency})
+                await log_missing_protections()
                 await services.worker.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import struct
 import zipfile
 import zlib
@@ -12,6 +13,8 @@ from typing import BinaryIO
 from app.documents.parsed import ParseLimits
 from app.errors import UnreadableDocument
 
+# The encoding of old names; the process that reads files can load nothing while it reads.
+codecs.lookup("cp437")
 _MAX_MEMBERS = 10_000
 # Deflate can reach 1,030; real documents stay below 100, except small ones.
 _MAX_RATIO = 250

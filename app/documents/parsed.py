@@ -71,6 +71,7 @@ class ParseLimits:
         max_pages: of a PDF, or slides of a PPTX; all members of an archive together.
         max_decompressed_bytes: of a ZIP container: DOCX, PPTX, XLSX, or an archive with all its members.
         max_characters: of extracted text.
+        max_headings: of a file; all members of an archive together.
     """
 
     seconds: float = 60.0
@@ -78,3 +79,4 @@ class ParseLimits:
     max_pages: int = 5_000
     max_decompressed_bytes: int = 256 << 20
     max_characters: int = 20_000_000
+    max_headings: int = 100_000

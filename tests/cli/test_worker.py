@@ -9,13 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from app.documents.process import parsing
 from tests.cli.conftest import CommandLine, running
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 
 def test_worker_embeds_until_it_is_stopped(
-    knowledge: CommandLine, tenant: str, tmp_path: Path, cli_database: TestDatabase
+    knowledge: CommandLine,
+    tenant: str,
+    tmp_path: Path,
+    cli_database: TestDatabase,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(parsing, "_START", "raise SystemExit(3)")
     (tmp_path / "a.jsonl").write_text('{"content": "The lock opens at noon."}\n')
     knowledge.succeed("import", "a.jsonl", "-t", tenant, "--no-wait")
     over, vectors = threading.Event(), [0]
@@ -35,11 +41,12 @@ def test_worker_embeds_until_it_is_stopped(
     # No vector was stored yet; the worker, which handles signals by then, stores one and is then stopped.
     watcher.start()
     try:
-        knowledge.succeed("worker")
+        result = knowledge.succeed("worker")
     finally:
         over.set()
         watcher.join()
     assert vectors == [1]
+    assert "parser less protected" in result.err
 
 
 @pytest.mark.slow

@@ -39,8 +39,9 @@ def doctor(
 ) -> None:
     """Diagnose problems and show how to fix them. The exit status is 1 if something is wrong; warnings do not count.
 
-    Checks settings, tokens, limits, disk, database, clock, connections, pgvector, role, migrations, the isolation
-    of tenants, models, indexes and their use, queue, failures and the embedding provider. Changes nothing.
+    Checks settings, tokens, limits, the parser's protections, disk, database, clock, connections, pgvector, role,
+    migrations, the isolation of tenants, models, indexes and their use, queue, failures and the embedding provider.
+    Changes nothing.
     """
     findings = run_async(diagnose(), doing="looking")
     if as_json:
@@ -100,6 +101,7 @@ async def diagnose() -> list[Finding]:
         Finding("settings", "ok", f"{place}, embeddings by {settings.embedding.provider}"),
         *[finding async for finding in machine.check_tokens(settings)],
         machine.check_limits(settings),
+        await machine.check_parser(),
         machine.check_disk(settings),
         *[finding async for finding in _check_database(settings)],
         *[finding async for finding in provider.check_providers(settings)],

@@ -1,4 +1,4 @@
-"""Checks that need no database: tokens, limits and disk."""
+"""Checks that need no database: tokens, limits, the parser's protections, and disk."""
 
 from __future__ import annotations
 
@@ -84,6 +84,20 @@ def check_limits(settings: Settings) -> Finding:
     }
     parts = [f"{value:,} {name}" if value else f"unlimited {name}" for name, value in shown.items()]
     return Finding("limits", "ok", f"each tenant {', '.join(parts)}, {size(limits.bytes)} stored")
+
+
+async def check_parser() -> Finding:
+    """Check which protections against hostile files this system has."""
+    from app.documents.process.parsing import find_missing_protections
+
+    if missing := await find_missing_protections():
+        return Finding(
+            "parser",
+            "warning",
+            f"files are parsed without: {', '.join(missing)}",
+            "run workers on Linux 6.12 or newer; docs/deploy.md describes each protection",
+        )
+    return Finding("parser", "ok", "files are parsed in a process that can open, start and reach nothing")
 
 
 def check_disk(settings: Settings) -> Finding:

@@ -14,15 +14,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import app
-from app.documents.formats import DocumentFormat, detect_format
-from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan
+from app.documents.formats import DocumentFormat, detect_format, find_format
+from app.documents.parsed import ParsedDocument, ParseLimits
+from app.documents.process.answer import Answer, Malformed, max_answer_bytes, read_answer
 from app.errors import UnreadableDocument
 
 logger = logging.getLogger(__name__)
 
 _PIECE = 1 << 20
-_MAX_BYTES_PER_CHARACTER = 4
-_MAX_ANSWER_LINE = 64 << 20
 # -I ignores the current directory and PYTHON* variables; the path is needed for a checkout that is not installed.
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from app.documents.process.child import main; main()"
 _PACKAGE_ROOT = str(Path(app.__file__).resolve().parent.parent)
@@ -55,7 +54,7 @@ async def parse_document(
             answer, status = await _run_child(data, kind, limits)
     except TimeoutError:
         raise ParserDied(str(_too_slow(limits))) from None
-    document = _read_answer(answer, status, kind, limits)
+    document = await asyncio.to_thread(_read_document, answer, status, kind, limits)
     logger.debug(
         "document parsed",
         extra={
@@ -68,7 +67,26 @@ async def parse_document(
     return document
 
 
-async def _run_child(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> tuple[bytes, int]:
+async def find_missing_protections() -> tuple[str, ...]:
+    """The protections against a hostile file that this system lacks, as a parsing process finds them."""
+    limits = ParseLimits()
+    try:
+        async with asyncio.timeout(limits.seconds):
+            answer, status = await _run_child(b"text", find_format("text"), limits)
+        if status == 0:
+            return read_answer(answer, limits).missing
+    except (Malformed, TimeoutError, OSError):
+        pass
+    return ("a parser that runs",)
+
+
+async def log_missing_protections() -> None:
+    """Log a warning that names the protections that this system lacks."""
+    if missing := await find_missing_protections():
+        logger.warning("parser less protected", extra={"missing": ", ".join(missing)})
+
+
+async def _run_child(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> tuple[bytearray, int]:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-B", "-c", _START, _PACKAGE_ROOT, str(os.getpid())),
@@ -108,37 +126,33 @@ async def _feed(pipe: asyncio.StreamWriter, request: bytes, data: bytes) -> None
         await pipe.wait_closed()
 
 
-async def _read_bounded(pipe: asyncio.StreamReader, limits: ParseLimits) -> bytes:
-    most = limits.max_characters * _MAX_BYTES_PER_CHARACTER + _MAX_ANSWER_LINE
+async def _read_bounded(pipe: asyncio.StreamReader, limits: ParseLimits) -> bytearray:
+    most = max_answer_bytes(limits)
     answer = bytearray()
     while piece := await pipe.read(_PIECE):
         answer += piece
         if len(answer) > most:
             raise UnreadableDocument("the file contains more text than the service reads")
-    return bytes(answer)
+    return answer
 
 
-def _read_answer(answer: bytes, status: int, kind: DocumentFormat, limits: ParseLimits) -> ParsedDocument:
+def _read_document(
+    data: bytearray, status: int, kind: DocumentFormat, limits: ParseLimits
+) -> ParsedDocument:
     if status != 0:
         raise _explain_death(status, kind, limits)
-    line, _, text = answer.partition(b"\n")
-    fields = json.loads(line)
-    if "refusal" in fields:
-        raise UnreadableDocument(fields["refusal"])
-    if "exhausted" in fields:
+    try:
+        answer = read_answer(data, limits)
+    except Malformed as error:
+        answer = Answer(failure=f"malformed answer: {error}")
+    if answer.document is not None:
+        return answer.document
+    if answer.refusal is not None:
+        raise UnreadableDocument(answer.refusal)
+    if answer.exhausted is not None:
         raise _too_much_memory(limits)
-    if "failure" in fields:
-        logger.warning("parser failed", extra={"format": kind.name, "reason": fields["failure"]})
-        raise UnreadableDocument(f"the {kind.label} file is damaged: it cannot be read")
-    return ParsedDocument(
-        format=fields["format"],
-        text=text.decode("utf-8"),
-        pages=tuple(PageSpan(*page) for page in fields["pages"]),
-        headings=tuple(HeadingSpan(*heading) for heading in fields["headings"]),
-        title=fields["title"],
-        total_pages=fields["total_pages"],
-        parts=tuple(PartSpan(*part) for part in fields["parts"]),
-    )
+    logger.warning("parser failed", extra={"format": kind.name, "reason": answer.failure})
+    raise UnreadableDocument(f"the {kind.label} file is damaged: it cannot be read")
 
 
 def _explain_death(status: int, kind: DocumentFormat, limits: ParseLimits) -> UnreadableDocument:

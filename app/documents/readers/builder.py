@@ -7,13 +7,17 @@ from app.documents.readers.text import clean_text, collapse_spaces
 from app.errors import UnreadableDocument
 
 MAX_TITLE = 300
+MAX_TITLES = 4_000_000
+"""Maximum characters of all headings together."""
 
 
 class TextBuilder:
-    """Joins cleaned blocks into one text; raises UnreadableDocument when the text exceeds the limit."""
+    """Joins cleaned blocks into one text; raises UnreadableDocument when text or headings exceed a limit."""
 
     def __init__(self, limits: ParseLimits) -> None:
         self._max = limits.max_characters
+        self._max_headings = limits.max_headings
+        self._titles_length = 0
         self._parts: list[str] = []
         self._length = 0
         self._headings: list[HeadingSpan] = []
@@ -36,7 +40,7 @@ class TextBuilder:
         title = collapse_spaces(title)
         start = self.add(title, gap="\n\n\n")
         if start is not None:
-            self._headings.append(HeadingSpan(start, level, title[:MAX_TITLE]))
+            self.mark_heading(start, title, level)
 
     def add_page(self, number: int, text: str) -> PageSpan:
         """Append one page, which may be blank."""
@@ -58,7 +62,13 @@ class TextBuilder:
 
     def mark_heading(self, start: int, title: str, level: int) -> None:
         """Record a heading at an offset that is already written."""
-        self._headings.append(HeadingSpan(start, level, title[:MAX_TITLE]))
+        heading = HeadingSpan(start, level, title[:MAX_TITLE])
+        self._headings.append(heading)
+        self._titles_length += len(heading.title)
+        if len(self._headings) > self._max_headings:
+            raise UnreadableDocument(f"the file has more than {self._max_headings:,} headings")
+        if self._titles_length > MAX_TITLES:
+            raise UnreadableDocument(f"the file has more than {MAX_TITLES:,} characters of headings")
 
     def finish(
         self, format_name: str, *, title: str | None = None, total_pages: int | None = None

@@ -26,14 +26,15 @@ def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     builder.add(decode_text(data))
     text = builder.finish("markdown").text
     front = _FRONT_MATTER.match(text)
-    headings = list(_find_headings(text, front.end() if front else 0))
-    for heading in headings:
+    topmost = []
+    for heading in _find_headings(text, front.end() if front else 0):
         builder.mark_heading(heading.start, heading.title, heading.level)
+        if heading.level == 1:
+            topmost.append(heading.title)
     stated = _TITLE.search(front.group(1)) if front else None
     title = stated.group(1).strip().strip("'\"") if stated else None
-    if title is None:
-        topmost = [heading.title for heading in headings if heading.level == 1]
-        title = topmost[0] if len(topmost) == 1 else None
+    if title is None and len(topmost) == 1:
+        title = topmost[0]
     return builder.finish("markdown", title=title)
 
 

@@ -13,6 +13,10 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_FALLBACK = "cp1252"
+# The process that reads files can load nothing while it reads.
+for _encoding in (_FALLBACK, *(name for _, name in _BOMS)):
+    codecs.lookup(_encoding)
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SPACES = re.compile("[\u00a0\u2007\u202f]")
 # Control characters, zero-width spaces, soft hyphens, byte order marks, surrogates and non-characters. They are
@@ -66,4 +70,4 @@ def decode_text(data: bytes, declared: str | None = None) -> str:
     beyond_ascii = sum(map(len, re.findall(r"[^\x00-\x7f]+", lenient)))
     if beyond_ascii - damaged > 4 * damaged:
         return lenient
-    return data.decode("cp1252", errors="replace")
+    return data.decode(_FALLBACK, errors="replace")

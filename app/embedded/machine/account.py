@@ -11,14 +11,9 @@ from pathlib import Path
 
 from app.embedded.data_folder import DataFolder
 from app.embedded.machine.binaries import build_environment
-from app.embedded.machine.capabilities import (
-    CAP_DAC_OVERRIDE,
-    CAP_DAC_READ_SEARCH,
-    IS_LINUX,
-    become_user,
-    die_with_parent,
-)
+from app.embedded.machine.capabilities import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, become_user
 from app.errors import ConfigurationError
+from app.kernel import IS_LINUX, die_with_parent
 
 ACCOUNTS_INSTEAD_OF_ROOT = ("postgres", "nobody")
 

@@ -1,0 +1,186 @@
+"""The answer of the confined process: a line of JSON, columns of positions, the titles of the headings, and the text.
+
+A parser that is broken into can write any answer, so the service checks all of it.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from app.documents.parsed import HeadingSpan, PageSpan, ParsedDocument, ParseLimits, PartSpan
+from app.documents.readers.builder import MAX_TITLE, MAX_TITLES
+
+_BYTES_PER_CHARACTER = 4
+_COLUMN = "I"
+_COLUMNS = (("headings", 3), ("pages", 3), ("parts", 3))
+"""Start, level and length of title of each heading; number, start and end of each page; start, end and format of each
+part."""
+_MAX_LINE = 64 << 10
+_MAX_PARTS = 10_000
+_MAX_LEVEL = 1_000
+
+
+class Malformed(Exception):
+    """The answer is not one that the confined process writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A document, or one reason why there is none.
+
+    Attributes:
+        refusal: for the uploader.
+        exhausted: the resource that ran out.
+        failure: the type of an unexpected error.
+        missing: the protections that the system lacks.
+    """
+
+    document: ParsedDocument | None = None
+    refusal: str | None = None
+    exhausted: str | None = None
+    failure: str | None = None
+    missing: tuple[str, ...] = ()
+
+
+def max_answer_bytes(limits: ParseLimits) -> int:
+    """The size of the longest answer within these limits."""
+    places = 3 * (limits.max_headings + limits.max_pages + _MAX_PARTS)
+    characters = limits.max_characters + MAX_TITLES
+    return _MAX_LINE + array(_COLUMN).itemsize * places + _BYTES_PER_CHARACTER * characters
+
+
+def write_answer(answer: Answer) -> list[bytes]:
+    """The pieces of an answer in order."""
+    document = answer.document
+    line: dict[str, object] = {
+        "refusal": answer.refusal,
+        "exhausted": answer.exhausted,
+        "failure": answer.failure,
+        "missing": answer.missing,
+    }
+    if document is None:
+        return [json.dumps(line).encode() + b"\n"]
+    formats = sorted({part.format for part in document.parts})
+    columns = {
+        "headings": _flatten((item.start, item.level, len(item.title)) for item in document.headings),
+        "pages": _flatten((page.number, page.start, page.end) for page in document.pages),
+        "parts": _flatten((part.start, part.end, formats.index(part.format)) for part in document.parts),
+    }
+    titles = "".join(heading.title for heading in document.headings).encode()
+    line |= {
+        "format": document.format,
+        "title": document.title,
+        "total_pages": document.total_pages,
+        "formats": formats,
+        "titles": len(titles),
+        "counts": [len(columns[name]) // width for name, width in _COLUMNS],
+    }
+    numbers = [columns[name].tobytes() for name, _ in _COLUMNS]
+    return [json.dumps(line).encode() + b"\n", *numbers, titles, document.text.encode()]
+
+
+def read_answer(data: bytes | bytearray, limits: ParseLimits) -> Answer:
+    """Read and check an answer. Takes a second for the longest: call it in a thread. Raises Malformed."""
+    try:
+        return _read(data, limits)
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
+        raise Malformed(type(error).__name__) from error
+
+
+def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
+    end = data.index(b"\n", 0, _MAX_LINE)
+    line = json.loads(data[:end])
+    answer = Answer(
+        refusal=_optional_text(line["refusal"]),
+        exhausted=_optional_text(line["exhausted"]),
+        failure=_optional_text(line["failure"]),
+        missing=tuple(_text(name) for name in line["missing"]),
+    )
+    if "format" not in line:
+        _require(any(reason is not None for reason in (answer.refusal, answer.exhausted, answer.failure)))
+        return answer
+    counts = dict(zip((name for name, _ in _COLUMNS), map(_number, line["counts"]), strict=True))
+    most = {"headings": limits.max_headings, "pages": limits.max_pages, "parts": _MAX_PARTS}
+    _require(all(counts[name] <= most[name] for name in most))
+    place = end + 1
+    columns = {}
+    for name, width in _COLUMNS:
+        columns[name] = array(_COLUMN)
+        size = width * counts[name] * columns[name].itemsize
+        columns[name].frombytes(data[place : place + size])
+        place += size
+        _require(len(columns[name]) == width * counts[name])
+    middle = place + _number(line["titles"])
+    titles = data[place:middle].decode()
+    text = data[middle:].decode()
+    _require(0 < len(text) <= limits.max_characters and len(titles) <= MAX_TITLES)
+    document = ParsedDocument(
+        format=_text(line["format"]),
+        text=text,
+        pages=tuple(PageSpan(*page) for page in _rows(columns["pages"], 3)),
+        headings=tuple(_read_headings(columns["headings"], titles)),
+        title=_optional_text(line["title"]),
+        total_pages=None if line["total_pages"] is None else _number(line["total_pages"]),
+        parts=tuple(
+            PartSpan(start, end, _text(line["formats"][kind]))
+            for start, end, kind in _rows(columns["parts"], 3)
+        ),
+    )
+    _check_positions(document, limits)
+    return Answer(document, missing=answer.missing)
+
+
+def _read_headings(column: array[int], titles: str) -> Iterator[HeadingSpan]:
+    first = 0
+    for start, level, length in _rows(column, 3):
+        _require(length <= MAX_TITLE and first + length <= len(titles))
+        yield HeadingSpan(start, level, titles[first : first + length])
+        first += length
+    _require(first == len(titles))
+
+
+def _check_positions(document: ParsedDocument, limits: ParseLimits) -> None:
+    length = len(document.text)
+    headings = document.headings
+    _require(_ascend([heading.start for heading in headings], length))
+    _require(all(0 < heading.level <= _MAX_LEVEL for heading in headings))
+    for spans in (document.pages, document.parts):
+        _require(_ascend([place for span in spans for place in (span.start, span.end)], length))
+    _require(all(page.number == index for index, page in enumerate(document.pages, 1)))
+    _require((document.total_pages or 0) <= limits.max_pages and len(document.title or "") <= MAX_TITLE)
+
+
+def _ascend(places: Sequence[int], end: int) -> bool:
+    return list(places) == sorted(places) and (not places or places[-1] <= end)
+
+
+def _flatten(rows: Iterator[tuple[int, ...]]) -> array[int]:
+    return array(_COLUMN, chain.from_iterable(rows))
+
+
+def _rows(column: array[int], width: int) -> Iterator[tuple[int, ...]]:
+    return zip(*[iter(column)] * width, strict=True)
+
+
+def _text(value: object) -> str:
+    _require(isinstance(value, str))
+    return str(value)
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(value)
+    return value
+
+
+def _require(fact: bool) -> None:
+    if not fact:
+        raise ValueError
