@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,19 +74,20 @@ def export_tenant(
 
 @contextlib.contextmanager
 def _whole_file(output: Path | None) -> Iterator[BinaryIO]:
-    """The destination of the export; a file appears only when it is complete."""
+    """The destination of the export; a file appears only when it is complete, and only its owner can read it."""
     if output is None:
         yield sys.stdout.buffer
         return
     if not output.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(output))
-    unfinished = output.with_name(f"{output.name}.part")
+    # A new file with a random name and mode 0600: no other user can read it, or have it written through a link.
+    descriptor, name = tempfile.mkstemp(".part", f".{output.name[:100]}.", output.parent)
     try:
-        with unfinished.open("wb") as stream:
+        with os.fdopen(descriptor, "wb") as stream:
             yield stream
-        unfinished.replace(output)
+        os.replace(name, output)
     finally:
-        unfinished.unlink(missing_ok=True)
+        Path(name).unlink(missing_ok=True)
 
 
 async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool) -> Counter[str]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import glob
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from app.cli.execution import ACTOR, open_tenant, read_settings, run_async, working
+from app.cli.found_files import FoundFile, find_files
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.progress import show_progress
 from app.cli.output.text import print_json, remark
@@ -36,15 +34,6 @@ def register(app: typer.Typer) -> None:
             "knowledge ingest docs/ 'notes/**/*.md' --tenant demo --tag team",
         ),
     )(ingest)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file to ingest; `named` is true if it was named itself, not found in a folder."""
-
-    path: Path
-    external_id: str
-    named: bool
 
 
 @dataclass(slots=True)
@@ -86,7 +75,7 @@ def ingest(
 
     Files are identified by their paths: a second run skips unchanged files and replaces changed ones. After
     Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format
-    are skipped. The exit status is 1 if a file failed.
+    are skipped, and so are links that lead out of the folder. The exit status is 1 if a file failed.
     """
     settings = read_settings()
     found = list(find_files(paths))
@@ -116,43 +105,6 @@ def ingest(
             remark(f"{outcome.without_vector} entries have no vector yet; only keyword search finds them")
     if outcome.failed:
         raise typer.Exit(1)
-
-
-def find_files(paths: Sequence[str]) -> Iterator[FoundFile]:
-    """List the files that paths, folders and patterns name, each once. Raises InvalidInput for missing files."""
-    seen: set[Path] = set()
-    for given in paths:
-        path = Path(given).expanduser()
-        if path.is_dir():
-            matches = [(file, False) for file in _walk(path)]
-        elif path.exists():
-            matches = [(path, True)]
-        else:
-            matches = [
-                (Path(m), False) for m in sorted(glob.glob(str(path), recursive=True)) if Path(m).is_file()
-            ]
-            if not matches:
-                raise InvalidInput.of("PATH", f"there is no file {given}")
-        for file, named in matches:
-            if file.resolve() not in seen:
-                seen.add(file.resolve())
-                yield FoundFile(file, name_file(file), named)
-
-
-def name_file(path: Path) -> str:
-    """The identity of a file: its path relative to the current folder, or its absolute path if it is elsewhere."""
-    absolute = Path(os.path.abspath(path))
-    here = Path.cwd()
-    return (absolute.relative_to(here) if absolute.is_relative_to(here) else absolute).as_posix()
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(place, name)
-            if not name.startswith(".") and path.is_file():
-                yield path
 
 
 async def _ingest(
@@ -201,9 +153,12 @@ async def _upload(
     from app.knowledge.entries.drafts import UNSET
     from app.knowledge.ingestion.assets import Upload
 
+    if file.refusal is not None:
+        outcome.skipped.append((file.external_id, file.refusal))
+        return None
     try:
         services.assets.check_size(file.path.stat().st_size)
-        data = await asyncio.to_thread(file.path.read_bytes)
+        data = await asyncio.to_thread(file.read)
         if not file.named and (not data or data.isspace()):
             outcome.skipped.append((file.external_id, "the file is empty"))
             return None

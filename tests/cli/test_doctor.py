@@ -47,9 +47,7 @@ def test_doctor_finds_nothing_wrong_with_a_healthy_service(knowledge: CommandLin
     findings = knowledge.succeed("doctor", "--json").json
     assert [finding["check"] for finding in findings] == CHECKS
     assert {finding.keys() == {"check", "status", "detail", "remedy"} for finding in findings} == {True}
-    assert {finding["status"] for finding in findings if finding["check"] not in {"disk", "parser"}} == {
-        "ok"
-    }
+    assert {finding["status"] for finding in findings if finding["check"] not in {"disk", "parser"}} == {"ok"}
     lines = knowledge.succeed("doctor").out.splitlines()
     # It fits one screen.
     assert len(lines) <= 24

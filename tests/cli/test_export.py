@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.export import _whole_file
 from tests.cli.conftest import CommandLine, exported, write_lines
 
 
@@ -85,6 +88,27 @@ def test_export_that_fails_leaves_no_partial_file(
     (tmp_path / "old.jsonl").write_text("the former export")
     assert knowledge("export", "-t", "absent", "-o", "old.jsonl").status == 1
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("old.jsonl", "the former export")]
+
+
+def test_export_is_readable_by_its_owner_only(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
+    (tmp_path / "old.jsonl").write_text("the former export")
+    (tmp_path / "other").write_text("another file")
+    # The name that a former version wrote to.
+    (tmp_path / "old.jsonl.part").symlink_to("other")
+    knowledge.succeed("export", "-t", tenant, "-o", "old.jsonl")
+    assert stat.S_IMODE((tmp_path / "old.jsonl").stat().st_mode) == 0o600
+    assert (tmp_path / "other").read_text() == "another file"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["old.jsonl", "old.jsonl.part", "other"]
+
+
+def test_unfinished_export_has_a_random_name_and_is_private(tmp_path: Path) -> None:
+    names = set()
+    for _ in range(2):
+        with _whole_file(tmp_path / "a.jsonl") as stream:
+            (unfinished,) = (path for path in tmp_path.iterdir() if path.name != "a.jsonl")
+            assert stat.S_IMODE(os.fstat(stream.fileno()).st_mode) == 0o600
+            names.add(unfinished.name)
+    assert len(names) == 2
 
 
 def by_content(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.ingest import find_files, name_file
+from app.cli.found_files import find_files, name_file
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
 from tests.fixtures.embedded import wait_until
@@ -37,6 +37,72 @@ def test_files_are_found_by_pattern_and_each_once(docs: Path, monkeypatch: pytes
     assert found == ["tides.md", "deep/moorings.txt"]
     with pytest.raises(InvalidInput, match=r"there is no file \*\.pdf"):
         list(find_files(["*.pdf"]))
+
+
+@pytest.fixture
+def linked(docs: Path) -> Path:
+    """A folder whose links lead out of it, to a hidden file, to a folder, and to a file of its own."""
+    (docs.parent / "secret").mkdir()
+    (docs.parent / "secret" / "key.txt").write_text("the signing key\n")
+    (docs / "notes.md").symlink_to("../secret/key.txt")
+    (docs / "absolute.md").symlink_to(docs.parent / "secret" / "key.txt")
+    (docs / "config.md").symlink_to(".git/config.txt")
+    (docs / "outside").symlink_to("../secret")
+    (docs / "inside").symlink_to("deep")
+    (docs / "own.md").symlink_to("deep/moorings.txt")
+    (docs / "dangling.md").symlink_to("nowhere")
+    return docs
+
+
+OUT, HIDDEN = "the link leads out of the folder", "the link leads to a hidden file"
+
+
+def test_links_out_of_the_folder_are_not_followed(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(linked)
+    expected = {
+        "photo.png": None,
+        "tides.md": None,
+        "own.md": None,
+        "notes.md": OUT,
+        "absolute.md": OUT,
+        "config.md": HIDDEN,
+        "outside": OUT,
+        "inside": "a linked folder is not followed",
+    }
+    assert {file.external_id: file.refusal for file in find_files(["."])} == expected
+    # The folder itself may be reached through a link.
+    (linked.parent / "entrance").symlink_to(linked)
+    through = {file.path.name: file.refusal for file in find_files([str(linked.parent / "entrance")])}
+    assert through == expected
+
+
+def test_links_in_a_pattern_are_not_followed_out(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(linked.parent)
+    found = {file.external_id: file.refusal for file in find_files(["docs/**/*.md", "docs/*/*.txt"])}
+    assert found["docs/absolute.md"] == OUT
+    assert found["docs/config.md"] == HIDDEN
+    assert found["docs/tides.md"] is None
+    assert [file.refusal for file in find_files(["docs/outside/*.txt"])] == [None]
+
+
+def test_named_link_is_followed(linked: Path) -> None:
+    (file,) = find_files([str(linked / "notes.md")])
+    assert (file.refusal, file.read()) == (None, b"the signing key\n")
+
+
+def test_file_that_becomes_a_link_is_not_read(docs: Path) -> None:
+    (file,) = (file for file in find_files([str(docs)]) if file.path.name == "tides.md")
+    file.path.unlink()
+    file.path.symlink_to(".hidden.txt")
+    with pytest.raises(OSError, match="symbolic links"):
+        file.read()
+
+
+def test_ingest_says_which_links_it_skips(knowledge: CommandLine, tenant: str, linked: Path) -> None:
+    result = knowledge.succeed("ingest", "docs", "-t", tenant)
+    assert f"docs/absolute.md: {OUT}" in result.err
+    assert f"docs/config.md: {HIDDEN}" in result.err
+    assert "signing" not in knowledge.succeed("export", "-t", tenant).out
 
 
 def test_file_outside_the_folder_is_named_by_its_full_path(

@@ -120,7 +120,7 @@ def _limit(kind: int, soft: int, hard: int) -> bool:
     return True
 
 
-PROTECTIONS = (
+PROTECTIONS: tuple[Protection, ...] = (
     Protection("own user", _become_another_user),
     Protection("no capabilities", lambda limits: drop_capabilities()),
     Protection("no inspection", lambda limits: forbid_inspection()),

@@ -136,9 +136,7 @@ async def _read_bounded(pipe: asyncio.StreamReader, limits: ParseLimits) -> byte
     return answer
 
 
-def _read_document(
-    data: bytearray, status: int, kind: DocumentFormat, limits: ParseLimits
-) -> ParsedDocument:
+def _read_document(data: bytearray, status: int, kind: DocumentFormat, limits: ParseLimits) -> ParsedDocument:
     if status != 0:
         raise _explain_death(status, kind, limits)
     try:

@@ -16,8 +16,8 @@ from app.documents.readers.text import clean_text, collapse_spaces, decode_text
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{0,100}encoding=[\"']([\w.:-]+)", re.I
 )
-# Those of the Encoding Standard, as Python names them, and some that old pages declare. The process that reads files can
-# load nothing while it reads, so each is loaded here.
+# Those of the Encoding Standard, as Python names them, and some that old pages declare. The process that reads
+# files can load nothing while it reads, so each is loaded here.
 _CHARSETS = (
     "cp437 cp850 cp852 cp855 cp857 cp866 cp874 cp932 cp949 cp950 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 "
     "cp1257 cp1258 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 iso8859-10 "

@@ -12,7 +12,6 @@ import json
 import mmap
 import os
 import resource
-import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -61,18 +60,19 @@ def install(given: str) -> None:
 
 def _try(attempt: Callable[[], Any]) -> str:
     try:
-        return REACHED if attempt() else "nothing"
+        result = attempt()
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, "?")
     except Exception as error:
         return type(error).__name__
+    return REACHED if result is None or result else "nothing"
 
 
 class Attempts:
     """The attempts on a service that the victim describes in `places`."""
 
     def __init__(self, places: dict[str, Any]) -> None:
-        self._parent = os.getppid() if places["parent"] is None else places["parent"]
+        self._parent = places["parent"]
         self._places = places
 
     def all(self) -> dict[str, Callable[[], Any]]:
@@ -98,23 +98,25 @@ class Attempts:
             "import": lambda: importlib.import_module("colorsys"),
             "create a file": lambda: _write(folder / "created", b""),
             "write a file": lambda: _write(folder / "written", b"x" * 10_000),
-            "replace a file": lambda: os.rename(folder / "existing", folder / "replaced") is None,
-            "delete a file": lambda: os.unlink(folder / "deletable") is None,
+            "replace a file": lambda: os.rename(folder / "existing", folder / "replaced"),
+            "delete a file": lambda: os.unlink(folder / "deletable"),
             "TCP": lambda: _connect(socket.AF_INET, socket.SOCK_STREAM, tuple(places["tcp"])),
-            "UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", tuple(places["udp"])),
+            "UDP": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(
+                b"x", tuple(places["udp"])
+            ),
             "Unix": lambda: _connect(socket.AF_UNIX, socket.SOCK_STREAM, places["unix"]),
             "abstract Unix": lambda: _connect(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + places["abstract"]),
             "listen": _listen,
             "a pair of sockets": socket.socketpair,
-            "signal": lambda: os.kill(parent, 0) is None,
+            "signal": lambda: os.kill(parent, 0),
             "signal by pidfd": self._signal_by_pidfd,
             "limits of the service": lambda: resource.prlimit(parent, resource.RLIMIT_NOFILE),
-            "priority of the service": lambda: os.setpriority(os.PRIO_PROCESS, parent, 19) is None,
+            "priority of the service": lambda: os.setpriority(os.PRIO_PROCESS, parent, 19),
             "fork": _fork,
             "thread": _start_thread,
             "exec": lambda: os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0),
             "exec in place": _exec_nothing,
-            "chroot": lambda: os.chroot("/") is None,
+            "chroot": lambda: os.chroot("/"),
             "io_uring": self._set_up_io_uring,
             "file in memory": lambda: os.memfd_create("x"),
             "shared memory": lambda: _call("shmget", 0, 4096, 0o1600),
@@ -209,7 +211,7 @@ def _start_thread() -> bool:
 
 def _exec_nothing() -> bool:
     try:
-        os.execv("/nothing", ["nothing"])
+        os.execv("/nothing", ["nothing"])  # noqa: S606 - it is the attempt
     except FileNotFoundError:
         return True
 

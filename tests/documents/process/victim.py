@@ -54,12 +54,13 @@ def main() -> None:
     given = json.dumps({name: options[name] for name in ("protections", "unlimited")})
     assert abstract.fileno() > 0
     parsing._START = start.replace(
-        "from app.documents.process.child", f"from tests.documents.process.payload import install; "
+        "from app.documents.process.child",
+        f"from tests.documents.process.payload import install; "
         f"install({given!r}); from app.documents.process.child",
     )
-    assert parsing._START != start
+    assert start != parsing._START
     document = asyncio.run(parsing.parse_document(b"Places: " + json.dumps(places).encode(), "a.txt"))
-    print(document.text)
+    sys.stdout.write(document.text)
 
 
 if __name__ == "__main__":
