@@ -298,3 +298,18 @@ def test_license_is_the_one_that_the_project_declares() -> None:
     assert "Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+def test_networks_and_limits_contain_a_worker_that_is_broken_into(compose: dict[str, Any]) -> None:
+    networks = compose["networks"]
+    assert networks["data"] == {"internal": True}
+    joined = {name: set(service(compose, name)["networks"]) for name in (*OWN_SERVICES, "database")}
+    assert joined == {
+        "database": {"data"},
+        "migrate": {"data"},
+        "api": {"data", "front"},
+        "worker": {"data", "outward"},
+    }
+    for name in OWN_SERVICES:
+        assert service(compose, name)["mem_limit"].endswith("g")
+        assert 0 < service(compose, name)["pids_limit"] <= 256
