@@ -72,7 +72,7 @@ async def upload_asset(
         BeforeValidator(_require_file),
         WithJsonSchema({"type": "string", "format": "binary"}),
         File(
-            description="Text, Markdown, HTML, PDF, DOCX, PPTX, XLSX, CSV, JSON, source code, or a ZIP of these."
+            description="Text, Markdown, HTML, SVG, PDF, DOCX, PPTX, XLSX, CSV, JSON, source code, or a ZIP of these."
         ),
     ],
     external_id: Annotated[

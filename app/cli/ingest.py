@@ -70,8 +70,8 @@ def ingest(
         ),
     ] = False,
 ) -> None:
-    """Ingest files and wait until they are searchable: text, Markdown, HTML, PDF, DOCX, PPTX,
-    XLSX, CSV, JSON, source code, and ZIP archives of these.
+    """Ingest files and wait until they are searchable: text, Markdown, HTML, SVG, PDF, DOCX,
+    PPTX, XLSX, CSV, JSON, source code, and ZIP archives of these.
 
     Files are identified by their paths: a second run skips unchanged files and replaces changed ones. After
     Ctrl-C, the same command resumes. In folders, files that are hidden, empty or in an unsupported format

@@ -46,6 +46,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
     _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx", recognition.is_pptx),
     _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx", recognition.is_xlsx),
     _row("zip", "ZIP", "application/zip", "bundle", recognition.is_zip),
+    _row("svg", "SVG", "image/svg+xml", "svg", recognition.is_svg),
     _row("html", "HTML", "text/html", "html", recognition.is_html),
     _row("jsonl", "JSON Lines", "application/x-ndjson", "tables.records", recognition.is_json_lines),
     _row("json", "JSON", "application/json", "tables.records", recognition.is_json),

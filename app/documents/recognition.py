@@ -11,6 +11,11 @@ from app.documents.readers.tables.delimited import find_delimiter
 _HTML_START = re.compile(
     r"(?>\s+|<!--(?>(?:(?!-->).)*)-->|<\?xml[^>]{0,500}>)*+<(?:!doctype\s+html|html)\b", re.I | re.S
 )
+_SVG_START = re.compile(
+    r"(?>\s+|<!--(?>(?:(?!-->).)*)-->|<\?xml[^>]{0,500}>|<!doctype\s+svg[^\[>]{0,500}(?>\[[^\]]{0,4000}\]\s*)?+>)*+"
+    r"<(?:svg:)?svg\b",
+    re.I | re.S,
+)
 _HTML_TAG = re.compile(r"<(?:!--|!doctype|[a-z][a-z0-9]{0,30}[\s/>])", re.I)
 _MARKDOWN_HEADING = re.compile(r"^#{1,6} \S", re.M)
 _MARKDOWN_OTHER = re.compile(r"^(?:```|~~~|[-*] \S|> \S)|\]\([^)\s]{1,500}\)|\*\*\S", re.M)
@@ -21,6 +26,7 @@ _NEXT_LINE = re.compile(r"[ \t\r]*\n\s*[\[{]")
 _CUT_VALUE = 8
 _DECODER = json.JSONDecoder()
 
+_SVG_HINTS = frozenset({".svg", "image/svg+xml"})
 _HTML_HINTS = frozenset({".html", ".htm", ".xhtml", "text/html", "application/xhtml+xml"})
 _MARKDOWN_HINTS = frozenset({".md", ".markdown", ".mdown", ".mkd", "text/markdown", "text/x-markdown"})
 _TABLE_HINTS = frozenset({".csv", ".tsv", ".tab", "text/csv", "text/tab-separated-values"})
@@ -31,7 +37,7 @@ _CODE_EXTENSIONS = (
     ".gd .go .gradle .graphql .groovy .h .hcl .hh .hpp .hrl .hs .hx .ini .ino .java .jl .js .json .json5 .jsonc "
     ".jsx .kt .kts .less .lisp .lua .m .mjs .mk .ml .mli .mm .nim .nix .pas .patch .php .pl .plist .pm .pro "
     ".properties .proto .ps1 .psm1 .py .pyi .r .rb .rkt .rs .s .sass .sbt .scala .scm .scss .sh .sol .sql .styl "
-    ".sv .svelte .svg .swift .tcl .tex .tf .thrift .toml .ts .tsx .v .vb .vhd .vim .vue .wsdl .xml .xsd .xsl "
+    ".sv .svelte .swift .tcl .tex .tf .thrift .toml .ts .tsx .v .vb .vhd .vim .vue .wsdl .xml .xsd .xsl "
     ".xslt .yaml .yml .zig .zsh"
 )
 _CODE_TYPES = (
@@ -98,6 +104,15 @@ def is_xlsx(sample: Sample) -> bool:
 def is_zip(sample: Sample) -> bool:
     """Any other ZIP file that is not empty."""
     return bool(sample.members)
+
+
+def is_svg(sample: Sample) -> bool:
+    """Begins like an SVG picture, or is declared as one and begins like XML."""
+    if sample.text is None:
+        return False
+    if _SVG_START.match(sample.text):
+        return True
+    return sample.is_hinted(_SVG_HINTS) and sample.text.lstrip().startswith("<")
 
 
 def is_html(sample: Sample) -> bool:

@@ -156,6 +156,7 @@ def test_stored_media_type_gives_the_same_format(item: DocumentFormat) -> None:
         "xlsx": write_xlsx(),
         "zip": write_zip({"a.txt": "x"}),
         "html": b"<p>x",
+        "svg": b"<svg/>",
         "json": b"{}",
         "jsonl": b"{}",
     }.get(item.name, b"plain words")

@@ -55,6 +55,12 @@ def _html(texts: Blocks) -> bytes:
     ).encode()
 
 
+def _svg(texts: Blocks) -> bytes:
+    return (
+        "<svg>" + "".join(f"<desc>{_xml(t)}</desc><text>{_xml(t)}</text>" for t in texts) + "</svg>"
+    ).encode()
+
+
 def _xlsx(texts: Blocks) -> bytes:
     rows = enumerate(texts, start=1)
     return write_raw_xlsx("".join(f'<row r="{n}">{text_cell(f"A{n}", _xml(text))}</row>' for n, text in rows))
@@ -65,6 +71,7 @@ WRITERS: dict[str, Callable[[Blocks], bytes]] = {
     "code": _code,
     "markdown": _markdown,
     "html": _html,
+    "svg": _svg,
     "csv": _csv,
     "json": lambda texts: json.dumps({"items": texts, "records": [{"a": text} for text in texts]}).encode(),
     "jsonl": lambda texts: "\n".join(json.dumps({"a": text}) for text in texts).encode(),
