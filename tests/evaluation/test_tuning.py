@@ -45,11 +45,13 @@ async def test_the_better_choice_is_found_and_nothing_is_recorded(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, superuser_dsn: str
 ) -> None:
     await fill(services, tenant, failing_provider, 4)
-    counts = "select (select count(*) from searches) + (select sum(accesses) from access_counts)"
+    counts = "select (select count(*) from searches) + (select coalesce(sum(accesses), 0) from access_counts)"
+    await services.accesses.flush()
     async with connected(superuser_dsn) as superuser:
         before = await superuser.fetchval(counts)
     tuning = await tune(services, "first", hide_progress, reader="ada")
     await services.journal.flush()
+    await services.accesses.flush()
     async with connected(superuser_dsn) as superuser:
         assert await superuser.fetchval(counts) == before
     assert (tuning.tenant, tuning.queries, tuning.judgements) == ("first", 4, 8)
