@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 
 class KnowledgeError(Exception):
@@ -141,7 +142,7 @@ class EmbeddingUnavailable(KnowledgeError):
     seconds, and `permanent` says that trying again with the same input and key will not help.
     """
 
-    degradation = "embedding_unavailable"
+    degradation: ClassVar[Literal["embedding_unavailable", "quota_exhausted"]] = "embedding_unavailable"
 
     def __init__(
         self,

@@ -61,6 +61,49 @@ return entry_passes(e, f) and (e.repeats is null or not repeats_another(e.id, e.
 revoke all on function entry_matches(entries, entry_filter) from public;
 grant execute on function entry_matches(entries, entry_filter) to kb_app, kb_keyword;
 
+-- The number of entries that pass a filter and have no vector of a model. Where no entry waits for a vector, this is one
+-- look at an index. At most p_limit entries are looked at; with more, the result is a lower bound, and at least 1. With
+-- p_ids, the ids of the entries that pass the filter, only these are counted, all of them. A model that the tenant no
+-- longer uses has no queue and may lose its vectors at any time: then the entries are compared with its vectors.
+create or replace function pending_entries(p_model integer, p_filter entry_filter, p_ids uuid[], p_limit integer)
+returns bigint
+language plpgsql stable
+as $$
+declare
+  tenant constant uuid := current_tenant();
+  in_use boolean;
+  waiting boolean;
+  counted bigint;
+  looked_at bigint;
+begin
+  select t.model_id = p_model, exists (select from pending_embeddings p where p.tenant_id = tenant and p.model_id = p_model)
+    into in_use, waiting from tenants t where t.id = tenant;
+  if in_use and not waiting then
+    return 0;
+  elsif in_use is not true then
+    select count(*), count(*) into counted, looked_at
+      from (select from entries e
+             where e.tenant_id = tenant and entry_matches(e, p_filter) and (p_ids is null or e.id = any (p_ids))
+               and not exists (select from embeddings k
+                                where k.tenant_id = tenant and k.entry_id = e.id and k.model_id = p_model)
+             limit p_limit) w;
+  elsif p_ids is not null then
+    select count(*), 0 into counted, looked_at
+      from pending_embeddings p
+     where p.tenant_id = tenant and p.model_id = p_model and p.entry_id = any (p_ids);
+  else
+    select count(*) filter (where e.passes), count(*) into counted, looked_at
+      from (select p.entry_id from pending_embeddings p
+             where p.tenant_id = tenant and p.model_id = p_model limit p_limit) w
+     cross join lateral (
+       select entry_matches(e, p_filter) as passes from entries e where e.tenant_id = tenant and e.id = w.entry_id
+      offset 0) e;
+  end if;
+  return case when looked_at >= p_limit then greatest(counted, 1) else counted end;
+end $$;
+revoke all on function pending_entries(integer, entry_filter, uuid[], integer) from public;
+grant execute on function pending_entries(integer, entry_filter, uuid[], integer) to kb_app;
+
 grant select on entries to kb_keyword;
 create policy keyword_search on entries for select to kb_keyword using (true);
 
@@ -98,13 +141,14 @@ revoke all on function keyword.required_tenant() from public;
 -- complete queries, in p_phrase_languages; an entry that matches one gains as much as from a word that occurs twice.
 -- `unknown` contains the lexemes that no entry has, in the language in which most lexemes are known: a query in English
 -- is not misspelt because the tenant also has German entries. `best` is the score of an entry that covers the query:
--- each of its lexemes twice in an entry of mean length.
+-- each of its lexemes twice in an entry of mean length. `complete`: every entry with one of the lexemes was scored by all
+-- of them. If none was found and not every one was scored, there is one row without an entry.
 create or replace function keyword.search(
   p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint, p_mean_length double precision,
   p_filter entry_filter, p_limit integer, p_budget integer, p_pool integer,
   p_weights double precision[] default null, p_phrases text[] default null, p_phrase_languages text[] default null)
 returns table (entry_id uuid, updated_at timestamptz, score double precision, candidates bigint, best double precision,
-               unknown text[])
+               unknown text[], complete boolean)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
 as $$
@@ -164,21 +208,21 @@ begin
        group by l.query, w.language
     ), postings as (
       -- A query that is the same in several languages is looked up once.
-      select e.id, d.weight, d.together, e.text_length
+      select e.id, d.weight, d.together, e.text_length, e.updated_at
         from (select distinct query, together from drivers) q
        cross join lateral (
-         select e.id, e.text_length, e.language from entries e
+         select e.id, e.text_length, e.language, e.updated_at from entries e
           where e.tenant_id = tenant and e.lexemes @@ q.query and entry_matches(e, p_filter)
           limit case when q.together then p_budget / 2 else p_budget end) e
         join drivers d on d.query = q.query and d.language = e.language
       union all
       -- For a very frequent word, the newest entries are sufficient.
-      select e.id, w.weight, false, e.text_length
+      select e.id, w.weight, false, e.text_length, e.updated_at
         from ranked r
         join words w on w.query = r.query
        cross join lateral (
-         select n.id, n.text_length
-           from (select e.id, e.text_length, e.lexemes, e.language from entries e
+         select n.id, n.text_length, n.updated_at
+           from (select e.id, e.text_length, e.lexemes, e.language, e.updated_at from entries e
                   where e.tenant_id = tenant and entry_matches(e, p_filter)
                   order by e.id desc limit 4 * p_budget) n
           where n.lexemes @@ w.query and n.language = w.language) e
@@ -186,9 +230,9 @@ begin
     ), promising as materialized (
       select p.id, count(*) over () as candidates
         from (select id, greatest(sum(weight) filter (where not together), max(weight) filter (where together))
-                         / (1.3 + 0.9 * min(text_length) / p_mean_length) as weight
+                         / (1.3 + 0.9 * min(text_length) / p_mean_length) as weight, max(updated_at) as updated_at
                 from postings group by id) p
-       order by p.weight desc, p.id
+       order by p.weight desc, p.updated_at desc, p.id
        limit greatest(p_pool, p_limit)
     ), found as materialized (
       -- setweight makes one plain copy of a value that may be compressed, instead of one for each word.
@@ -215,8 +259,14 @@ begin
            (select coalesce(array_agg(distinct u.lexeme) filter (where u.frequency = 0), '{}')
               from unnest(p_lexemes, p_languages, frequencies) u (lexeme, language, frequency)
              where u.lexeme is not null
-             group by u.language order by count(*) filter (where u.frequency = 0), count(*) desc limit 1)
-      from scored s
+             group by u.language order by count(*) filter (where u.frequency = 0), count(*) desc limit 1),
+           c.complete
+      from (select coalesce(bool_and(r.fits), true)
+                   and coalesce((select max(p.candidates) from promising p), 0)
+                       <= least(greatest(p_pool, p_limit), p_budget - 1) as complete
+              from ranked r where numnode(r.query) = 1) c
+      left join scored s on true
+     where s.id is not null or not c.complete
      order by s.score desc, s.updated_at desc, s.id
      limit p_limit;
 end $$;

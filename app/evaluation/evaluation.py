@@ -94,7 +94,7 @@ async def evaluate(
         seconds["fill"] = time.perf_counter() - started
         for variant in variants:
             started = time.perf_counter()
-            rankings[variant] = await _search_all(
+            rankings[variant] = await search_all(
                 services, tenant_id, collection, variant, documents, progress, depth
             )
             seconds[variant.label] = time.perf_counter() - started
@@ -123,7 +123,7 @@ async def evaluate(
     return Evaluation(collection, runs, baseline, seconds)
 
 
-async def _search_all(
+async def search_all(
     services: Services,
     tenant_id: UUID,
     collection: Collection,

@@ -24,7 +24,7 @@ async def evaluate_collections(
     vector_cache: Path | None = None,
 ) -> Report:
     """Open the services and evaluate the collections one after another. Raises KnowledgeError."""
-    async with opening as plain, _with_cache(plain, vector_cache) as services:
+    async with opening as plain, with_cache(plain, vector_cache) as services:
         evaluations = [await evaluate(services, c, progress, variants=variants) for c in collections]
         async with services.database.engine.connect() as connection:
             server = str((await connection.exec_driver_sql("show server_version")).scalar_one())
@@ -38,7 +38,7 @@ async def evaluate_collections(
 
 
 @contextlib.asynccontextmanager
-async def _with_cache(services: Services, folder: Path | None) -> AsyncIterator[Services]:
+async def with_cache(services: Services, folder: Path | None) -> AsyncIterator[Services]:
     """The same services with cached vectors if a folder is given."""
     if folder is None:
         yield services

@@ -22,6 +22,15 @@ Scope = Literal["global", "project"]
 Relationship = Literal["parent", "sibling", "child", "source", "derived", "tag_overlap"]
 Source = Literal["entry", "asset"]
 TagsMatch = Literal["any", "all"]
+Degradation = Literal[
+    "embedding_unavailable",
+    "embeddings_pending",
+    "quota_exhausted",
+    "reranker_unavailable",
+    "replica_stale",
+    "ranking_truncated",
+]
+"""What keeps an answer from being complete: `metadata.degraded` of a search."""
 WritableType = Literal["fact", "summary", "template", "decision", "lesson", "temp_note", "insight"]
 EntryType = Literal[WritableType, "chunk"]
 

@@ -10,6 +10,7 @@ from uuid import UUID
 import orjson
 
 from app.embeddings.tokens import estimate_tokens
+from app.knowledge.search.answer.notices import describe_degradation
 from app.knowledge.search.results import Hit, SearchResult
 from app.mcp.citations import cite
 from app.mcp.passages import READABLE_LENGTH, Marker, Passage, cut_passage, cut_to_tokens
@@ -29,6 +30,8 @@ MAIN_METADATA = (
     "strong_match",
     "fallback_mode",
     "degraded",
+    "exact",
+    "pending",
     "suggestions",
     "relaxations",
 )
@@ -162,8 +165,7 @@ def _write(
     ]
     if metadata.relaxations:
         lines.append(metadata.filter_note)
-    if metadata.fallback_mode:
-        lines.append("Semantic search is unavailable: keywords only.")
+    lines += describe_degradation(metadata)
     lines.append(note)
     if result.results or metadata.suggestions:
         lines.append(marker.notice)

@@ -144,8 +144,10 @@ TOOLS: Mapping[str, Tool] = {
             "Search the knowledge base",
             "Search the team's knowledge: decisions, lessons, facts and passages of uploaded documents, with semantic"
             " and keyword search. Use this tool first for any question that the team's own knowledge may answer."
-            " Each hit has its text, a score and a citation; the result says when there is no strong match. Ask one"
-            " thing at a time; if nothing fits, try other words, or remove filters.",
+            " Each hit has its text, a score and a citation; the result says when there is no strong match. `degraded`"
+            " lists what makes the result incomplete, and is empty otherwise. `pending` entries have no vector yet and"
+            " are found only by their words: if the answer may be among them, search again later. Ask one thing at a"
+            " time; if nothing fits, try other words, or remove filters.",
             Role.READER,
             KbSearchArguments,
             _search,

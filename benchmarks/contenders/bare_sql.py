@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 from pgvector.asyncpg import register_vector
 
-from app.db.queries.search import hits
+from app.db.queries.search import hits, vectors
 from app.db.queries.search.search import SQL
 from app.db.statements import Statement
 from app.knowledge.search.legs.semantic import session_setup
@@ -30,7 +30,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     plan = make_plan(SearchQuery(query="?"), tenant, defaults)
     indexed = tenant.indexed and tenant.passages > defaults.exact_limit
     integers = {"model_id": tenant.space.model_id, "dimensions": tenant.space.dimensions}
-    nearest = SQL["indexed" if indexed else "exact_all"].literal(**integers)
+    nearest = vectors.SQL["indexed" if indexed else "exact_all"].literal(**integers)
     hydrate = hits.SQL["hydrate"].literal(**integers)
     begin = f"begin;select set_config('app.current_tenant', '{tenant.tenant_id}', true);"
     end = "set local statement_timeout='30000ms';set local jit=off"
@@ -43,6 +43,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         "budget": defaults.keyword_budget,
         "pool": max(KEYWORD_POOL, 2 * plan.wanted),
         "limit": plan.wanted,
+        "most_pending": vectors.MOST_PENDING,
         "phrases": [],
         "corrections": [],
         "correction_weight": 1.0,
@@ -74,7 +75,9 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
                     words = await _fetch(connection, SQL["keyword_leg"], given)
                     meanings = await (parallel or nearest_passages(connection, given))
                     # It does not matter which hits are read, only how many.
-                    ids = list(dict.fromkeys(row["entry_id"] for row in (*meanings, *words)))[:10]
+                    ids = list(
+                        dict.fromkeys(row["entry_id"] for row in (*meanings, *words) if row["entry_id"])
+                    )[:10]
                     hits = await _fetch(connection, hydrate, {**given, "ids": ids})
                     await connection.execute("commit")
             finally:

@@ -69,9 +69,9 @@ async def test_the_page_of_a_search_over_its_quota_gives_the_same_reason(
     await admin.search("uses it up")
     first = await admin.search("harbour", limit=4)
     second = await admin.search("harbour", limit=4, cursor=first["metadata"]["next_cursor"])
-    assert first["metadata"]["degraded"] == second["metadata"]["degraded"] == ["embedding_quota"]
+    assert first["metadata"]["degraded"] == second["metadata"]["degraded"] == ["quota_exhausted"]
     receipt = await admin.get(f"/admin/searches/{first['metadata']['search_id']}")
-    assert receipt.json()["degraded"] == ["embedding_quota"]
+    assert receipt.json()["degraded"] == ["quota_exhausted"]
 
 
 ANOTHER = "belongs to another search: send the same query and filters"

@@ -95,11 +95,12 @@ def describe_score(hit: HitExplanation) -> str:
 
 
 def _warn(result: SearchResult) -> Iterator[str]:
+    from app.knowledge.search.answer.notices import describe_degradation
+
     metadata = result.metadata
-    if metadata.fallback_mode:
-        yield "the embedding provider is down: keyword search only (see knowledge doctor)"
-    elif metadata.degraded:
-        yield f"degraded search: {',  '.join(metadata.degraded)}"
+    yield from describe_degradation(metadata)
+    if "embedding_unavailable" in metadata.degraded:
+        yield "for the cause, see knowledge doctor"
     if result.results and not metadata.strong_match:
         yield "no strong match"
 

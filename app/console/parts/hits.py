@@ -11,6 +11,7 @@ from app.console.parts.rank_chart import Place, RankChart, Ranking, draw_ranks
 from app.console.parts.score_words import ScoreWords, tell_score
 from app.console.parts.search_form import SearchForm
 from app.knowledge.search.answer.highlighting import Highlighter, Piece
+from app.knowledge.search.answer.notices import describe_degradation
 from app.knowledge.search.journal.continuation import PageStart
 from app.knowledge.search.results import (
     Explanation,
@@ -21,10 +22,6 @@ from app.knowledge.search.results import (
     SearchResult,
 )
 
-DEGRADED = {
-    "embedding_unavailable": "The embedding provider is unavailable: keyword search only.",
-    "embedding_quota": "The daily embedding tokens are used up: keyword search only.",
-}
 TITLE_LENGTH = 90
 
 
@@ -105,7 +102,7 @@ def show_answer(form: SearchForm, result: SearchResult) -> ShownResult:
         debug=debug,
         chart=chart_legs(result.results, debug) if debug and shown else None,
         facets=count_facets(form, result.results),
-        notices=[DEGRADED.get(reason, reason) for reason in metadata.degraded],
+        notices=describe_degradation(metadata),
         corrections=words.corrections if isinstance(words, KeywordExplanation) else {},
         next_address=form.lead_to(form.put("cursor", following)) if following else None,
     )

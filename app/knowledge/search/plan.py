@@ -24,6 +24,9 @@ KEYWORD_POOL = 100
 """Minimum number of candidates that the keyword leg scores by all words of the query."""
 
 
+PENDING_POOL = 500
+"""Entries that mode `semantic` finds by their words, to keep those that have no vector yet."""
+
 SCORE_WEIGHTS = Weights(semantic=0.6, keyword=0.4)
 """Default weights of score fusion, chosen on SciFact's training queries; there, keyword weights of 0.35 to 0.42 differ
 by less than 0.001 nDCG@10."""

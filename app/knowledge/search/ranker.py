@@ -7,13 +7,13 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import numpy as np
 
 from app.db.database import Database
-from app.db.queries.search import hits
+from app.db.queries.search import hits, vectors
 from app.db.queries.search import search as db
 from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.session import TenantSession
@@ -23,12 +23,15 @@ from app.knowledge.search.legs.embedding import EmbedQuery, QueryEmbedding, embe
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.legs.semantic import SemanticHits, search_vectors, session_setup
-from app.knowledge.search.plan import Plan
+from app.knowledge.search.plan import PENDING_POOL, Plan
 from app.knowledge.search.ranking import boosts
 from app.knowledge.search.ranking.diversity import diversify
+from app.knowledge.search.ranking.estimates import estimate_cosines
 from app.knowledge.search.ranking.fusion import (
     Candidate,
     join_legs,
+    keep_pending,
+    keyword_scale,
     lift_identified,
     rank,
     reciprocal_rank_fusion,
@@ -84,7 +87,7 @@ class Ranker:
         try:
             if plan.query.mode != "semantic":
                 async with self._open(plan) as session:
-                    keyword = await search_words(session, plan)
+                    keyword = await search_words(session, plan, plan.wanted)
                     if embedding.done():
                         legs = Legs(semantic=await aside, keyword=keyword, embedding=embedding.result())
                         yield await _rank(session, plan, legs)
@@ -104,7 +107,8 @@ class Ranker:
             space = VectorSpace(model_id, provider.model.dimensions)
             vector = np.ones(space.dimensions, dtype=np.float32)
             async with self._database.tenant_session(NO_TENANT, setup=session_setup(None)) as session:
-                await db.rehearse(session, space, vector)
+                await db.rehearse(session)
+                await vectors.rehearse(session, space, vector)
                 await hits.hydrate(session, space, [], "rehearsal", vector, EntryFilter())
 
         for model_id, provider in self._providers.items():
@@ -127,12 +131,8 @@ class Ranker:
 
 
 async def _rank(session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
-    """Run the leg that has not run yet, and fuse both."""
-    vector = legs.vector
-    if vector is not None and legs.semantic is None:
-        legs = Legs(legs.embedding, await search_vectors(session, plan, vector), legs.keyword)
-    elif legs.keyword is None:
-        legs = Legs(legs.embedding, legs.semantic, await search_words(session, plan))
+    """Run the legs that have not run yet, and fuse them."""
+    legs = await _complete(session, plan, legs)
     started = time.perf_counter()
     with span("fusion", method=plan.fusion) as seen:
         candidates = await _fuse(session, plan, legs)
@@ -140,18 +140,40 @@ async def _rank(session: TenantSession, plan: Plan, legs: Legs) -> Ranked:
     return Ranked(session, legs, candidates, time.perf_counter() - started)
 
 
+async def _complete(session: TenantSession, plan: Plan, legs: Legs) -> Legs:
+    """Run the legs that have not run yet. In mode `semantic`, pending entries are found by their words."""
+    semantic, keyword, pending, vector = legs.semantic, legs.keyword, 0, legs.vector
+    if vector is not None:
+        semantic = semantic or await search_vectors(session, plan, vector)
+        pending = semantic.pending
+    elif plan.query.mode != "keyword":
+        pending = await vectors.count_pending(session, plan.tenant.space, plan.entry_filter)
+    if keyword is None and vector is None:
+        keyword = await search_words(session, plan, plan.wanted)
+    elif keyword is None and pending:
+        # Entries with a vector are dropped from these hits, therefore more are read.
+        keyword = await search_words(session, plan, max(plan.wanted, PENDING_POOL))
+        keyword = replace(keyword, only_pending=semantic is not None and semantic.compared)
+    return Legs(legs.embedding, semantic, keyword, pending)
+
+
 async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidate]:
     candidates = join_legs(
         legs.semantic.hits if legs.semantic else (), legs.keyword.hits if legs.keyword else ()
     )
+    weights = plan.weights
+    await _find_cosines(session, plan, legs, candidates)
+    if legs.keyword is not None and legs.keyword.only_pending:
+        candidates = keep_pending(candidates)
+        # The estimated cosine already comes from the words.
+        weights = replace(weights, keyword=0.0) if plan.fusion == "score" else weights
     if plan.fusion == "score":
-        await _complete_cosines(session, plan, legs, candidates)
-        score_fusion(candidates, plan.weights, legs.full_match)
+        score_fusion(candidates, weights, legs.full_match)
     else:
-        reciprocal_rank_fusion(candidates, plan.weights, plan.query.rrf_k)
+        reciprocal_rank_fusion(candidates, weights, plan.query.rrf_k)
     if plan.query.boost and candidates:
         await boosts.apply(session, plan.tenant, plan.query.boost, candidates)
-    if legs.whole:
+    if legs.whole and not legs.only_meaning:
         lift_identified(candidates)
     ranking = rank(candidates, legs.searched[0] if len(legs.searched) == 1 else None)
     if plan.query.diversity > 0:
@@ -159,15 +181,19 @@ async def _fuse(session: TenantSession, plan: Plan, legs: Legs) -> list[Candidat
     return ranking
 
 
-async def _complete_cosines(
+async def _find_cosines(
     session: TenantSession, plan: Plan, legs: Legs, candidates: Sequence[Candidate]
 ) -> None:
-    """Compute the cosines of entries that only the keyword leg found."""
-    vector = legs.vector
-    missing = [c.entry_id for c in candidates if c.similarity is None]
-    if vector is None or plan.query.mode != "hybrid" or not missing:
+    """For entries that only the keyword leg found: compute their cosines, or find that they have no vector yet."""
+    vector, missing = legs.vector, [c for c in candidates if c.similarity is None]
+    fused_by_scores = plan.fusion == "score"
+    if vector is None or not missing or not (fused_by_scores or legs.pending):
         return
-    found = await db.exact_ids(session, plan.tenant.space, vector, 2.0, missing, len(missing))
-    cosines = {hit.entry_id: hit.value for hit in found}
-    for candidate in candidates:
-        candidate.cosine = cosines.get(candidate.entry_id)
+    found = await vectors.cosines(session, plan.tenant.space, vector, [c.entry_id for c in missing])
+    for candidate in missing:
+        candidate.pending = candidate.entry_id not in found
+        if fused_by_scores:
+            candidate.cosine = found.get(candidate.entry_id)
+    if fused_by_scores and any(c.pending for c in missing):
+        scores = (c.keyword_score for c in candidates if c.keyword_score is not None)
+        estimate_cosines(candidates, keyword_scale(scores, legs.full_match))

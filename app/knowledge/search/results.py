@@ -9,7 +9,7 @@ from uuid import UUID
 from app.db.queries.search.hits import StoredEntry
 from app.db.queries.search.receipts import ModelName
 from app.knowledge.search.ranking.fusion import Candidate
-from app.knowledge.vocabulary import Leg, Weights
+from app.knowledge.vocabulary import Degradation, Leg, Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +45,29 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class SearchMetadata:
-    """Facts about the search; times in milliseconds. `strong_match`: whether the first page has a clear match.
+    """Facts about the search; times in milliseconds.
 
-    `query_time_ms` is the time from the request's arrival to the answer, `waiting_ms` the part of it in which the
-    request waited for turns. `relaxations` are the filters that exclude every match.
+    Attributes:
+        total: number of ranked entries, which `next_cursor` leads through.
+        strong_match: whether the first page has a clear match.
+        search_modes_used: the legs that compared entries with the query.
+        degraded: what keeps the answer from being complete.
+        exact: whether every entry that the filters admit was compared in each of these legs.
+        pending: number of entries that the filters admit and that have no vector yet; 0 in mode `keyword`.
+        estimated_matches: approximate number of matching entries, at least `total`.
+        relaxations: the filters that exclude every match.
+        query_time_ms: time from the request's arrival to the answer.
+        waiting_ms: the part of it in which the request waited for turns.
     """
 
     search_id: UUID
     total: int
     strong_match: bool
     fallback_mode: bool
-    search_modes_used: Sequence[str]
-    degraded: Sequence[str]
+    search_modes_used: Sequence[Leg]
+    degraded: Sequence[Degradation]
     exact: bool
+    pending: int
     estimated_matches: int
     suggestions: Sequence[str]
     relaxations: Sequence[Relaxation]
@@ -124,7 +134,8 @@ class EmbeddingFailure:
 class HitExplanation:
     """The rank of a hit in each leg, and the parts of its score.
 
-    `cosine` is also present for a keyword hit whose cosine score fusion computed. On later pages of a search the fused
+    `cosine` is also present for a keyword hit whose cosine score fusion computed; `estimated_cosine` replaces it for an
+    entry that has no vector yet. On later pages of a search the fused
     terms and the boosts are None.
     """
 
@@ -134,6 +145,7 @@ class HitExplanation:
     keyword_rank: int | None
     similarity: float | None
     cosine: float | None
+    estimated_cosine: float | None
     keyword_score: float | None
     semantic_term: float | None
     keyword_term: float | None
@@ -196,7 +208,8 @@ class Ranking:
     candidates: Sequence[Candidate]
     strong_match: bool
     fallback: bool
-    search_modes_used: Sequence[str]
-    degraded: Sequence[str]
+    search_modes_used: Sequence[Leg]
+    degraded: Sequence[Degradation]
     exact: bool
+    pending: int
     estimated_matches: int

@@ -98,7 +98,7 @@ def _semantic_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
 
 
 def _keyword_reason(plan: Plan, legs: Legs, verdict: Verdict) -> Reason:
-    if legs.keyword is None:
+    if legs.keyword is None or (legs.keyword.only_pending and verdict.cosine is not None):
         return Reason("keyword", f"not searched in mode {plan.query.mode}")
     if not verdict.shares_words:
         return Reason("keyword", "shares no word with the query")

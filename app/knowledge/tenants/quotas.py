@@ -27,7 +27,7 @@ LONGEST_WAIT = 900.0
 class EmbeddingQuotaUsed(EmbeddingUnavailable):
     """The tenant's tokens of the day are used up; the provider itself is available."""
 
-    degradation = "embedding_quota"
+    degradation = "quota_exhausted"
 
     def __init__(self, provider: str) -> None:
         now = datetime.now(UTC)

@@ -14,8 +14,10 @@ from app.knowledge.search.results import Explanation
 from app.knowledge.vocabulary import (
     Audience,
     Boost,
+    Degradation,
     EntryType,
     Fusion,
+    Leg,
     Mode,
     Scope,
     Source,
@@ -179,7 +181,9 @@ class HitModel(BaseModel):
     score: float = Field(examples=[0.0161])
     similarity: float | None = Field(description="Cosine; null if the semantic leg did not find the entry.")
     keyword_score: float | None = Field(description="BM25; null if the keyword leg did not find the entry.")
-    sources: list[str] = Field(examples=[["semantic", "keyword"]])
+    sources: list[Leg] = Field(
+        description="The legs that found the entry.", examples=[["semantic", "keyword"]]
+    )
     snippet: str = Field(
         description="Plain text, at most 240 characters, without Markdown and HTML; … marks a cut."
     )
@@ -201,17 +205,34 @@ class SearchMetadataModel(BaseModel):
     """Facts about the search; times in milliseconds."""
 
     search_id: UUID
-    total: int = Field(description="Distinct candidates before the limit.")
+    total: int = Field(description="Entries in the ranked list, before the limit.")
     strong_match: bool = Field(
         description="Whether, judging by scores, a hit of the first page clearly answers the query."
     )
     fallback_mode: bool = Field(
         description="Whether the embedding provider failed and the search used keywords only."
     )
-    search_modes_used: list[str]
-    degraded: list[str] = Field(examples=[["embedding_unavailable"]])
-    exact: bool = Field(description="Whether the semantic leg compared every passage.")
-    estimated_matches: int
+    search_modes_used: list[Leg] = Field(description="The legs that compared entries with the query.")
+    degraded: list[Degradation] = Field(
+        description="What keeps the answer from being complete; empty: nothing. `embedding_unavailable` and"
+        " `quota_exhausted`: keyword search only. `embeddings_pending`: some entries have no vector yet and are found"
+        " only by their words; see `pending`. `ranking_truncated`: this page ends the ranked list, and more entries may"
+        " match.",
+        examples=[["embeddings_pending"]],
+    )
+    exact: bool = Field(
+        description="Whether every entry that the filters admit was compared in each leg of `search_modes_used`."
+        " If not, there may be better hits."
+    )
+    pending: int = Field(
+        description="Entries that the filters admit and that have no vector yet; 0 in mode `keyword`. Where more than"
+        " 2,000 entries of the tenant wait, a lower bound.",
+        examples=[0],
+    )
+    estimated_matches: int = Field(
+        description="About how many entries match: those that reach the similarity threshold, or those with a word of"
+        " the query, whichever are more; never less than `total`. A lower bound where `exact` is false.",
+    )
     suggestions: list[str] = Field(
         description="If nothing was found: queries to try. With a filter, each finds an entry that passes it."
     )

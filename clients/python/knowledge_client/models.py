@@ -85,6 +85,7 @@ class SearchMetadata(Answer):
     search_modes_used: list[str]
     degraded: list[str]
     exact: bool
+    pending: int
     estimated_matches: int
     suggestions: list[str]
     relaxations: list[Relaxation]

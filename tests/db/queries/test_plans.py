@@ -14,6 +14,7 @@ from pgvector.asyncpg import register_vector
 
 from app.composition.services import build_services
 from app.db.database import Database
+from app.db.queries.search import vectors
 from app.db.queries.search.search import SQL, EntryFilter
 from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
@@ -191,14 +192,15 @@ async def test_tag_overlaps_reads_the_tag_index(filled: Filled) -> None:
 
 @pytest.mark.parametrize("ef_search", [10, 100, 400])
 async def test_indexed_uses_the_vector_index_in_its_generic_plan(filled: Filled, ef_search: int) -> None:
-    statement = SQL["indexed"].literal(model_id=1, dimensions=16)
-    assert statement.parameters == ("vector", "tenant_id", "filter")
+    statement = vectors.SQL["indexed"].literal(model_id=1, dimensions=16)
+    assert statement.parameters == ("filter", "most_pending", "vector", "tenant_id")
     plan = await filled.explain(
         statement,
-        "halfvec, uuid, entry_filter",
+        "entry_filter, integer, halfvec, uuid",
+        "null",
+        "100",
         vector_literal(1),
         f"'{filled.first}'",
-        "null",
         ef_search=ef_search,
     )
     partition = filled.partition.replace("entries", "embeddings")
@@ -218,9 +220,10 @@ async def test_exact_search_reads_only_the_tenants_partition(filled: Filled) -> 
             "vector": ("halfvec", vector_literal(2)),
             "tenant_id": ("uuid", f"'{filled.first}'"),
             "limit": ("bigint", "30"),
+            "most_pending": ("integer", "100"),
             **types,
         }
-        statement = SQL[name].literal(model_id=1, dimensions=16)
+        statement = vectors.SQL[name].literal(model_id=1, dimensions=16)
         chosen = [known[parameter] for parameter in statement.parameters]
         plan = await filled.explain(
             statement, ", ".join(kind for kind, _ in chosen), *[value for _, value in chosen], *arguments

@@ -26,7 +26,7 @@ async def nearest(services: Services, tenant: Tenant, query: str) -> dict[UUID, 
         tenant.id, SearchQuery(query=query, mode="semantic", similarity_threshold=0.9, limit=100)
     )
     assert not result.metadata.fallback_mode
-    return {hit.id: hit.similarity or 0 for hit in result}
+    return {hit.id: hit.similarity for hit in result if hit.similarity is not None}
 
 
 async def test_entry_is_found_by_its_vector(services: Services, tenant: Tenant) -> None:

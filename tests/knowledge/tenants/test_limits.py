@@ -181,7 +181,7 @@ async def test_query_tokens_are_counted_and_written_with_the_journal(
     assert (await services.tenants.context(tenant.id)).tokens_today == 3
     await services.search.search(tenant.id, SearchQuery(query="8 bytes."))
     answer = await services.search.search(tenant.id, SearchQuery(query="refused"))
-    assert answer.metadata.degraded == ["embedding_quota"]
+    assert answer.metadata.degraded == ["quota_exhausted"]
     assert failing_provider.queries == ["twelve bytes", "8 bytes."]
     services.journal.meter.count(tenant.id, "x" * 100)
     with pytest.raises(EmbeddingQuotaUsed) as refused:

@@ -59,6 +59,7 @@ class Receipt:
 
     mode: str
     exact: bool
+    pending: int
     model: ModelName
     query: str | None
     rrf_k: int
@@ -157,6 +158,7 @@ def encode_receipt(receipt: Receipt) -> str:
         "strong_match": receipt.strong_match,
         "search_modes_used": receipt.search_modes_used,
         "exact": receipt.exact,
+        "pending": receipt.pending,
         "estimated_matches": receipt.estimated_matches,
         "ranking": [(c.id, c.updated_at.timestamp(), *c[2:]) for c in receipt.ranking],
     }
@@ -171,6 +173,7 @@ def decode_receipt(stored: Mapping[str, Any]) -> Receipt:
     return Receipt(
         mode=stored["mode"],
         exact=stored["exact"],
+        pending=stored["pending"],
         model=ModelName(*stored["model"]),
         query=stored.get("query"),
         rrf_k=stored["rrf_k"],

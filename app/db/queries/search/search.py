@@ -1,4 +1,4 @@
-"""The statements of a search's legs."""
+"""The words of a search: the filter, the keyword leg, and spelling correction."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
-
-import numpy as np
-from numpy.typing import NDArray
 
 from app.db.session import TenantSession
 from app.db.statements import load_statements
@@ -100,12 +97,14 @@ class KeywordMatches:
 
     Attributes:
         total: number of entries with at least one of the words, approximate and capped.
+        complete: whether every entry with one of the words was scored by all of them.
         full_match: BM25 of an entry that covers the whole query.
         unknown: lexemes of the query that no entry has; None if nothing was found.
     """
 
     hits: Sequence[LegHit]
     total: int = 0
+    complete: bool = True
     full_match: float = 0.0
     unknown: Sequence[str] | None = None
 
@@ -130,17 +129,18 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
     )
     if not rows:
         return KeywordMatches([])
+    first = rows[0]
+    if first["entry_id"] is None:
+        return KeywordMatches([], complete=first["complete"])
     hits = [LegHit(row["entry_id"], row["updated_at"], row["score"]) for row in rows]
-    return KeywordMatches(hits, rows[0]["candidates"], rows[0]["best"], rows[0]["unknown"])
+    return KeywordMatches(hits, first["candidates"], first["complete"], first["best"], first["unknown"])
 
 
-async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
-    """Run the statements of the legs once and discard the results, so that the connection has their plans."""
+async def rehearse(session: TenantSession) -> None:
+    """Run the statement of the keyword leg once and discard the result, so that the connection has its plans."""
     nothing = EntryFilter()
     await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
     await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1, 1))
-    await exact_all(session, space, vector, 2.0, nothing, 1)
-    await indexed(session, space, vector, 2.0, nothing, 1)
 
 
 async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[str] | None) -> dict[str, str]:
@@ -181,82 +181,3 @@ async def filtered_ids(session: TenantSession, entry_filter: EntryFilter, limit:
         SQL["filtered_ids"], filter=entry_filter.as_row(), limit=limit
     )
     return ids
-
-
-async def exact_all(
-    session: TenantSession,
-    space: VectorSpace,
-    vector: Any,
-    max_distance: float,
-    entry_filter: EntryFilter,
-    limit: int,
-) -> list[LegHit]:
-    """Nearest entries of the whole tenant, by comparing all passages."""
-    rows = await session.fetch(
-        SQL["exact_all"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        vector=vector,
-        max_distance=max_distance,
-        filter=entry_filter.as_row(),
-        limit=limit,
-    )
-    return [LegHit(*row) for row in rows]
-
-
-async def exact_ids(
-    session: TenantSession,
-    space: VectorSpace,
-    vector: Any,
-    max_distance: float,
-    ids: Sequence[UUID],
-    limit: int,
-) -> list[LegHit]:
-    """Nearest of the given entries, by comparing all of their passages."""
-    rows = await session.fetch(
-        SQL["exact_ids"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        vector=vector,
-        max_distance=max_distance,
-        ids=list(ids),
-        limit=limit,
-    )
-    return [LegHit(*row) for row in rows]
-
-
-async def indexed(
-    session: TenantSession,
-    space: VectorSpace,
-    vector: Any,
-    max_distance: float,
-    entry_filter: EntryFilter,
-    wanted: int,
-) -> tuple[list[LegHit], bool]:
-    """Nearest entries in the order of the HNSW index, read until there are `wanted` distinct ones.
-
-    The second value is False when the scan ended before that; there may be more than the index returned.
-    """
-    nearest: dict[UUID, LegHit] = {}
-    enough = False
-    rows = session.stream(
-        SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        2 * wanted,
-        vector=vector,
-        filter=entry_filter.as_row(),
-    )
-    async for batch in rows:
-        for hit in (LegHit(*row) for row in batch):
-            known = nearest.get(hit.entry_id)
-            if known is None or hit.value > known.value:
-                nearest[hit.entry_id] = hit
-        if len(nearest) >= wanted or 1 - hit.value > max_distance:
-            enough = True
-            break
-    # Relaxed order: the index may return a nearer passage slightly late.
-    ranked = sorted(nearest.values(), key=lambda hit: (-hit.value, hit.entry_id))
-    return [hit for hit in ranked if 1 - hit.value <= max_distance][:wanted], enough
-
-
-async def first_vectors(
-    session: TenantSession, space: VectorSpace, ids: Sequence[UUID]
-) -> dict[UUID, NDArray[np.float32]]:
-    """The vector of each entry's first passage, if it has one; a unit vector, as stored."""
-    rows = await session.fetch(SQL["first_vectors"].literal(model_id=space.model_id), ids=list(ids))
-    return {row["entry_id"]: row["embedding"].to_numpy().astype(np.float32) for row in rows}

@@ -1,4 +1,4 @@
--- The statements of a search's legs, and spelling correction.
+-- The keyword leg, spelling correction, and the filter.
 
 -- name: keyword_leg
 -- Converts the query to lexemes once for each language of the tenant, looks up their frequencies, and calls the keyword
@@ -8,14 +8,14 @@ with corpus as (
          (coalesce(sum(characters), 0) / greatest(coalesce(sum(entries), 0), 1))::double precision as mean_length
     from corpus_statistics where tenant_id = :tenant_id
 ), words as (
-  select l.language, w.lexeme, w.weight, s.entries as frequency
+  select l.language, w.lexeme, w.weight, w.cut, s.entries as frequency
     from corpus_statistics l
    cross join lateral (
-     (select u.lexeme, 1.0::double precision as weight
+     (select u.lexeme, 1.0::double precision as weight, count(*) over () > 200 as cut
         from unnest(text_lexemes(l.language, :words) || identifier_lexemes(:query)) u
        order by u.positions[1] nulls first limit 200)
      union all
-     select c, :correction_weight::double precision from unnest(:corrections::text[]) c) w
+     select c, :correction_weight::double precision, false from unnest(:corrections::text[]) c) w
     left join lexeme_statistics s on s.tenant_id = :tenant_id and s.lexeme = w.lexeme
    where l.tenant_id = :tenant_id and l.entries > 0
 ), phrases as (
@@ -25,10 +25,11 @@ with corpus as (
    cross join lateral (select text_phrase(l.language, p) as phrase) q
    where l.tenant_id = :tenant_id and l.entries > 0 and numnode(q.phrase) > 1
 )
-select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown
+select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown, k.complete and not w.cut as complete
   from corpus
  cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
-                    array_agg(frequency) as frequencies, array_agg(weight) as weights from words) w
+                    array_agg(frequency) as frequencies, array_agg(weight) as weights, bool_or(cut) as cut
+               from words) w
  cross join (select array_agg(phrase::text) as phrases, array_agg(language) as languages from phrases) p
  cross join lateral keyword.search(w.lexemes, w.languages, w.frequencies, corpus.entries,
                                    greatest(corpus.mean_length, 1), :filter, :limit, :budget, :pool,
@@ -83,7 +84,8 @@ select w.lexeme as misspelt, near.lexeme as correction
                    where tenant_id = :tenant_id and entries > 0) l
       cross join lateral keyword.search(
         array_fill(w.lexeme, array[cardinality(l.names)]), l.names, null, 1, 1,
-        row(true, null, null, null, null, null, null, null, null, null)::entry_filter, 1, 1, 1));
+        row(true, null, null, null, null, null, null, null, null, null)::entry_filter, 1, 1, 1) k
+      where k.entry_id is not null);
 
 -- name: entries_with_lexemes
 -- For each lexeme, one of the entries that have it: the first in the order of `ids`.
@@ -95,62 +97,3 @@ select distinct on (c.lexeme) c.lexeme, e.language, e.title, left(e.content, 200
 
 -- name: filtered_ids
 select keyword.filtered_ids(:filter, :limit);
-
--- name: exact_all
--- Every passage of the tenant is compared; checking entries stops as soon as enough have passed. The fence around the
--- inner query passes on only distances: with the vectors, grouping 10,000 rows took five times as long.
-select n.entry_id, e.updated_at, 1 - n.distance as similarity
-  from (
-    select p.entry_id, min(p.distance) as distance
-      from (
-        select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
-          from embeddings
-         where tenant_id = :tenant_id and model_id = {model_id}
-        offset 0) p
-     where p.distance <= :max_distance
-     group by p.entry_id
-     order by distance, p.entry_id
-    offset 0
-  ) n
- cross join lateral (
-   select e.updated_at from entries e
-    where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
-   offset 0) e
- limit :limit;
-
--- name: exact_ids
--- Only the passages of entries that passed the filter are compared.
-select n.entry_id, e.updated_at, 1 - n.distance as similarity
-  from (
-    select p.entry_id, min(p.distance) as distance
-      from (
-        select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
-          from embeddings
-         where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
-        offset 0) p
-     where p.distance <= :max_distance
-     group by p.entry_id
-     order by distance, p.entry_id
-     limit :limit
-  ) n
-  join entries e on e.tenant_id = :tenant_id and e.id = n.entry_id
- order by n.distance, n.entry_id;
-
--- name: indexed
--- Passages in the order of the HNSW index, nearest first within the limits of relaxed order; read through a cursor.
-select n.entry_id, e.updated_at, 1 - n.distance as similarity
-  from (
-    select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
-      from embeddings
-     where tenant_id = :tenant_id and model_id = {model_id} and in_index
-     order by embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})
-    offset 0
-  ) n
- cross join lateral (
-   select e.updated_at from entries e
-    where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
-   offset 0) e;
-
--- name: first_vectors
-select entry_id, embedding from embeddings
- where tenant_id = :tenant_id and model_id = {model_id} and passage = 0 and entry_id = any (:ids::uuid[]);

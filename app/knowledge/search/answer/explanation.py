@@ -85,6 +85,7 @@ def _explain_hit(candidate: Candidate, rank: int, *, is_pinned: bool = False) ->
         keyword_rank=c.keyword_rank,
         similarity=c.similarity,
         cosine=c.cosine if c.similarity is None else c.similarity,
+        estimated_cosine=c.estimated_cosine,
         keyword_score=c.keyword_score,
         semantic_term=None if is_pinned else c.semantic_term,
         keyword_term=None if is_pinned else c.keyword_term,

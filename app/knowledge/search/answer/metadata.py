@@ -12,6 +12,10 @@ from app.knowledge.search.plan import Plan
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.ranking.strength import has_strong_match
 from app.knowledge.search.results import Ranking, Relaxation, SearchMetadata
+from app.knowledge.vocabulary import Degradation
+
+CUT: Degradation = "ranking_truncated"
+"""Only the page that ends a ranking reports it: a caller that pages on cannot reach the entries that are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +42,31 @@ class Times:
 def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate]) -> Ranking:
     """Make the ranking of a search that has just run."""
     failure = legs.failure
-    matches = legs.keyword.matches if legs.keyword else 0
+    degraded: list[Degradation] = [failure.degradation] if failure else []
+    if legs.pending:
+        degraded.append("embeddings_pending")
+    if legs.are_cut(plan.wanted):
+        degraded.append(CUT)
     return Ranking(
         candidates=candidates,
         strong_match=has_strong_match(legs, candidates[: plan.limit], plan.tenant.model),
         fallback=failure is not None,
         search_modes_used=legs.searched,
-        degraded=[failure.degradation] if failure else [],
-        exact=legs.semantic is None or legs.semantic.exact,
-        estimated_matches=max(matches, len(candidates)),
+        degraded=degraded,
+        exact=legs.exact,
+        pending=legs.pending,
+        estimated_matches=max(_estimate_matches(legs, candidates), len(candidates)),
     )
+
+
+def _estimate_matches(legs: Legs, candidates: Sequence[Candidate]) -> int:
+    """The larger of the legs' counts: most entries that match by their words also match by their meaning."""
+    semantic = legs.semantic.matches if legs.semantic else 0
+    if legs.keyword is None:
+        return semantic
+    if legs.keyword.only_pending:
+        return semantic + sum(c.pending for c in candidates)
+    return max(semantic, legs.keyword.matches)
 
 
 def make_metadata(
@@ -62,18 +81,20 @@ def make_metadata(
     """Make the metadata of the page that starts at `start`; `stopwatch` is that of the request."""
     total = len(ranking.candidates)
     following = PageStart(start.search_id, start.offset + limit)
+    is_last = following.offset >= total
     return SearchMetadata(
         search_id=start.search_id,
         total=total,
         strong_match=ranking.strong_match,
         fallback_mode=ranking.fallback,
         search_modes_used=ranking.search_modes_used,
-        degraded=ranking.degraded,
+        degraded=[reason for reason in ranking.degraded if is_last or reason != CUT],
         exact=ranking.exact,
+        pending=ranking.pending,
         estimated_matches=ranking.estimated_matches,
         suggestions=suggestions,
         relaxations=relaxations,
-        next_cursor=following.cursor if following.offset < total else None,
+        next_cursor=None if is_last else following.cursor,
         query_time_ms=milliseconds(stopwatch.seconds),
         waiting_ms=milliseconds(stopwatch.waited),
         embedding_ms=milliseconds(times.embedding),

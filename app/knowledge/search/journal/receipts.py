@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
+from typing import cast
 from uuid import UUID
 
 from app.db.queries.search.receipts import ModelName, RankedEntry, Receipt
@@ -14,6 +16,7 @@ from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.results import Ranking
+from app.knowledge.vocabulary import Degradation, Leg
 
 KEPT = timedelta(hours=24)
 """How long a receipt is kept, and how long cursors and feedback for its search are accepted."""
@@ -40,6 +43,7 @@ def make_receipt(plan: Plan, search_id: UUID, ranking: Ranking) -> Receipt:
     return Receipt(
         mode=query.mode,
         exact=ranking.exact,
+        pending=ranking.pending,
         model=ModelName(model.provider, model.name, model.dimensions),
         query=query.query if plan.tenant.settings.keep_query_text else None,
         rrf_k=query.rrf_k,
@@ -87,8 +91,9 @@ def pinned_ranking(receipt: Receipt) -> Ranking:
         candidates=candidates,
         strong_match=receipt.strong_match,
         fallback=receipt.fallback,
-        search_modes_used=receipt.search_modes_used,
-        degraded=receipt.degraded,
+        search_modes_used=cast("Sequence[Leg]", receipt.search_modes_used),
+        degraded=cast("Sequence[Degradation]", receipt.degraded),
         exact=receipt.exact,
+        pending=receipt.pending,
         estimated_matches=receipt.estimated_matches,
     )

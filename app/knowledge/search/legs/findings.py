@@ -15,11 +15,15 @@ from app.knowledge.vocabulary import Leg
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """The query's embedding and the hits of both legs; None for a leg that did not run."""
+    """The query's embedding and the hits of both legs; None for a leg that did not run.
+
+    `pending` is the number of entries that the filter admits and that have no vector yet; 0 in mode `keyword`.
+    """
 
     embedding: QueryEmbedding = field(default_factory=QueryEmbedding)
     semantic: SemanticHits | None = None
     keyword: KeywordHits | None = None
+    pending: int = 0
 
     @property
     def vector(self) -> Vector | None:
@@ -32,10 +36,35 @@ class Legs:
         return self.embedding.failure
 
     @property
+    def compares_vectors(self) -> bool:
+        """Whether the semantic leg ran, and not all entries that the filter admits are pending."""
+        return self.semantic is not None and self.semantic.compared
+
+    @property
     def searched(self) -> list[Leg]:
-        """The legs that ran."""
-        legs: Mapping[Leg, object] = {"semantic": self.semantic, "keyword": self.keyword}
-        return [leg for leg, found in legs.items() if found is not None]
+        """The legs that compared entries with the query."""
+        ran: Mapping[Leg, bool] = {"semantic": self.compares_vectors, "keyword": self.keyword is not None}
+        return [leg for leg, has_run in ran.items() if has_run]
+
+    @property
+    def only_meaning(self) -> bool:
+        """Whether entries with a vector were not compared by their words."""
+        return self.keyword is None or self.keyword.only_pending
+
+    @property
+    def exact(self) -> bool:
+        """Whether every entry that the filter admits was compared in each leg that ran."""
+        return (
+            not self.pending
+            and (self.semantic is None or self.semantic.exact)
+            and (self.keyword is None or self.keyword.complete)
+        )
+
+    def are_cut(self, wanted: int) -> bool:
+        """Whether entries may match that no leg returned."""
+        return (self.semantic is not None and self.semantic.is_cut(wanted)) or (
+            self.keyword is not None and self.keyword.is_cut
+        )
 
     @property
     def full_match(self) -> float:

@@ -27,26 +27,35 @@ class KeywordHits:
 
     Attributes:
         matches: approximate, capped count of entries with at least one of the words.
+        complete: whether every entry with one of the words was scored by all of them.
         full_match: BM25 score of an entry that matches the whole query.
         whole: whether the query is an identifier that these entries contain as a whole.
         corrections: misspelt words of the query, each with its correction as an entry spells it.
+        only_pending: whether the search uses only the hits that have no vector yet, as in mode `semantic`.
     """
 
     hits: Sequence[LegHit]
     matches: int
+    complete: bool
     full_match: float
     whole: bool
     corrections: Mapping[str, str]
     seconds: float
+    only_pending: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether entries may match that are not among the hits."""
+        return not self.complete or self.matches > len(self.hits)
 
 
-async def search_words(session: TenantSession, plan: Plan) -> KeywordHits:
-    """Find the entries whose words match the query best."""
+async def search_words(session: TenantSession, plan: Plan, wanted: int) -> KeywordHits:
+    """Find the `wanted` entries whose words match the query best."""
     started = time.perf_counter()
     text = plan.query.query
-    pool = max(KEYWORD_POOL, 2 * plan.wanted)
+    pool = max(KEYWORD_POOL, 2 * plan.wanted, wanted)
     asked = KeywordQuery(
-        text, plan.entry_filter, plan.wanted, plan.keyword_budget, pool, phrases=quoted_phrases(text)
+        text, plan.entry_filter, wanted, plan.keyword_budget, pool, phrases=quoted_phrases(text)
     )
     found = KeywordMatches([])
     corrections: Mapping[str, str] = {}
@@ -67,7 +76,7 @@ async def search_words(session: TenantSession, plan: Plan) -> KeywordHits:
         seen.set(hits=len(found.hits), matches=found.total)
     log.debug("keyword leg: %d entries of %d", len(found.hits), found.total)
     seconds = time.perf_counter() - started
-    return KeywordHits(found.hits, found.total, found.full_match, whole, corrections, seconds)
+    return KeywordHits(found.hits, found.total, found.complete, found.full_match, whole, corrections, seconds)
 
 
 async def _spell(

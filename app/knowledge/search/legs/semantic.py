@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.db.queries.search import search as db
+from app.db.queries.search import search as words
+from app.db.queries.search import vectors as db
 from app.db.queries.search.search import LegHit
+from app.db.queries.search.vectors import VectorMatches
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
 from app.knowledge.search.plan import Plan
@@ -27,16 +29,29 @@ Strategy = Literal["exact", "exact_filtered", "indexed", "indexed_then_exact"]
 
 @dataclass(frozen=True, slots=True)
 class SemanticHits:
-    """The hits of the leg, best first, and how they were found."""
+    """The hits of the leg, best first, and how they were found.
+
+    Attributes:
+        matches: number of entries that reach the threshold; a lower bound in an approximate scan.
+        pending: number of entries that pass the filter and have no vector yet.
+        compared: False if all entries that pass the filter are pending, so that no vector was compared.
+    """
 
     hits: Sequence[LegHit]
     strategy: Strategy
+    matches: int
+    pending: int
+    compared: bool
     seconds: float
 
     @property
     def exact(self) -> bool:
-        """Whether all passages were compared, so that there can be no nearer one."""
-        return self.strategy != "indexed"
+        """Whether every entry that passes the filter was compared, so that there can be no nearer one."""
+        return self.strategy != "indexed" and not self.pending
+
+    def is_cut(self, wanted: int) -> bool:
+        """Whether entries may reach the threshold that are not among the hits."""
+        return self.matches > len(self.hits) or (self.strategy == "indexed" and len(self.hits) >= wanted)
 
 
 def session_setup(ef_search: int | None, passages: int = 0) -> str:
@@ -60,32 +75,41 @@ async def search_vectors(session: TenantSession, plan: Plan, vector: Vector) -> 
     """Find the entries with the highest cosine that reach the plan's threshold."""
     started = time.perf_counter()
     with span("semantic") as seen:
-        hits, strategy = await _find_nearest(session, plan, vector)
-        seen.set(hits=len(hits), strategy=strategy)
-    log.debug("semantic leg: %d entries, %s", len(hits), strategy)
-    return SemanticHits(hits, strategy, time.perf_counter() - started)
+        found, strategy, admitted = await _find_nearest(session, plan, vector)
+        seen.set(hits=len(found.hits), strategy=strategy)
+    if found.hits or not found.pending:
+        compared = True
+    elif admitted is not None:
+        compared = found.pending < admitted
+    else:
+        compared = await db.has_vectors(session, plan.tenant.space, plan.entry_filter)
+    log.debug("semantic leg: %d entries, %s, %d pending", len(found.hits), strategy, found.pending)
+    seconds = time.perf_counter() - started
+    return SemanticHits(found.hits, strategy, found.matches, found.pending, compared, seconds)
 
 
 async def _find_nearest(
     session: TenantSession, plan: Plan, vector: Vector
-) -> tuple[Sequence[LegHit], Strategy]:
+) -> tuple[VectorMatches, Strategy, int | None]:
     """Search exactly if the filter leaves at most `exact_limit` entries or the tenant has at most that many passages.
 
     Otherwise read the index until it yields enough distinct entries. If the scan ends early, an exact one follows, so
-    that the leg never returns fewer hits than exist.
+    that the leg never returns fewer hits than exist. The last value is the number of entries that the filter leaves, if
+    they were counted.
     """
     tenant, entry_filter, wanted = plan.tenant, plan.entry_filter, plan.wanted
     # Half precision rounds a cosine by up to 1e-3; the margin keeps a passage that is exactly on the threshold.
     max_distance = 1 - plan.threshold + 1e-4
     if not entry_filter.is_open and tenant.passages > 0:
-        ids = await db.filtered_ids(session, entry_filter, plan.exact_limit + 1)
+        ids = await words.filtered_ids(session, entry_filter, plan.exact_limit + 1)
         if len(ids) <= plan.exact_limit:
-            hits = await db.exact_ids(session, tenant.space, vector, max_distance, ids, wanted)
-            return hits, "exact_filtered"
+            found = await db.exact_ids(session, tenant.space, vector, max_distance, ids, wanted)
+            return found, "exact_filtered", len(ids)
     strategy: Strategy = "exact"
     if tenant.indexed and tenant.passages > plan.exact_limit:
-        hits, enough = await db.indexed(session, tenant.space, vector, max_distance, entry_filter, wanted)
-        if enough:
-            return hits, "indexed"
+        found = await db.indexed(session, tenant.space, vector, max_distance, entry_filter, wanted)
+        if found.enough:
+            return found, "indexed", None
         strategy = "indexed_then_exact"
-    return await db.exact_all(session, tenant.space, vector, max_distance, entry_filter, wanted), strategy
+    found = await db.exact_all(session, tenant.space, vector, max_distance, entry_filter, wanted)
+    return found, strategy, None

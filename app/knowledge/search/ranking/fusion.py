@@ -17,7 +17,7 @@ class Candidate:
     """An entry that at least one leg found; ranks start at 1.
 
     `similarity` is None if the semantic leg did not find the entry; `cosine` is then the value that score fusion
-    computed for it.
+    computed for it. `pending`: the entry has no vector yet; score fusion then uses `estimated_cosine`.
     """
 
     entry_id: UUID
@@ -25,12 +25,19 @@ class Candidate:
     semantic_rank: int | None = None
     similarity: float | None = None
     cosine: float | None = None
+    pending: bool = False
+    estimated_cosine: float | None = None
     keyword_rank: int | None = None
     keyword_score: float | None = None
     semantic_term: float = 0.0
     keyword_term: float = 0.0
     boosts: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
+
+    @property
+    def known_cosine(self) -> float | None:
+        """The cosine, from the semantic leg or computed by score fusion."""
+        return self.cosine if self.cosine is not None else self.similarity
 
     @property
     def sources(self) -> list[Leg]:
@@ -51,6 +58,17 @@ def join_legs(semantic: Sequence[LegHit], keyword: Sequence[LegHit]) -> list[Can
     return list(found.values())
 
 
+def keep_pending(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """For mode `semantic`: of the entries found by their words, keep only pending ones, ranked among themselves."""
+    pending = sorted((c for c in candidates if c.pending), key=lambda c: c.keyword_rank or 0)
+    for rank, candidate in enumerate(pending, 1):
+        candidate.keyword_rank = rank
+    found = [c for c in candidates if c.semantic_rank is not None]
+    for candidate in found:
+        candidate.keyword_rank = candidate.keyword_score = None
+    return [*found, *pending]
+
+
 def reciprocal_rank_fusion(candidates: Sequence[Candidate], weights: Weights, k: int = 60) -> None:
     """Score each candidate by w_semantic/(k + rank) + w_keyword/(k + rank); an absent leg adds nothing.
 
@@ -69,12 +87,12 @@ def score_fusion(candidates: Sequence[Candidate], weights: Weights, full_match: 
     With `best` alone, a stray word of a question would count as much as an answer; with `full_match` alone, words would
     count too little in long questions. Unlike ranks, scores distinguish a clear match from a vague one, so a weak leg
     cannot displace the hits of a strong one. Cosines are also computed for entries that only the keyword leg found. A
-    negative cosine counts as 0, an absent leg adds nothing. Based on the convex combination of Bruch, Gai and Ingber
-    (ACM TOIS 2023).
+    negative cosine counts as 0, an absent leg adds nothing. The cosine of a pending entry is estimated from its words.
+    Based on the convex combination of Bruch, Gai and Ingber (ACM TOIS 2023).
     """
     scale = keyword_scale((c.keyword_score for c in candidates if c.keyword_score is not None), full_match)
     for c in candidates:
-        cosine = c.cosine if c.cosine is not None else c.similarity
+        cosine = c.known_cosine if c.estimated_cosine is None else c.estimated_cosine
         c.semantic_term = weights.semantic * max(cosine or 0.0, 0.0)
         c.keyword_term = weights.keyword * (c.keyword_score or 0.0) / scale if scale else 0.0
         c.score = c.semantic_term + c.keyword_term

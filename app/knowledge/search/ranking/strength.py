@@ -34,11 +34,10 @@ def _is_strong(legs: Legs, candidate: Candidate, model: EmbeddingModel) -> bool:
     words = _cover(candidate.keyword_score, legs.full_match)
     if legs.whole and candidate.keyword_rank is not None:
         return True
-    if legs.semantic is None:
+    if not legs.compares_vectors or candidate.pending:
         return words >= STRONG_KEYWORD_ONLY
-    cosine = candidate.similarity if candidate.similarity is not None else candidate.cosine
-    meaning = _stretch(cosine, model.similarity_threshold)
-    if legs.keyword is None:
+    meaning = _stretch(candidate.known_cosine, model.similarity_threshold)
+    if legs.only_meaning:
         return meaning >= STRONG_SEMANTIC_ONLY
     fused = SCORE_WEIGHTS.semantic * meaning + SCORE_WEIGHTS.keyword * words
     return fused >= STRONG or words >= STRONG_WORDS

@@ -36,8 +36,8 @@ def judge(
     """Whether one hit with these scores is a strong match when these legs ran."""
     hit = LegHit(UUID(int=1), NOW, 1.0)
     legs = Legs(
-        semantic=SemanticHits([hit], "exact", 0.0) if semantic else None,
-        keyword=KeywordHits([hit], 1, FULL, whole, {}, 0.0) if keyword else None,
+        semantic=SemanticHits([hit], "exact", 1, 0, True, 0.0) if semantic else None,
+        keyword=KeywordHits([hit], 1, True, FULL, whole, {}, 0.0) if keyword else None,
     )
     one = Candidate(
         UUID(int=1), NOW, similarity=cosine, keyword_score=bm25, keyword_rank=None if bm25 is None else 1

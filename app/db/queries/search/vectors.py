@@ -1,0 +1,163 @@
+"""The vectors of a search: the nearest entries, and the entries that have no vector yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.db.queries.search.search import EntryFilter, LegHit, VectorSpace
+from app.db.session import Row, TenantSession
+from app.db.statements import load_statements
+
+SQL = load_statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorMatches:
+    """The entries nearest to a vector, best first.
+
+    Attributes:
+        matches: number of entries within the distance, estimated where not all of them were checked.
+        pending: number of entries that pass the filter and have no vector yet, at the moment of the search.
+        enough: False if the index ended early; there may be more entries than it returned.
+    """
+
+    hits: Sequence[LegHit]
+    matches: int
+    pending: int
+    enough: bool = True
+
+
+MOST_PENDING = 2_000
+"""Entries without a vector that are looked at to count those that pass a filter; more of them cost more time."""
+
+
+async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
+    """Run the statements once and discard the results, so that the connection has their plans."""
+    nothing = EntryFilter()
+    await exact_all(session, space, vector, 2.0, nothing, 1)
+    await indexed(session, space, vector, 2.0, nothing, 1)
+
+
+async def exact_all(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    entry_filter: EntryFilter,
+    limit: int,
+) -> VectorMatches:
+    """Nearest entries of the whole tenant, by comparing all passages."""
+    rows = await session.fetch(
+        SQL["exact_all"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        vector=vector,
+        max_distance=max_distance,
+        filter=entry_filter.as_row(),
+        limit=limit,
+        most_pending=MOST_PENDING,
+    )
+    return _vector_matches(rows)
+
+
+async def exact_ids(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    ids: Sequence[UUID],
+    limit: int,
+) -> VectorMatches:
+    """Nearest of the given entries, by comparing all of their passages."""
+    rows = await session.fetch(
+        SQL["exact_ids"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        vector=vector,
+        max_distance=max_distance,
+        ids=list(ids),
+        limit=limit,
+        most_pending=MOST_PENDING,
+    )
+    return _vector_matches(rows)
+
+
+def _vector_matches(rows: Sequence[Row]) -> VectorMatches:
+    # The first row also carries the counts; it is there even if no entry was found.
+    hits = [LegHit(row["entry_id"], row["updated_at"], row["similarity"]) for row in rows if row["entry_id"]]
+    return VectorMatches(hits, rows[0]["matches"], rows[0]["pending"])
+
+
+async def indexed(
+    session: TenantSession,
+    space: VectorSpace,
+    vector: Any,
+    max_distance: float,
+    entry_filter: EntryFilter,
+    wanted: int,
+) -> VectorMatches:
+    """Nearest entries in the order of the HNSW index, read until there are `wanted` distinct ones."""
+    nearest: dict[UUID, LegHit] = {}
+    enough = False
+    pending = 0
+    rows = session.stream(
+        SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        2 * wanted,
+        vector=vector,
+        filter=entry_filter.as_row(),
+        most_pending=MOST_PENDING,
+    )
+    async for batch in rows:
+        pending = batch[0]["pending"]
+        for hit in (LegHit(*row[:3]) for row in batch):
+            known = nearest.get(hit.entry_id)
+            if known is None or hit.value > known.value:
+                nearest[hit.entry_id] = hit
+        if len(nearest) >= wanted or 1 - hit.value > max_distance:
+            enough = True
+            break
+    # Relaxed order: the index may return a nearer passage slightly late.
+    ranked = sorted(
+        nearest.values(), key=lambda hit: (-hit.value, -hit.updated_at.timestamp(), hit.entry_id.bytes)
+    )
+    within = [hit for hit in ranked if 1 - hit.value <= max_distance]
+    return VectorMatches(within[:wanted], len(within), pending, enough)
+
+
+async def count_pending(session: TenantSession, space: VectorSpace, entry_filter: EntryFilter) -> int:
+    """How many entries pass the filter and have no vector yet."""
+    return int(
+        await session.fetch_value(
+            SQL["pending"].literal(model_id=space.model_id),
+            filter=entry_filter.as_row(),
+            most_pending=MOST_PENDING,
+        )
+    )
+
+
+async def has_vectors(session: TenantSession, space: VectorSpace, entry_filter: EntryFilter) -> bool:
+    """Whether any entry that passes the filter has a vector of the model."""
+    statement = SQL["has_vectors"].literal(model_id=space.model_id)
+    return bool(await session.fetch_value(statement, filter=entry_filter.as_row()))
+
+
+async def cosines(
+    session: TenantSession, space: VectorSpace, vector: Any, ids: Sequence[UUID]
+) -> dict[UUID, float]:
+    """The similarity of each of the given entries that has a vector."""
+    rows = await session.fetch(
+        SQL["cosines"].literal(model_id=space.model_id, dimensions=space.dimensions),
+        vector=vector,
+        ids=list(ids),
+    )
+    return {row["entry_id"]: row["similarity"] for row in rows}
+
+
+async def first_vectors(
+    session: TenantSession, space: VectorSpace, ids: Sequence[UUID]
+) -> dict[UUID, NDArray[np.float32]]:
+    """The vector of each entry's first passage, if it has one; a unit vector, as stored."""
+    rows = await session.fetch(SQL["first_vectors"].literal(model_id=space.model_id), ids=list(ids))
+    return {row["entry_id"]: row["embedding"].to_numpy().astype(np.float32) for row in rows}

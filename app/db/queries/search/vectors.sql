@@ -1,0 +1,93 @@
+-- The vectors of a search: the nearest entries, and the entries that have no vector yet.
+
+-- name: exact_all
+-- Every passage of the tenant is compared; checking entries stops as soon as enough have passed. The fence around the
+-- inner query passes on only distances: with the vectors, grouping 10,000 rows took five times as long. Entries at the
+-- same distance as the last one are read too, so that the newest of them can be kept. `matches` extrapolates from the
+-- entries checked. There is always a row, with null for an entry if none was found.
+with near as materialized (
+  select p.entry_id, min(p.distance) as distance
+    from (
+      select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
+        from embeddings
+       where tenant_id = :tenant_id and model_id = {model_id}
+      offset 0) p
+   where p.distance <= :max_distance
+   group by p.entry_id
+), nearest as (
+  select n.entry_id, n.distance, n.place, e.updated_at
+    from (select entry_id, distance, row_number() over (order by distance) as place from near) n
+   cross join lateral (
+     select e.updated_at from entries e
+      where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
+     offset 0) e
+   order by n.distance
+   fetch first :limit rows with ties
+)
+select n.entry_id, n.updated_at, 1 - n.distance as similarity,
+       case when count(*) over () < :limit then count(n.entry_id) over ()
+            else (select count(*) from near) * count(*) over () / max(n.place) over () end as matches,
+       (select pending_entries({model_id}, :filter, null, :most_pending)) as pending
+  from (values (true)) always (row)
+  left join nearest n on true
+ order by n.distance, n.updated_at desc, n.entry_id
+ limit :limit;
+
+-- name: exact_ids
+-- Only the passages of entries that passed the filter are compared. Ties and rows are as in `exact_all`.
+with near as materialized (
+  select p.entry_id, min(p.distance) as distance
+    from (
+      select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
+        from embeddings
+       where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
+      offset 0) p
+   where p.distance <= :max_distance
+   group by p.entry_id
+), nearest as (
+  select n.entry_id, n.distance, e.updated_at
+    from (select entry_id, distance from near order by distance fetch first :limit rows with ties) n
+    join entries e on e.tenant_id = :tenant_id and e.id = n.entry_id
+)
+select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) from near) as matches,
+       (select pending_entries({model_id}, null, :ids, :most_pending)) as pending
+  from (values (true)) always (row)
+  left join nearest n on true
+ order by n.distance, n.updated_at desc, n.entry_id
+ limit :limit;
+
+-- name: indexed
+-- Passages in the order of the HNSW index, nearest first within the limits of relaxed order; read through a cursor.
+select n.entry_id, e.updated_at, 1 - n.distance as similarity, (select pending_entries({model_id}, :filter, null, :most_pending)) as pending
+  from (
+    select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
+      from embeddings
+     where tenant_id = :tenant_id and model_id = {model_id} and in_index
+     order by embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})
+    offset 0
+  ) n
+ cross join lateral (
+   select e.updated_at from entries e
+    where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
+   offset 0) e;
+
+-- name: pending
+select pending_entries({model_id}, :filter, null, :most_pending);
+
+-- name: cosines
+-- The similarity of the nearest passage of each entry that has a vector.
+select entry_id, 1 - min(embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})) as similarity
+  from embeddings
+ where tenant_id = :tenant_id and model_id = {model_id} and entry_id = any (:ids::uuid[])
+ group by entry_id;
+
+-- name: has_vectors
+select exists (
+  select from embeddings k
+   cross join lateral (
+     select from entries e where e.tenant_id = :tenant_id and e.id = k.entry_id and entry_matches(e, :filter) offset 0) e
+   where k.tenant_id = :tenant_id and k.model_id = {model_id});
+
+-- name: first_vectors
+select entry_id, embedding from embeddings
+ where tenant_id = :tenant_id and model_id = {model_id} and passage = 0 and entry_id = any (:ids::uuid[]);

@@ -1,0 +1,20 @@
+"""What keeps an answer from being complete, in sentences for people and language models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.knowledge.search.results import SearchMetadata
+from app.knowledge.vocabulary import Degradation
+
+NOTICES: Mapping[Degradation, str] = {
+    "embedding_unavailable": "The embedding provider is unavailable: keyword search only.",
+    "quota_exhausted": "The daily embedding tokens are used up: keyword search only.",
+    "embeddings_pending": "Entries that have no vector yet: {pending}. They are found only by their words.",
+    "ranking_truncated": "The ranked list ends here, but more entries match: use filters or a more precise query.",
+}
+
+
+def describe_degradation(metadata: SearchMetadata) -> list[str]:
+    """A sentence for each reason in `degraded`."""
+    return [NOTICES.get(reason, reason).format(pending=metadata.pending) for reason in metadata.degraded]

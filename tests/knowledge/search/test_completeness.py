@@ -1,0 +1,227 @@
+"""What an answer tells of its own completeness: `exact`, `pending`, `degraded`, `search_modes_used`, `estimated_matches`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.composition.services import Services, build_services
+from app.db.queries.search import vectors
+from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.knowledge.search.plan import SearchDefaults
+from app.knowledge.search.query import SearchQuery
+from app.knowledge.search.results import SearchResult
+from app.knowledge.tenants.directory import Tenant
+from app.knowledge.vocabulary import Fusion, Mode
+from tests.fixtures.providers.failing import FailingProvider
+from tests.knowledge.writing import ids, write
+
+BUDGET = 10
+
+
+async def search(services: Services, tenant: Tenant, query: str, **fields: Any) -> SearchResult:
+    return await services.search.search(tenant.id, SearchQuery(query=query, **fields))
+
+
+async def write_pending(services: Services, tenant: Tenant, count: int, **fields: Any) -> list[Any]:
+    """Entries whose embedding is left to the queue."""
+    results = await services.entries.create_many(
+        tenant.id, [{"content": f"harbour pilot number {n}", **fields} for n in range(count)]
+    )
+    return [result.id for result in results]
+
+
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+@pytest.mark.parametrize("fusion", ["rrf", "score"])
+@pytest.mark.parametrize("given", [True, False])
+async def test_entries_without_vectors_are_reported_and_found_by_their_words(
+    services: Services,
+    tenant: Tenant,
+    failing_provider: FailingProvider,
+    mode: Mode,
+    fusion: Fusion,
+    given: bool,
+) -> None:
+    await write_pending(services, tenant, 300)
+    vector = failing_provider.direction(1).tolist() if given else None
+    found = await search(services, tenant, "harbour", mode=mode, fusion=fusion, query_embedding=vector)
+    metadata = found.metadata
+    assert (metadata.pending, metadata.exact, metadata.fallback_mode) == (300, False, False)
+    assert metadata.degraded == ["embeddings_pending"]
+    assert metadata.search_modes_used == ["keyword"], "no vector was compared"
+    assert len(found) == 10
+    assert {tuple(hit.sources) for hit in found} == {("keyword",)}
+    assert metadata.estimated_matches == 300
+
+
+async def test_pending_entries_are_counted_under_the_filters_and_without_hidden_ones(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    await write(services, tenant, "A lighthouse", tags=["sea"])
+    failing_provider.down = True
+    inland, hidden = await write(services, tenant, "An inland harbour", "An old harbour", tags=["land"])
+    await services.entries.change(tenant.id, hidden, {"superseded_by_id": inland})
+    failing_provider.down = False
+    for filters, pending in (
+        ({}, 1),
+        ({"tags": ["land"]}, 1),
+        ({"tags": ["sea"]}, 0),
+        ({"include_superseded": True}, 2),
+        ({"mode": "keyword"}, 0),
+    ):
+        metadata = (await search(services, tenant, "harbour", **filters)).metadata
+        assert (metadata.pending, metadata.exact) == (pending, not pending), filters
+        assert metadata.degraded == (["embeddings_pending"] if pending else []), filters
+    assert (await search(services, tenant, "harbour", tags=["sea"])).metadata.search_modes_used == [
+        "semantic",
+        "keyword",
+    ]
+    # All that this filter admits is pending, although the tenant has vectors.
+    found = await search(services, tenant, "harbour", mode="semantic", tags=["land"])
+    assert (found.metadata.search_modes_used, ids(found)) == (["keyword"], [inland])
+
+
+async def test_pending_entries_are_also_reported_while_the_provider_is_down(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.down = True
+    await write(services, tenant, "The harbour")
+    metadata = (await search(services, tenant, "harbour")).metadata
+    assert metadata.degraded == ["embedding_unavailable", "embeddings_pending"]
+    assert (metadata.pending, metadata.exact) == (1, False)
+
+
+async def test_semantic_mode_finds_only_pending_entries_by_their_words(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.vectors["lighthouse"] = failing_provider.direction(1)
+    failing_provider.vectors["A lamp"] = failing_provider.direction(1)
+    failing_provider.vectors["The lighthouse keeper"] = failing_provider.direction(0, 1)
+    (near,) = await write(services, tenant, "A lamp")
+    await write(services, tenant, "The lighthouse keeper")
+    failing_provider.down = True
+    (waiting,) = await write(services, tenant, "A new lighthouse")
+    failing_provider.down = False
+    for fusion in ("rrf", "score"):
+        found = await search(services, tenant, "lighthouse", mode="semantic", fusion=fusion)
+        assert [(hit.id, hit.sources, hit.similarity is None) for hit in found] == [
+            (near, ["semantic"], False),
+            (waiting, ["keyword"], True),
+        ]
+        assert found.metadata.search_modes_used == ["semantic", "keyword"]
+        assert found.metadata.strong_match, "the semantic hit is judged by its cosine only"
+
+
+async def test_entry_without_a_vector_is_not_ranked_lower_for_that_in_score_fusion(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
+    others = await write(services, tenant, "The harbour in autumn", "A quiet harbour wall", "Harbour dues")
+    failing_provider.down = True
+    (waiting,) = await write(services, tenant, "harbour pilot")
+    failing_provider.down = False
+    for mode in ("hybrid", "semantic"):
+        found = await search(services, tenant, "harbour pilot", mode=mode, fusion="score", explain=True)
+        assert set(ids(found)) == {waiting, *others}
+        assert found.debug_info is not None
+        told = {hit.id: hit for hit in found.debug_info.hits}[waiting]
+        assert (told.cosine, told.similarity) == (None, None)
+        assert told.estimated_cosine is not None
+        assert told.estimated_cosine > 0.9, "as the cosines of the entries with the same words"
+    assert ids(await search(services, tenant, "harbour pilot", fusion="score"))[0] == waiting
+
+
+@pytest.fixture
+async def bounded(services: Services) -> Services:
+    """Services over the same database whose keyword leg may read ten postings."""
+    return await build_services(
+        services.database, services.provider, defaults=SearchDefaults(keyword_budget=BUDGET)
+    )
+
+
+async def test_search_is_exact_only_if_its_words_fit_into_the_budget(
+    bounded: Services, tenant: Tenant
+) -> None:
+    await bounded.entries.create_many(
+        tenant.id,
+        [{"content": f"harbour number {n}", "tags": [f"t{n % 2}"]} for n in range(BUDGET + 2)]
+        + [{"content": "One lighthouse"}],
+    )
+    for query, exact in (("lighthouse", True), ("harbour", False), ("harbour lighthouse", False)):
+        metadata = (await search(bounded, tenant, query, mode="keyword")).metadata
+        assert metadata.exact is exact, query
+        assert (metadata.degraded == ["ranking_truncated"]) is (not exact and metadata.next_cursor is None)
+    # Nothing was found, because a word that is too frequent was not looked up under this filter.
+    found = await search(bounded, tenant, "harbour lighthouse", mode="keyword", tags=["t1"])
+    assert not found.metadata.exact
+    found = await search(bounded, tenant, "lighthouse", mode="keyword", tags=["t1"])
+    assert (len(found), found.metadata.exact, found.metadata.degraded) == (0, True, [])
+
+
+async def test_query_of_more_words_than_are_searched_is_not_exact(services: Services, tenant: Tenant) -> None:
+    await write(services, tenant, "The harbour")
+    for count, exact in ((199, True), (201, False)):
+        query = "harbour " + " ".join(f"w{n}ord" for n in range(count))
+        assert (await search(services, tenant, query, mode="keyword")).metadata.exact is exact
+
+
+async def test_end_of_a_cut_ranking_is_told_on_its_last_page(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.default = failing_provider.direction(1)
+    await write_pending(services, tenant, 64)
+    await services.embedder.embed(tenant.id)
+    for mode in ("semantic", "keyword", "hybrid"):
+        found = await search(services, tenant, "harbour", mode=mode)
+        seen = len(found)
+        while found.metadata.next_cursor is not None:
+            assert (found.metadata.degraded, found.metadata.exact) == ([], True)
+            found = await search(services, tenant, "harbour", mode=mode, cursor=found.metadata.next_cursor)
+            seen += len(found)
+        assert seen == found.metadata.total < found.metadata.estimated_matches == 64
+        assert found.metadata.degraded == ["ranking_truncated"]
+    metadata = (await search(services, tenant, "harbour", limit=50)).metadata
+    assert (metadata.total, metadata.estimated_matches) == (64, 64)
+    assert (await search(services, tenant, "pilot", similarity_threshold=1, mode="semantic")).metadata.total
+
+
+async def test_later_pages_and_receipts_carry_what_the_first_page_told(
+    services: Services, tenant: Tenant
+) -> None:
+    await write_pending(services, tenant, 20)
+    first = (await search(services, tenant, "harbour", limit=15)).metadata
+    assert first.next_cursor is not None
+    second = (await search(services, tenant, "harbour", limit=15, cursor=first.next_cursor)).metadata
+    assert (second.pending, second.exact, second.degraded) == (20, False, ["embeddings_pending"])
+    receipt = (await services.administration.receipt(tenant.id, first.search_id)).receipt
+    assert (receipt.pending, receipt.exact, receipt.degraded) == (20, False, ["embeddings_pending"])
+
+
+async def test_count_of_pending_entries_is_bounded_and_never_zero_where_it_stopped(
+    services: Services, tenant: Tenant
+) -> None:
+    await write_pending(services, tenant, 5)
+    space = (await services.tenants.context(tenant.id)).space
+    statement = vectors.SQL["pending"].literal(model_id=space.model_id)
+    async with services.database.tenant_session(tenant.id) as session:
+        for entry_filter, most, counted in (
+            (EntryFilter(), 10, 5),
+            (EntryFilter(), 3, 3),
+            (EntryFilter(tags=("none",)), 10, 0),
+            (EntryFilter(tags=("none",)), 3, 1),
+        ):
+            assert counted == await session.fetch_value(
+                statement, filter=entry_filter.as_row(), most_pending=most
+            )
+
+
+async def test_vectors_of_a_model_that_is_not_in_use_are_counted_one_by_one(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "The harbour", "The lighthouse")
+    space = (await services.tenants.context(tenant.id)).space
+    async with services.database.tenant_session(tenant.id) as session:
+        assert await vectors.count_pending(session, space, EntryFilter()) == 0
+        former = VectorSpace(space.model_id + 1, space.dimensions)
+        assert await vectors.count_pending(session, former, EntryFilter()) == 2
