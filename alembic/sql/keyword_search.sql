@@ -65,44 +65,44 @@ grant execute on function entry_matches(entries, entry_filter) to kb_app, kb_key
 -- look at an index. At most p_limit entries are looked at; with more, the result is a lower bound, and at least 1. With
 -- p_ids, the ids of the entries that pass the filter, only these are counted, all of them. A model that the tenant no
 -- longer uses has no queue and may lose its vectors at any time: then the entries are compared with its vectors.
-create or replace function pending_entries(p_model integer, p_filter entry_filter, p_ids uuid[], p_limit integer)
-returns bigint
+create or replace function pending_entries(
+  p_tenant uuid, p_model integer, p_filter entry_filter, p_ids uuid[], p_limit integer) returns bigint
 language plpgsql stable
 as $$
 declare
-  tenant constant uuid := current_tenant();
   in_use boolean;
   waiting boolean;
   counted bigint;
   looked_at bigint;
 begin
-  select t.model_id = p_model, exists (select from pending_embeddings p where p.tenant_id = tenant and p.model_id = p_model)
-    into in_use, waiting from tenants t where t.id = tenant;
+  select t.model_id = p_model,
+         exists (select from pending_embeddings p where p.tenant_id = p_tenant and p.model_id = p_model)
+    into in_use, waiting from tenants t where t.id = p_tenant;
   if in_use and not waiting then
     return 0;
   elsif in_use is not true then
     select count(*), count(*) into counted, looked_at
       from (select from entries e
-             where e.tenant_id = tenant and entry_matches(e, p_filter) and (p_ids is null or e.id = any (p_ids))
+             where e.tenant_id = p_tenant and entry_matches(e, p_filter) and (p_ids is null or e.id = any (p_ids))
                and not exists (select from embeddings k
-                                where k.tenant_id = tenant and k.entry_id = e.id and k.model_id = p_model)
+                                where k.tenant_id = p_tenant and k.entry_id = e.id and k.model_id = p_model)
              limit p_limit) w;
   elsif p_ids is not null then
     select count(*), 0 into counted, looked_at
       from pending_embeddings p
-     where p.tenant_id = tenant and p.model_id = p_model and p.entry_id = any (p_ids);
+     where p.tenant_id = p_tenant and p.model_id = p_model and p.entry_id = any (p_ids);
   else
     select count(*) filter (where e.passes), count(*) into counted, looked_at
       from (select p.entry_id from pending_embeddings p
-             where p.tenant_id = tenant and p.model_id = p_model limit p_limit) w
+             where p.tenant_id = p_tenant and p.model_id = p_model limit p_limit) w
      cross join lateral (
-       select entry_matches(e, p_filter) as passes from entries e where e.tenant_id = tenant and e.id = w.entry_id
+       select entry_matches(e, p_filter) as passes from entries e where e.tenant_id = p_tenant and e.id = w.entry_id
       offset 0) e;
   end if;
   return case when looked_at >= p_limit then greatest(counted, 1) else counted end;
 end $$;
-revoke all on function pending_entries(integer, entry_filter, uuid[], integer) from public;
-grant execute on function pending_entries(integer, entry_filter, uuid[], integer) to kb_app;
+revoke all on function pending_entries(uuid, integer, entry_filter, uuid[], integer) from public;
+grant execute on function pending_entries(uuid, integer, entry_filter, uuid[], integer) to kb_app;
 
 grant select on entries to kb_keyword;
 create policy keyword_search on entries for select to kb_keyword using (true);

@@ -224,7 +224,7 @@ async def test_a_provider_that_is_down_delays_only_vectors(
     assert (await admin.get(f"/knowledge/assets/{asset['id']}/text")).status_code == 200
     found = (await admin.post("/knowledge/search", json={"query": "harbour"})).json()
     assert [hit["asset_id"] for hit in found["results"]] == [asset["id"]]
-    assert found["metadata"]["degraded"] == ["embedding_unavailable", "embeddings_pending"]
+    assert found["metadata"]["degraded"] == ["embedding_unavailable"]
     assert found["metadata"]["pending"] == 1
     assert (await admin.get(f"/knowledge/entries/{found['results'][0]['id']}")).json()[
         "embedding_status"

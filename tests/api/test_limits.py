@@ -158,7 +158,7 @@ async def test_searches_are_keyword_only_when_the_days_tokens_are_used_up(
     second = await admin.add("The harbour closes at ten")
     assert second["embedding_status"] == "pending"
     found = await admin.search("harbour")
-    assert found["metadata"]["degraded"] == ["quota_exhausted", "embeddings_pending"]
+    assert found["metadata"]["degraded"] == ["quota_exhausted"]
     assert found["metadata"]["fallback_mode"] is True
     assert {hit["id"] for hit in found["results"]} == {first["id"], second["id"]}
     assert provider.queries == []

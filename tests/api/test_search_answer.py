@@ -32,7 +32,8 @@ HIT = {
     "matched_terms",
 }
 METADATA = {
-    *("search_id", "total", "fallback_mode", "search_modes_used", "degraded", "exact", "estimated_matches"),
+    *("search_id", "total", "fallback_mode", "search_modes_used", "degraded", "exact", "pending"),
+    "estimated_matches",
     "strong_match",
     *(
         "suggestions",

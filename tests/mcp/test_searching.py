@@ -219,7 +219,7 @@ async def test_a_search_without_the_provider_is_marked_as_a_fallback(
     async with connect(app, reader.token) as client:
         found, text = await succeed(client, "kb_search", query="harbour in the evening")
     assert found["metadata"]["fallback_mode"]
-    assert "Semantic search is unavailable" in text
+    assert "The embedding provider is unavailable: keyword search only." in text
 
 
 def test_every_argument_of_a_reading_tool_is_described() -> None:

@@ -193,14 +193,14 @@ async def test_tag_overlaps_reads_the_tag_index(filled: Filled) -> None:
 @pytest.mark.parametrize("ef_search", [10, 100, 400])
 async def test_indexed_uses_the_vector_index_in_its_generic_plan(filled: Filled, ef_search: int) -> None:
     statement = vectors.SQL["indexed"].literal(model_id=1, dimensions=16)
-    assert statement.parameters == ("filter", "most_pending", "vector", "tenant_id")
+    assert statement.parameters == ("tenant_id", "filter", "most_pending", "vector")
     plan = await filled.explain(
         statement,
-        "entry_filter, integer, halfvec, uuid",
+        "uuid, entry_filter, integer, halfvec",
+        f"'{filled.first}'",
         "null",
         "100",
         vector_literal(1),
-        f"'{filled.first}'",
         ef_search=ef_search,
     )
     partition = filled.partition.replace("entries", "embeddings")

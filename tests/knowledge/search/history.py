@@ -12,11 +12,16 @@ import numpy as np
 
 from app.composition.services import Services
 from app.embeddings.provider import Vector
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.tenants.directory import Tenant
+from app.knowledge.vocabulary import Fusion, Leg, Mode
 from tests.fixtures.providers.failing import FailingProvider
 
+LEGS: tuple[Leg, ...] = ("semantic", "keyword")
+MODES: tuple[Mode, ...] = ("keyword", "semantic", "hybrid")
+FUSIONS: tuple[Fusion, ...] = ("rrf", "score")
 WORDS = ("amber", "basalt", "copper", "dolomite", "emerald", "feldspar")
 TAGS = ("north", "south", "east")
 TYPES = ("fact", "lesson")
@@ -47,6 +52,7 @@ class Known:
     vector: Vector | None = None
     expired: bool = False
     superseded: bool = False
+    successor: UUID | None = None
 
     def passes(self, filters: dict[str, Any]) -> bool:
         if self.expired or (self.superseded and not filters.get("include_superseded")):
@@ -84,13 +90,15 @@ class History:
 
     async def write(self) -> None:
         content, known = self._draft()
-        entry, _ = await self.services.entries.create(self.tenant.id, {"content": content, **known.fields})
+        entry, _ = await self.services.entries.create(
+            self.tenant.id, EntryDraft(content=content, **known.fields)
+        )
         self._add(entry.id, known, embedded=entry.embedding_status == "ready")
 
     async def write_many(self) -> None:
         drafts = [self._draft() for _ in range(self.random.randint(2, 8))]
         results = await self.services.entries.create_many(
-            self.tenant.id, [{"content": content, **known.fields} for content, known in drafts]
+            self.tenant.id, [EntryDraft(content=content, **known.fields) for content, known in drafts]
         )
         for result, (_, known) in zip(results, drafts, strict=True):
             assert result.id is not None
@@ -101,7 +109,7 @@ class History:
             content, known = self._draft()
             old = self._pick()
             old.words, old.future_vector = known.words, known.future_vector
-            await self._change(old, {"content": content})
+            await self._change(old, EntryDraft(content=content))
 
     async def delete(self) -> None:
         if self.entries:
@@ -109,21 +117,21 @@ class History:
             await self.services.entries.delete(self.tenant.id, gone.id)
             del self.entries[gone.id]
             for known in self.entries.values():
-                if known.fields.get("successor") == gone.id:
+                if known.successor == gone.id:
                     known.superseded = False
 
     async def expire(self) -> None:
         if self.entries:
             known = self._pick()
             past = datetime.now(UTC) - timedelta(seconds=1)
-            await self._change(known, {"expires_at": past})
+            await self._change(known, EntryDraft(expires_at=past))
             known.expired = True
 
     async def supersede(self) -> None:
         if len(self.entries) > 1:
             old, new = self.random.sample(list(self.entries.values()), 2)
-            await self._change(old, {"superseded_by_id": new.id})
-            old.superseded, old.fields["successor"] = True, new.id
+            await self._change(old, EntryDraft(superseded_by_id=new.id))
+            old.superseded, old.successor = True, new.id
 
     async def embed(self) -> None:
         """Let some of the pending entries have their vectors."""
@@ -135,7 +143,7 @@ class History:
             known.vector = known.future_vector
 
     async def search(self) -> None:
-        for mode in ("keyword", "semantic", "hybrid"):
+        for mode in MODES:
             words = self.random.sample(WORDS, self.random.randint(1, 2))
             vector, filters = self._axes(), self.random.choice(FILTERS)
             self.searched += 1
@@ -144,8 +152,8 @@ class History:
             given = self.random.random() < 0.3
             query = SearchQuery(
                 query=text,
-                mode=mode,  # type: ignore[arg-type]
-                fusion=self.random.choice(["rrf", "score"]),  # type: ignore[arg-type]
+                mode=mode,
+                fusion=self.random.choice(FUSIONS),
                 limit=100,
                 similarity_threshold=THRESHOLD,
                 query_embedding=vector.tolist() if given else None,
@@ -179,12 +187,12 @@ class History:
             by_words &= {known.id for known in pending}
         matching = by_vector | by_words
         failed = query.mode != "keyword" and not usable
-        degraded = ["embedding_unavailable"] * failed + ["embeddings_pending"] * bool(pending)
+        degraded = ["embedding_unavailable"] if failed else ["embeddings_pending"] if pending else []
         assert {hit.id for hit in result} == matching
         assert (metadata.total, metadata.estimated_matches) == (len(matching), len(matching))
         assert metadata.pending == len(pending)
         assert metadata.degraded == degraded
-        assert metadata.exact == (not pending)
+        assert metadata.exact == (failed or not pending)
         assert metadata.fallback_mode == failed
         compared = any(known.vector is not None for known in visible)
         semantic = query.mode != "keyword" and usable and (compared or not pending)
@@ -202,16 +210,16 @@ class History:
         whole = [(-hit.score, -hit.updated_at.timestamp(), hit.id.bytes) for hit in result]
         if len(result.metadata.search_modes_used) > 1:
             assert whole == sorted(whole)
-        for leg in ("semantic", "keyword"):
-            told = [h for h in result.debug_info.hits if h.rank_in(leg) is not None]  # type: ignore[arg-type]
-            told.sort(key=lambda h: h.rank_in(leg) or 0)  # type: ignore[arg-type]
+        for leg in LEGS:
+            told = [h for h in result.debug_info.hits if h.rank_in(leg) is not None]
+            told.sort(key=lambda h: h.rank_in(leg) or 0)
             places = [
-                (-(h.similarity if leg == "semantic" else h.keyword_score or 0), hits[h.id]) for h in told
+                (-((h.similarity if leg == "semantic" else h.keyword_score) or 0), hits[h.id]) for h in told
             ]
             keys = [(value, -hit.updated_at.timestamp(), hit.id.bytes) for value, hit in places]
             assert keys == sorted(keys)
 
-    async def _change(self, known: Known, values: dict[str, Any]) -> None:
+    async def _change(self, known: Known, values: EntryDraft) -> None:
         # Any change of a pending entry is another attempt to embed it.
         entry = await self.services.entries.change(self.tenant.id, known.id, values)
         known.vector = known.future_vector if entry.embedding_status == "ready" else None

@@ -1,4 +1,4 @@
-"""What an answer tells of its own completeness: `exact`, `pending`, `degraded`, `search_modes_used`, `estimated_matches`."""
+"""What an answer tells of its own completeness: `exact`, `pending`, `degraded`, `estimated_matches`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from app.composition.services import Services, build_services
 from app.db.queries.search import vectors
 from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
@@ -27,7 +28,7 @@ async def search(services: Services, tenant: Tenant, query: str, **fields: Any) 
 async def write_pending(services: Services, tenant: Tenant, count: int, **fields: Any) -> list[Any]:
     """Entries whose embedding is left to the queue."""
     results = await services.entries.create_many(
-        tenant.id, [{"content": f"harbour pilot number {n}", **fields} for n in range(count)]
+        tenant.id, [EntryDraft(content=f"harbour pilot number {n}", **fields) for n in range(count)]
     )
     return [result.id for result in results]
 
@@ -61,7 +62,7 @@ async def test_pending_entries_are_counted_under_the_filters_and_without_hidden_
     await write(services, tenant, "A lighthouse", tags=["sea"])
     failing_provider.down = True
     inland, hidden = await write(services, tenant, "An inland harbour", "An old harbour", tags=["land"])
-    await services.entries.change(tenant.id, hidden, {"superseded_by_id": inland})
+    await services.entries.change(tenant.id, hidden, EntryDraft(superseded_by_id=inland))
     failing_provider.down = False
     for filters, pending in (
         ({}, 1),
@@ -82,14 +83,14 @@ async def test_pending_entries_are_counted_under_the_filters_and_without_hidden_
     assert (found.metadata.search_modes_used, ids(found)) == (["keyword"], [inland])
 
 
-async def test_pending_entries_are_also_reported_while_the_provider_is_down(
+async def test_pending_entries_are_also_counted_while_the_provider_is_down(
     services: Services, tenant: Tenant, failing_provider: FailingProvider
 ) -> None:
     failing_provider.down = True
     await write(services, tenant, "The harbour")
     metadata = (await search(services, tenant, "harbour")).metadata
-    assert metadata.degraded == ["embedding_unavailable", "embeddings_pending"]
-    assert (metadata.pending, metadata.exact) == (1, False)
+    assert metadata.degraded == ["embedding_unavailable"], "no entry was compared by its vector"
+    assert (metadata.pending, metadata.exact, metadata.search_modes_used) == (1, True, ["keyword"])
 
 
 async def test_semantic_mode_finds_only_pending_entries_by_their_words(
@@ -145,8 +146,8 @@ async def test_search_is_exact_only_if_its_words_fit_into_the_budget(
 ) -> None:
     await bounded.entries.create_many(
         tenant.id,
-        [{"content": f"harbour number {n}", "tags": [f"t{n % 2}"]} for n in range(BUDGET + 2)]
-        + [{"content": "One lighthouse"}],
+        [EntryDraft(content=f"harbour number {n}", tags=[f"t{n % 2}"]) for n in range(BUDGET + 2)]
+        + [EntryDraft(content="One lighthouse")],
     )
     for query, exact in (("lighthouse", True), ("harbour", False), ("harbour lighthouse", False)):
         metadata = (await search(bounded, tenant, query, mode="keyword")).metadata

@@ -16,7 +16,7 @@ from tests.knowledge.search.history import History
 async def test_answers_tell_what_is_so(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, seed: int
 ) -> None:
-    await History(services, tenant, failing_provider, random.Random(seed)).play(25)
+    await History(services, tenant, failing_provider, random.Random(seed)).play(25)  # noqa: S311
 
 
 @pytest.mark.slow
@@ -24,4 +24,4 @@ async def test_answers_tell_what_is_so(
 async def test_answers_tell_what_is_so_in_long_histories(
     services: Services, tenant: Tenant, failing_provider: FailingProvider, seed: int
 ) -> None:
-    await History(services, tenant, failing_provider, random.Random(seed)).play(80)
+    await History(services, tenant, failing_provider, random.Random(seed)).play(80)  # noqa: S311

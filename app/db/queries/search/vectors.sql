@@ -27,7 +27,7 @@ with near as materialized (
 select n.entry_id, n.updated_at, 1 - n.distance as similarity,
        case when count(*) over () < :limit then count(n.entry_id) over ()
             else (select count(*) from near) * count(*) over () / max(n.place) over () end as matches,
-       (select pending_entries({model_id}, :filter, null, :most_pending)) as pending
+       (select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending)) as pending
   from (values (true)) always (row)
   left join nearest n on true
  order by n.distance, n.updated_at desc, n.entry_id
@@ -50,7 +50,7 @@ with near as materialized (
     join entries e on e.tenant_id = :tenant_id and e.id = n.entry_id
 )
 select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) from near) as matches,
-       (select pending_entries({model_id}, null, :ids, :most_pending)) as pending
+       (select pending_entries(:tenant_id, {model_id}, null, :ids, :most_pending)) as pending
   from (values (true)) always (row)
   left join nearest n on true
  order by n.distance, n.updated_at desc, n.entry_id
@@ -58,7 +58,7 @@ select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) 
 
 -- name: indexed
 -- Passages in the order of the HNSW index, nearest first within the limits of relaxed order; read through a cursor.
-select n.entry_id, e.updated_at, 1 - n.distance as similarity, (select pending_entries({model_id}, :filter, null, :most_pending)) as pending
+select n.entry_id, e.updated_at, 1 - n.distance as similarity, (select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending)) as pending
   from (
     select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
       from embeddings
@@ -72,7 +72,7 @@ select n.entry_id, e.updated_at, 1 - n.distance as similarity, (select pending_e
    offset 0) e;
 
 -- name: pending
-select pending_entries({model_id}, :filter, null, :most_pending);
+select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending);
 
 -- name: cosines
 -- The similarity of the nearest passage of each entry that has a vector.

@@ -43,7 +43,7 @@ def describe_ranking(plan: Plan, legs: Legs, candidates: Sequence[Candidate]) ->
     """Make the ranking of a search that has just run."""
     failure = legs.failure
     degraded: list[Degradation] = [failure.degradation] if failure else []
-    if legs.pending:
+    if legs.pending and not failure:  # in a fallback, no entry is compared by its vector
         degraded.append("embeddings_pending")
     if legs.are_cut(plan.wanted):
         degraded.append(CUT)

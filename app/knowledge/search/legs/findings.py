@@ -54,10 +54,8 @@ class Legs:
     @property
     def exact(self) -> bool:
         """Whether every entry that the filter admits was compared in each leg that ran."""
-        return (
-            not self.pending
-            and (self.semantic is None or self.semantic.exact)
-            and (self.keyword is None or self.keyword.complete)
+        return (self.semantic is None or self.semantic.exact) and (
+            self.keyword is None or self.keyword.complete
         )
 
     def are_cut(self, wanted: int) -> bool:

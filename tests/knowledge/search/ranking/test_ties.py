@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Fusion, Mode
@@ -20,7 +21,7 @@ async def write_equal(
     """Entries with the same words and the same vector, in their order."""
     provider.default = provider.direction(1)
     results = await services.entries.create_many(
-        tenant.id, [{"content": "The harbour", "external_id": f"e{n}"} for n in range(count)]
+        tenant.id, [EntryDraft(content="The harbour", external_id=f"e{n}") for n in range(count)]
     )
     await services.embedder.embed_all(tenant.id)
     return [result.id for result in results if result.id is not None]
@@ -39,7 +40,7 @@ async def test_newest_change_comes_first(
 ) -> None:
     written = await write_equal(services, tenant, failing_provider, 4)
     for entry_id in written[::2]:
-        await services.entries.change(tenant.id, entry_id, {"tags": ["sea"]})
+        await services.entries.change(tenant.id, entry_id, EntryDraft(tags=["sea"]))
     query = SearchQuery(query="harbour", mode=mode, fusion=fusion, tags=tags)
     found = ids(await services.search.search(tenant.id, query))
     changed = [written[2], written[0]]
@@ -53,7 +54,7 @@ async def test_cut_keeps_the_newest(
     written = await write_equal(services, tenant, failing_provider, 150)
     changed = written[:5]
     for entry_id in changed:
-        await services.entries.change(tenant.id, entry_id, {"tags": ["sea"]})
+        await services.entries.change(tenant.id, entry_id, EntryDraft(tags=["sea"]))
     found = ids(await services.search.search(tenant.id, SearchQuery(query="harbour", mode=mode)))
     assert found == [*reversed(changed), *reversed(written[-5:])]
 

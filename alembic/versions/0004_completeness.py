@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.db.schema.migration import execute_script, load_function
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 
 def upgrade() -> None:
