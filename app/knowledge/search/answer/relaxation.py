@@ -47,7 +47,11 @@ def _is_active(plan: Plan, fields: Mapping[str, Any]) -> bool:
 async def _count(session: TenantSession, plan: Plan, without: Sequence[str], vector: Vector | None) -> int:
     fields = {field: value for name in without for field, value in WITHOUT[name].items()}
     relaxed = replace(plan, entry_filter=replace(plan.entry_filter, **fields))
-    words = await search_words(session, relaxed) if plan.query.mode != "semantic" or vector is None else None
+    words = (
+        await search_words(session, relaxed, relaxed.wanted)
+        if plan.query.mode != "semantic" or vector is None
+        else None
+    )
     nearest = await search_vectors(session, relaxed, vector) if vector is not None else None
     joined = join_legs(nearest.hits if nearest else (), words.hits if words else ())
     return max(len(joined), words.matches if words else 0)
