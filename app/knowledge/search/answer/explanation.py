@@ -25,7 +25,7 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> Explanation:
     """Explain the first page of a search."""
     query, model, failure = plan.query, plan.tenant.model, legs.failure
     semantic = keyword = scale = None
-    if legs.semantic is not None:
+    if legs.semantic is not None and legs.semantic.compared:
         semantic = SemanticExplanation(legs.semantic.strategy, len(legs.semantic.hits), plan.tenant.passages)
     if (found := legs.keyword) is not None:
         keyword = KeywordExplanation(
