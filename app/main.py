@@ -16,6 +16,7 @@ from app.api.http.head import HeadRequests
 from app.api.http.middleware import RequestGuard, allow_origins
 from app.api.http.request_log import RequestLog
 from app.api.openapi.description import describe
+from app.api.openapi.document import install_document
 from app.api.openapi.page import install_docs
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import open_verifier
@@ -79,6 +80,7 @@ def create_app(
         servers=[{"url": "/", "description": "The service that serves this document"}],
         # A redirect behind a TLS proxy would name the wrong scheme, and send the token there.
         redirect_slashes=False,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
@@ -98,6 +100,7 @@ def create_app(
     ):
         app.include_router(router)
     install_endpoint(app)
+    install_document(app)
     install_docs(app)
     install_handlers(app)
     install_console(app)

@@ -31,8 +31,22 @@ def is_storable_json(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     try:
-        orjson.dumps(value)  # encodes it later; refuses integers beyond 64 bits
+        # It encodes the value later, and refuses integers beyond 64 bits. Its text is the shortest.
+        if len(orjson.dumps(value)) > MAX_JSON_BYTES:
+            return False
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         return len(text.encode()) <= MAX_JSON_BYTES and not NUL.search(text)
     except (TypeError, ValueError, RecursionError):
         return False
+
+
+def count_values(value: Any, most: int) -> int:
+    """Number of values inside a JSON value at any depth; it counts no further than one above `most`."""
+    count, nested = 0, [value]
+    while nested and count <= most:
+        container = nested.pop()
+        count += len(container)
+        children = container.values() if isinstance(container, dict) else container
+        if count <= most:
+            nested += [child for child in children if isinstance(child, (dict, list))]
+    return count

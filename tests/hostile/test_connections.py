@@ -150,6 +150,20 @@ async def test_bytes_that_are_not_http_are_refused(address: str, nonsense: bytes
         expect_closing_problem(await line.read(), 400)
 
 
+@pytest.mark.parametrize("hosts", [b"", b"Host: a\r\nhost: b\r\n", HOST + HOST])
+async def test_a_request_without_exactly_one_host_is_refused(address: str, hosts: bytes) -> None:
+    async with connect(address) as line:
+        await line.send(b"GET /healthz HTTP/1.1\r\n" + hosts + b"\r\n")
+        problem = expect_closing_problem(await line.read(), 400)
+    assert problem["detail"] == "the request must have exactly one Host header"
+
+
+async def test_http_1_0_needs_no_host(address: str) -> None:
+    async with connect(address) as line:
+        await line.send(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert (await line.read()).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_a_request_smuggled_behind_another_is_not_served(address: str, caller: Caller) -> None:
     smuggled = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
     head = b"POST /knowledge/search HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + caller.token.encode()

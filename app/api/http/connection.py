@@ -24,6 +24,7 @@ _INVALID = (400, "this is not a valid HTTP request")
 _LONG_HEAD = (431, f"the request line and the headers are longer than the limit of {MAX_HEAD_BYTES} bytes")
 _LONG_REST = (431, f"the data around the request's body are longer than the limit of {MAX_HEAD_BYTES} bytes")
 _MANY_HEADERS = (431, f"the request has more headers than the limit of {MAX_HEADERS}")
+_HOST = (400, "the request must have exactly one Host header")
 _SLOW_HEAD = (408, f"the head of the request did not arrive within {HEAD_SECONDS:.0f} seconds")
 
 
@@ -100,6 +101,11 @@ class BoundedConnection(HttpToolsProtocol):
             raise HeadRefused
         if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD_BYTES:
             self._refusal = _LONG_HEAD
+            raise HeadRefused
+        # RFC 9112, section 3.2; HTTP/1.0 has none.
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
+            self._refusal = _HOST
             raise HeadRefused
         super().on_headers_complete()
 

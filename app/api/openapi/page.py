@@ -14,6 +14,7 @@ from fastapi import FastAPI, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 
+from app.api.openapi.document import PATH
 from app.web.static_files import ReleasedFiles
 
 DOCS_FILES = Path(fastapi_offline.__file__).parent / "static"
@@ -59,7 +60,7 @@ def install_docs(app: FastAPI) -> None:
     app.openapi_tags = [dict(tag) for tag in DOCS_TAGS]
     app.mount("/docs/files", ReleasedFiles(directory=DOCS_FILES), name="docs-files")
     page = get_swagger_ui_html(
-        openapi_url=str(app.openapi_url),
+        openapi_url=PATH,
         title=f"{app.title}: try it",
         swagger_js_url="/docs/files/swagger-ui-bundle.js",
         swagger_css_url="/docs/files/swagger-ui.css",

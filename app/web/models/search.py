@@ -89,7 +89,7 @@ class SearchRequest(RequestBody):
     )
     asset_id: list[UUID] | None = Field(None, max_length=1000)
     metadata: dict[str, Any] | None = Field(
-        None, description="Values that the entry's metadata must contain."
+        None, description="Values that the entry's metadata must contain, at most 100 at all depths."
     )
     include_superseded: Annotated[bool, Field(strict=True)] = Field(
         False, description="Whether replaced entries are found, too. Default: false."
