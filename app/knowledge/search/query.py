@@ -164,8 +164,8 @@ class SearchQuery:
         check(
             "metadata",
             self.metadata is None or _is_filter(self.metadata),
-            f"must be a JSON object of at most {MAX_METADATA_VALUES} values and 64 KiB, with finite numbers and without NUL"
-            " characters",
+            f"must be a JSON object of at most {MAX_METADATA_VALUES} values and 64 KiB, with finite numbers and"
+            " without NUL characters",
         )
         check("boost", all(b in get_args(Boost) for b in self.boost), "must be of type, access, verified")
         check("diversity", _absent_or_between(self.diversity, 0, 1), "must be between 0 and 1")
