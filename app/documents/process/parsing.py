@@ -89,7 +89,7 @@ async def log_missing_protections() -> None:
 async def _run_child(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> tuple[bytearray, int]:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-B", "-c", _START, _PACKAGE_ROOT, str(os.getpid())),
+        *(sys.executable, "-I", "-c", _START, _PACKAGE_ROOT, str(os.getpid())),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

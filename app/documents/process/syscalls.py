@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
 import sys
 from collections.abc import Iterator
@@ -79,7 +78,7 @@ class _Program(ctypes.Structure):
 
 def is_supported() -> bool:
     """Whether the numbers of this machine's system calls are known."""
-    return sys.platform == "linux" and sys.maxsize > 1 << 32 and platform.machine() in _ARCHITECTURES
+    return sys.platform == "linux" and sys.maxsize > 1 << 32 and os.uname().machine in _ARCHITECTURES
 
 
 def allow_reading_only() -> None:
@@ -87,7 +86,7 @@ def allow_reading_only() -> None:
 
     Files cannot be opened, nor memory made executable. The caller must have given up gaining privileges.
     """
-    machine = _ARCHITECTURES[platform.machine()]
+    machine = _ARCHITECTURES[os.uname().machine]
     code = b"".join(_write_filter(machine))
     instructions = ctypes.create_string_buffer(code, len(code))
     program = _Program(len(code) // 8, ctypes.addressof(instructions))
