@@ -1,4 +1,4 @@
-"""`knowledge import`: import a tenant, or only entries, from JSON Lines."""
+"""`knowledge import`: import a tenant from its export, or entries from a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 def import_entries(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="An export, entries as JSON Lines, or a BEIR corpus.jsonl."),
+        typer.Argument(metavar="FILE", help="An export, or entries as JSON Lines, JSON array, YAML or CSV."),
     ],
     tenant: TenantOption,
     wait: Annotated[
@@ -48,23 +48,43 @@ def import_entries(
             help="Wait until every entry has its vector; at most a minute while the provider is down.",
         ),
     ] = True,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="First delete all entries and assets of the tenant, after asking.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before --clear deletes.")] = False,
     as_json: Annotated[
         bool,
-        json_option("{created, unchanged, failed, without_vector, failures, …}; failures are {line, error}"),
+        json_option(
+            "{created, unchanged, failed, reasons, without_vector, failures, …}; failures are {line, error}, reasons"
+            " counts by reason"
+        ),
     ] = False,
 ) -> None:
     """Import a file. Importing it again, also after Ctrl-C, does not change existing data.
 
     An export restores a tenant's settings, assets and entries, including ids and times. If the file has only
-    entries, each `id` is replaced by a new one, and references follow; a BEIR `_id` becomes the `external_id`;
-    empty texts are skipped and counted. The exit status is 1 if something was refused.
+    entries, each `id` is replaced by a new one, and references follow; a BEIR `_id` becomes the `external_id`.
+    Fields are those of an entry; omitted ones keep their value. In CSV the first row has their names, and cells of
+    tags, roles and source_ids are separated by commas. Empty texts are skipped and counted; a record without text
+    is refused. The exit status is 1 if something was refused.
     """
     settings = read_settings()
     if not file.is_file():
         raise InvalidInput.of("FILE", f"there is no file {file}")
-    outcome, unembedded = run_async(_import(settings, tenant, file, wait))
+    if clear:
+        _check_first(file)
+        if not yes and not typer.confirm(f"Delete all entries and assets of {tenant}?", err=True):
+            raise typer.Exit(1)
+    outcome, unembedded = run_async(_import(settings, tenant, file, wait, clear=clear))
     if as_json:
-        print_json({**outcome.counts(), "without_vector": unembedded, "failures": outcome.failures})
+        print_json(
+            {
+                **outcome.counts(),
+                "reasons": dict(outcome.reasons),
+                "without_vector": unembedded,
+                "failures": outcome.failures,
+            }
+        )
     else:
         counts = outcome.counts()
         typer.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
@@ -78,13 +98,37 @@ def import_entries(
         raise typer.Exit(1)
 
 
-async def _import(settings: Settings, slug: str, file: Path, wait: bool) -> tuple[Restored | Imported, int]:
+def _check_first(file: Path) -> None:
+    """Raise InvalidInput if the first record is refused, so that nothing is deleted for a file of another kind."""
+    from app.knowledge.transfer.lines import parse_record
+    from app.knowledge.transfer.records import Record, read_records
+    from app.knowledge.transfer.restoration import read_header
+
+    with file.open("rb") as stream:
+        if read_header(stream.readline()) is not None:
+            return
+    first = next(iter(read_records(file)), Record(1, error="the file has no record"))
+    try:
+        if first.error is not None:
+            raise ValueError(first.error)
+        parse_record(first.line, first.value)
+    except ValueError as error:
+        raise InvalidInput.of("FILE", f"nothing was deleted; line {first.line}: {error}") from None
+
+
+async def _import(
+    settings: Settings, slug: str, file: Path, wait: bool, *, clear: bool
+) -> tuple[Restored | Imported, int]:
+    from app.knowledge.transfer.clearing import clear_tenant
     from app.knowledge.transfer.entry_import import EntryImport
     from app.knowledge.transfer.lines import count_lines
     from app.knowledge.transfer.restoration import read_header
 
     async with contextlib.AsyncExitStack() as stack:
         services, tenant = await stack.enter_async_context(open_tenant(settings, slug))
+        if clear:
+            assets, entries = await clear_tenant(services.database, tenant.id, ACTOR)
+            remark(f"deleted {assets} assets with their chunks, and {entries} entries")
         if wait:
             # Started first: vectors are created while the rest is still being written.
             await stack.enter_async_context(working(services))

@@ -56,7 +56,7 @@ def test_import_lists_refused_lines(knowledge: CommandLine, tenant: str, tmp_pat
     assert result.status == 1
     assert result.out.startswith("1 created, 0 updated, 0 unchanged, 0 skipped empty, 4 failed")
     for reason in (
-        "line 2: is not a JSON object",
+        "line 2: is not an object with fields",
         "line 3: confidence: must be a number between 0 and 1",
         "line 4: content: must have",
         "line 5: is not JSON",
@@ -101,3 +101,45 @@ def test_import_of_a_truncated_export_is_reported_and_can_be_repeated(
     assert "failed: line 3: the export is truncated; its complete part was imported" in result.err
     done = knowledge.succeed("import", "whole.jsonl", "-t", copy, "--json").json
     assert (done["created"], done["unchanged"], done["failed"]) == (3, 2, 0)
+
+
+def test_import_refuses_unknown_shapes_and_counts_reasons(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
+    file = write_lines(tmp_path / "a.jsonl", [{"id": "1", "body": "hello"}, {"body": "again", "id": "2"}])
+    result = knowledge("import", str(file), "-t", tenant, "--json")
+    assert result.status == 1
+    assert (result.json["failed"], result.json["skipped_empty"]) == (2, 0)
+    assert result.json["reasons"] == {"has no field content; its fields are: body, id": 2}
+    assert result.json["failures"][0]["line"] == 1
+
+
+def test_import_reads_every_format(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
+    for name, text in (
+        ("a.json", '[{"content": "Array.", "external_id": "x", "tags": ["t"]}]'),
+        ("a.yaml", "- content: Yaml.\n"),
+        ("a.csv", 'content,tags\nCsv.,"a, b"\n'),
+        ("b.json", '[{"content": "Array again.", "external_id": "x"}]'),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert knowledge.succeed("import", str(tmp_path / name), "-t", tenant, "--json").json["failed"] == 0
+    entries = {entry["content"]: entry["tags"] for entry in exported(knowledge, tenant)}
+    assert entries == {"Array again.": ["t"], "Yaml.": [], "Csv.": ["a", "b"]}, (
+        "omitted fields keep their value"
+    )
+
+
+def test_import_clears_the_tenant_after_asking(knowledge: CommandLine, tenant: str, tmp_path: Path) -> None:
+    (tmp_path / "old.md").write_text("# Old\n\nBoats lie here.")
+    knowledge.succeed("ingest", str(tmp_path / "old.md"), "-t", tenant)
+    knowledge.succeed("import", str(write_lines(tmp_path / "old.jsonl", [{"content": "old"}])), "-t", tenant)
+    unknown = write_lines(tmp_path / "unknown.jsonl", [{"body": "x"}])
+    refused = knowledge("import", str(unknown), "-t", tenant, "--clear", "--yes")
+    assert refused.status != 0
+    assert "nothing was deleted; line 1: has no field content" in refused.err
+    new = write_lines(tmp_path / "new.jsonl", [{"content": "new"}])
+    assert knowledge("import", str(new), "-t", tenant, "--clear").status != 0, "nobody answers"
+    assert len(exported(knowledge, tenant)) == 2
+    result = knowledge.succeed("import", str(new), "-t", tenant, "--clear", "--yes")
+    assert "deleted 1 assets with their chunks, and 1 entries" in result.err
+    assert [entry["content"] for entry in exported(knowledge, tenant)] == ["new"]

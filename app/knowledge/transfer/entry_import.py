@@ -1,4 +1,4 @@
-"""Import entries from a JSON Lines file in batches; references are written once all entries have ids."""
+"""Import entries from a file in batches; references are written once all entries have ids."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from uuid import UUID
 from app.errors import EntryNotFound
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.service import EntryService
-from app.knowledge.transfer.lines import Line, parse_line, read_lines
+from app.knowledge.transfer.lines import Line, parse_record
 from app.knowledge.transfer.outcome import ImportOutcome, Progress
+from app.knowledge.transfer.records import read_records
 
 BATCH = 500
 
@@ -41,10 +42,12 @@ class EntryImport:
     async def write_entries(self, file: Path, report: Progress) -> None:
         """Write all entries without their references. Raises DatabaseUnavailable."""
         batch: list[Line] = []
-        for number, raw in read_lines(file):
-            self.outcome.lines = number
+        for record in read_records(file):
+            number = self.outcome.lines = record.line
             try:
-                line = parse_line(number, raw)
+                if record.error is not None:
+                    raise ValueError(record.error)
+                line = parse_record(number, record.value)
             except ValueError as error:
                 self._refused.add(number)
                 self.outcome.fail(number, str(error))
@@ -64,10 +67,11 @@ class EntryImport:
     async def write_references(self, file: Path, report: Progress) -> None:
         """Set the parents, sources and successors of entries, with the ids that these have in this tenant."""
         batch: list[tuple[Line, EntryDraft]] = []
-        for number, raw in read_lines(file):
+        for record in read_records(file):
+            number = record.line
             if number in self._refused:
                 continue
-            line = parse_line(number, raw)
+            line = parse_record(number, record.value)
             if line is None or not line.references:
                 continue
             batch.append((line, replace(line.draft, **await self._translate(line))))

@@ -1,4 +1,4 @@
-"""Count and read the lines of a JSON Lines file, and parse them as entries."""
+"""Count and read the lines of a file, and parse records as entries."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft, read_draft
 
+MOST_NAMES, MOST_NAME = 10, 40
+"""Most fields in an error, and most characters of each."""
 REFERENCES = ("parent_id", "source_ids", "superseded_by_id")
 
 
@@ -26,17 +26,18 @@ class Line:
     references: Mapping[str, list[str]]
 
 
-def parse_line(number: int, raw: bytes) -> Line | None:
-    """Parse an entry; return None for one without text. The message of the ValueError is shown to the user."""
-    try:
-        given = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        raise ValueError("is not JSON") from None
+def parse_record(number: int, given: Any) -> Line | None:
+    """Parse an entry; return None for one whose text is empty. The message of the ValueError is shown to the user."""
     if not isinstance(given, dict):
-        raise ValueError("is not a JSON object")
-    if "_id" in given:
+        raise ValueError("is not an object with fields")
+    text = "content"
+    if "_id" in given and "content" not in given:
+        text = "text"
+    if text not in given:
+        raise ValueError(f"has no field {text}; its fields are: {_list_names(given)}")
+    if text == "text":
         given = _from_beir(given)
-    content = given.get("content")
+    content = given["content"]
     if content is None or (isinstance(content, str) and not content.strip()):
         return None
     values = {name: value for name, value in given.items() if name not in ("id", *REFERENCES)}
@@ -59,6 +60,11 @@ def parse_line(number: int, raw: bytes) -> Line | None:
         raise ValueError(str(error)) from None
     old_id = given.get("id")
     return Line(number, old_id.lower() if isinstance(old_id, str) else None, draft, references)
+
+
+def _list_names(given: Mapping[Any, Any]) -> str:
+    names = sorted(str(name)[:MOST_NAME] for name in given)
+    return ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "") or "none"
 
 
 def _from_beir(given: Mapping[str, Any]) -> dict[str, Any]:

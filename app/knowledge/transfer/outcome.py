@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -13,6 +14,8 @@ Progress = Callable[[int], None]
 """Called with the number of lines processed so far."""
 
 MOST_FAILURES = 10
+MOST_REASONS = 50
+OTHER_REASONS = "other reasons"
 REFUSALS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError, ValueError, KeyError, TypeError)
 """Exceptions that are caused by the content of a line."""
 
@@ -27,7 +30,10 @@ class Failure:
 
 @dataclass(slots=True)
 class ImportOutcome:
-    """Counts for the lines of a file; `failures` has the first MOST_FAILURES refused lines."""
+    """Counts for the lines of a file.
+
+    `failures` has the first MOST_FAILURES refused lines, `reasons` the number of refused lines by reason.
+    """
 
     COUNTED: ClassVar[tuple[str, ...]]
 
@@ -38,6 +44,7 @@ class ImportOutcome:
     dropped_references: int = 0
     failed: int = 0
     failures: list[Failure] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def counts(self) -> dict[str, int]:
         """The counts to report."""
@@ -46,6 +53,8 @@ class ImportOutcome:
     def fail(self, line: int, reason: str) -> None:
         """Record a refused line."""
         self.failed += 1
+        known = reason in self.reasons or len(self.reasons) < MOST_REASONS
+        self.reasons[reason if known else OTHER_REASONS] += 1
         if len(self.failures) < MOST_FAILURES:
             self.failures.append(Failure(line, reason))
 

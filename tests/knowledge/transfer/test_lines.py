@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from app.knowledge.transfer.lines import parse_line
+from app.knowledge.transfer.lines import parse_record
 
 
 @pytest.mark.parametrize(
@@ -17,4 +16,4 @@ from app.knowledge.transfer.lines import parse_line
 )
 def test_line_out_of_range_is_refused_with_a_reason(line: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        parse_line(1, json.dumps(line).encode())
+        parse_record(1, line)

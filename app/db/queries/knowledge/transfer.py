@@ -112,3 +112,18 @@ async def mark_lacking(session: TenantSession, ids: Sequence[UUID]) -> int:
 async def put_record(session: TenantSession, kind: str, line: str) -> bool:
     """Write a line of kind `saved_search` or `feedback`; False when it already exists."""
     return await session.execute(SQL[f"put_{kind}"], line=line) > 0
+
+
+async def list_some_assets(session: TenantSession, limit: int) -> list[UUID]:
+    """The first assets by id."""
+    return [row["id"] for row in await session.fetch(SQL["some_assets"], limit=limit)]
+
+
+async def clear_assets(session: TenantSession, ids: Sequence[UUID]) -> None:
+    """Delete assets with their chunks."""
+    await session.execute(SQL["clear_assets"], ids=list(ids))
+
+
+async def clear_entries(session: TenantSession, limit: int) -> list[UUID]:
+    """Delete the first entries by id; returns them."""
+    return [row["id"] for row in await session.fetch(SQL["clear_entries"], limit=limit)]

@@ -175,3 +175,15 @@ on conflict do nothing;
 insert into feedback select (jsonb_populate_record(null::feedback,
                                :line::jsonb || jsonb_build_object('tenant_id', :tenant_id::uuid))).*
 on conflict do nothing;
+
+-- name: some_assets
+select id from assets where tenant_id = :tenant_id order by id limit :limit;
+
+-- name: clear_assets
+delete from assets where tenant_id = :tenant_id and id = any (:ids::uuid[]);
+
+-- name: clear_entries
+delete from entries
+ where tenant_id = :tenant_id
+   and id in (select id from entries where tenant_id = :tenant_id order by id limit :limit for update)
+returning id;

@@ -1,0 +1,201 @@
+"""Read the records of a file one after another: JSON Lines, a JSON array, YAML, or CSV with a header."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+MAX_RECORD = 4 << 20
+"""Most characters of one record, so that a file of any size is read in bounded memory."""
+PIECE, HEAD = 1 << 16, 1 << 12
+"""Characters that are read at once, and those by which an array is recognised."""
+SPACE = re.compile(r"\s*")
+SUFFIXES = {".yaml": "YAML", ".yml": "YAML", ".csv": "CSV", ".tsv": "CSV"}
+LISTS = frozenset({"tags", "roles", "source_ids"})
+"""Fields whose cell in CSV has values separated by commas."""
+
+
+_SafeLoader: Any = yaml.SafeLoader  # its types lack the methods that read one item
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a file has at a line, counted from 1: a value, or the reason why it cannot be read."""
+
+    line: int
+    value: Any = None
+    error: str | None = None
+
+
+def read_records(file: Path) -> Iterator[Record]:
+    """Yield the records of a file in order. After a record with broken JSON Lines the next ones follow; a broken array,
+    YAML or CSV file ends with its error."""
+    kind = SUFFIXES.get(file.suffix.lower())
+    if kind is None:
+        kind = "array" if file.suffix.lower() != ".jsonl" and _begins_array(file) else "lines"
+    readers: Mapping[str, Callable[[Path], Iterator[Record]]] = {
+        "YAML": _read_yaml,
+        "CSV": _read_csv,
+        "array": _read_array,
+        "lines": _read_lines,
+    }
+    return readers[kind](file)
+
+
+def _begins_array(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+
+
+def _read_lines(file: Path) -> Iterator[Record]:
+    with file.open("rb") as stream:
+        for number, raw in enumerate(stream, 1):
+            text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            if not text.strip():
+                continue
+            try:
+                yield Record(number, orjson.loads(text))
+            except orjson.JSONDecodeError:
+                yield Record(number, error="is not JSON")
+
+
+def _read_array(file: Path) -> Iterator[Record]:
+    """Decode the elements of an array one by one; only some of them are in memory."""
+    decoder = json.JSONDecoder()
+    with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+        text, at, line, ended, expected = "", 0, 1, False, "["
+        while True:
+            start = SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
+            line += text.count("\n", at, start)
+            at = start
+            sign = text[at : at + 1]
+            if sign == "]" and expected in ("first", ","):
+                if text[at + 1 :].strip() or stream.read(PIECE).strip():
+                    yield Record(line, error="has text after the end of the array")
+                return
+            if sign and expected in ("first", "value"):
+                try:
+                    value, end = decoder.raw_decode(text, at)
+                    # A number at the end of what was read may continue.
+                    if end < len(text) or ended:
+                        yield Record(line, value)
+                        line += text.count("\n", at, end)
+                        at, expected = end, ","
+                        continue
+                except (json.JSONDecodeError, RecursionError):
+                    if ended or len(text) - at > MAX_RECORD:
+                        yield Record(line, error="is not JSON, or longer than a record may be")
+                        return
+            elif sign and sign == expected:
+                at, expected = at + 1, "first" if expected == "[" else "value"
+                continue
+            elif sign:
+                yield Record(line, error="is not JSON: a comma or the end of the array is expected")
+                return
+            elif ended:
+                yield Record(line, error="the array has no end; the records before were read")
+                return
+            more = stream.read(max(PIECE, len(text) - at))
+            text, at, ended = text[at:] + more, 0, not more
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
+    """Reads one item after another, keeps dates as texts, and refuses aliases, which can expand without a bound."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(
+                problem="aliases are not supported", problem_mark=self.peek_event().start_mark
+            )
+        return super().compose_node(parent, index)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in rules if tag != "tag:yaml.org,2002:timestamp"]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _read_yaml(file: Path) -> Iterator[Record]:
+    """Read the items of a list, or each document that is not a list."""
+    with file.open(encoding="utf-8-sig", errors="replace") as stream:
+        try:
+            loader: Any = _Loader(stream)
+            loader.get_event()
+            while not loader.check_event(yaml.StreamEndEvent):
+                loader.get_event()
+                if listed := loader.check_event(yaml.SequenceStartEvent):
+                    loader.get_event()
+                while not loader.check_event(yaml.SequenceEndEvent, yaml.DocumentEndEvent):
+                    line = loader.peek_event().start_mark.line + 1
+                    node = loader.compose_node(None, None)
+                    loader.anchors.clear()
+                    yield Record(line, loader.construct_document(node))
+                if listed:
+                    loader.get_event()
+                loader.get_event()
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            mark = getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", None) or "cannot be read"
+            yield Record(mark.line + 1 if mark else 1, error=f"is not YAML: {problem}")
+
+
+def _read_csv(file: Path) -> Iterator[Record]:
+    """Read a row for each record, with the names of the first row; empty cells are omitted."""
+    with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+        head = stream.readline(PIECE)
+        delimiter = "\t" if "\t" in head else max(",;", key=head.count)
+        limit = csv.field_size_limit(MAX_RECORD)
+        try:
+            rows = csv.reader(_bounded(stream, head), delimiter=delimiter, strict=True)
+            names = [name.strip() for name in next(rows, [])]
+            before = rows.line_num
+            for row in rows:
+                line, before = before + 1, rows.line_num
+                if len(row) > len(names):
+                    yield Record(line, error=f"has {len(row)} cells under {len(names)} names")
+                elif any(cell.strip() for cell in row):
+                    cells = zip(names, row, strict=False)
+                    yield Record(
+                        line, {n: _read_cell(n, cell) for n, cell in cells if cell.strip() or n == "content"}
+                    )
+        except csv.Error as error:
+            yield Record(rows.line_num, error=f"is not CSV: {error}")
+        finally:
+            csv.field_size_limit(limit)
+
+
+def _bounded(stream: io.TextIOBase, head: str) -> Iterator[str]:
+    yield head
+    while line := stream.readline(MAX_RECORD):
+        yield line
+
+
+def _read_cell(name: str, cell: str) -> Any:
+    """The value of a cell: lists are separated by commas, metadata is JSON, confidence is a number."""
+    text = cell.strip()
+    try:
+        if name in LISTS:
+            return (
+                json.loads(text)
+                if text.startswith("[")
+                else [p.strip() for p in text.split(",") if p.strip()]
+            )
+        if name == "metadata":
+            return json.loads(text)
+        if name == "confidence":
+            return float(text)
+    except ValueError:
+        return cell
+    if name == "is_verified":
+        return {"true": True, "false": False}.get(text.lower(), cell)
+    return cell

@@ -1,0 +1,115 @@
+"""Records of every format that an import reads, with their lines."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.knowledge.transfer import records
+from app.knowledge.transfer.records import read_records
+
+ENTRY = {"content": 'Boats lie here, "at" the pier;\nÄ 🎉', "tags": ["a", "b"], "metadata": {"n": [1, 2.5]}}
+
+
+def read(folder: Path, name: str, text: str) -> list[tuple[int, Any]]:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return [(r.line, r.value if r.error is None else f"error: {r.error}") for r in read_records(file)]
+
+
+@pytest.mark.parametrize("piece", [1, 3, 1 << 16])
+@pytest.mark.parametrize("name", ["a.json", "a.txt"])
+def test_an_array_is_read_in_pieces(
+    name: str, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "PIECE", piece)
+    text = f'\ufeff\n[\n{json.dumps(ENTRY)},\n\n {json.dumps(ENTRY, indent=1)}\n, 123, "x"]\n'
+    found = read(tmp_path, name, text)
+    assert found[0] == (3, ENTRY)
+    assert found[1] == (5, ENTRY)
+    assert [value for _, value in found[2:]] == [123, "x"]
+    assert read(tmp_path, name, " [ ] ") == []
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"a": 1} {"a": 2}]', '[{"a": 1},', '[{"a": 1}', '[{"a": 1}] x', '[{"a": 1},{]']
+)
+def test_a_broken_array_ends_with_an_error(text: str, tmp_path: Path) -> None:
+    found = read(tmp_path, "a.json", text)
+    assert found[0] == (1, {"a": 1})
+    assert len(found) == 2
+    assert str(found[1][1]).startswith("error: ")
+
+
+def test_json_lines_go_on_after_a_broken_line(tmp_path: Path) -> None:
+    text = f"{json.dumps(ENTRY)}\n\n{{broken\n[1]\n"
+    assert read(tmp_path, "a.jsonl", text) == [(1, ENTRY), (3, "error: is not JSON"), (4, [1])]
+
+
+def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
+    text = "- content: |\n    Boats\n    lie here.\n  tags: [a, b]\n- content: x\n  expires_at: 2030-01-01T00:00:00Z\n"
+    assert read(tmp_path, "a.yaml", text) == [
+        (1, {"content": "Boats\nlie here.\n", "tags": ["a", "b"]}),
+        (5, {"content": "x", "expires_at": "2030-01-01T00:00:00Z"}),
+    ]
+    assert read(tmp_path, "a.yml", "content: a\n---\ncontent: b\n") == [
+        (1, {"content": "a"}),
+        (3, {"content": "b"}),
+    ]
+    bomb = "- &a [x, x]\n- [*a, *a]\n"
+    assert "error: is not YAML: aliases are not supported" in [
+        value for _, value in read(tmp_path, "a.yml", bomb)
+    ]
+    tagged = "- content: a\n- !!python/object/apply:os.system [ls]\n"
+    assert str(read(tmp_path, "a.yml", tagged)[-1][1]).startswith("error: is not YAML")
+
+
+def test_csv_has_names_in_its_first_row(tmp_path: Path) -> None:
+    text = (
+        "content,title,tags,metadata,confidence,is_verified\n"
+        '"Boats, lie\nhere",,"a, b","{""n"": 1}",0.5,true\n'
+        "x\n"
+        ",only a title\n"
+        "a,b,c,{},1,true,more\n"
+    )
+    assert read(tmp_path, "a.csv", text) == [
+        (
+            2,
+            {
+                "content": "Boats, lie\nhere",
+                "tags": ["a", "b"],
+                "metadata": {"n": 1},
+                "confidence": 0.5,
+                "is_verified": True,
+            },
+        ),
+        (4, {"content": "x"}),
+        (5, {"content": "", "title": "only a title"}),
+        (6, "error: has 7 cells under 6 names"),
+    ]
+    assert read(tmp_path, "a.tsv", "content\ttitle\na, b\tT\n") == [(2, {"content": "a, b", "title": "T"})]
+    assert str(read(tmp_path, "a.csv", 'content,title\nx,"y\n')[-1][1]).startswith("error: is not CSV")
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.yaml"])
+def test_a_large_file_is_read_in_bounded_memory(name: str, tmp_path: Path) -> None:
+    count = 200 if name == "a.yaml" else 3_000
+    entry = {"content": "Boats lie here. " * 250}
+    lines = {
+        "a.json": "[" + ",\n".join([json.dumps(entry)] * count) + "]",
+        "a.jsonl": "\n".join([json.dumps(entry)] * count),
+        "a.csv": "content\n" + "\n".join([entry["content"]] * count),
+        "a.yaml": "\n".join([f"- content: {entry['content']}"] * count),
+    }
+    (tmp_path / name).write_text(lines.pop(name), encoding="utf-8")
+    del lines
+    tracemalloc.start()
+    try:
+        assert sum(record.error is None for record in read_records(tmp_path / name)) == count
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
