@@ -138,7 +138,7 @@ def test_import_clears_the_tenant_after_asking(knowledge: CommandLine, tenant: s
     assert refused.status != 0
     assert "nothing was deleted; line 1: has no field content" in refused.err
     new = write_lines(tmp_path / "new.jsonl", [{"content": "new"}])
-    assert knowledge("import", str(new), "-t", tenant, "--clear").status != 0, "nobody answers"
+    assert knowledge("import", str(new), "-t", tenant, "--clear").status != 0, "without an answer"
     assert len(exported(knowledge, tenant)) == 2
     result = knowledge.succeed("import", str(new), "-t", tenant, "--clear", "--yes")
     assert "deleted 1 assets with their chunks, and 1 entries" in result.err
