@@ -43,6 +43,7 @@ class TenantStatistics:
     searches_24h: int
     searches_without_results_24h: int
     fallback_rate_24h: float
+    estimates: statistics.Estimates
     searches_by_hour: Sequence[statistics.HourOfSearches]
     models: Sequence[statistics.ModelUse]
     backlog: Sequence[statistics.KindOfWork]
@@ -69,6 +70,7 @@ class AdministrationService:
         async with self._database.tenant_session(tenant_id) as session:
             stock = await statistics.overview(session)
             hours = await statistics.searches_by_hour(session)
+            estimates = await statistics.fetch_estimates(session)
             models = await statistics.models_in_use(session)
             work = await statistics.backlog(session)
             stored = await usage.fetch_stored(session)
@@ -94,6 +96,7 @@ class AdministrationService:
             searches_24h=searches,
             searches_without_results_24h=sum(hour.without_results for hour in hours),
             fallback_rate_24h=sum(hour.fallbacks for hour in hours) / max(searches, 1),
+            estimates=estimates,
             searches_by_hour=hours,
             models=models,
             backlog=work,

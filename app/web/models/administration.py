@@ -105,6 +105,16 @@ class HourModel(BaseModel):
     p95_ms: int
 
 
+class EstimatesModel(BaseModel):
+    """How `estimated_matches` compared with the ranked lists, in the last 1,000 searches of the last 24 hours."""
+
+    searches: int
+    truncated: int = Field(description="Searches whose ranked list ended before all matching entries.")
+    ranked_share: float = Field(
+        description="Mean share of `estimated_matches` that the ranked list had; 1 if every list was complete."
+    )
+
+
 class Stats(BaseModel):
     """Statistics of the caller's tenant."""
 
@@ -120,6 +130,7 @@ class Stats(BaseModel):
     searches_24h: int
     searches_without_results_24h: int
     fallback_rate_24h: float
+    estimates: EstimatesModel
     searches_by_hour: list[HourModel] = Field(
         description="The last 24 hours. Hours without searches are omitted; the first and the last hour are partial."
     )

@@ -226,3 +226,17 @@ async def test_vectors_of_a_model_that_is_not_in_use_are_counted_one_by_one(
         assert await vectors.count_pending(session, space, EntryFilter()) == 0
         former = VectorSpace(space.model_id + 1, space.dimensions)
         assert await vectors.count_pending(session, former, EntryFilter()) == 2
+
+
+async def test_statistics_compare_the_estimates_with_the_ranked_lists(
+    services: Services, tenant: Tenant
+) -> None:
+    none = (await services.administration.stats(tenant.id)).estimates
+    assert (none.searches, none.truncated, none.ranked_share) == (0, 0, 1.0)
+    await write_pending(services, tenant, 60)
+    await search(services, tenant, "harbour", mode="keyword")
+    await search(services, tenant, "harbour", mode="keyword", limit=20)
+    await search(services, tenant, "nothing", mode="keyword")
+    found = (await services.administration.stats(tenant.id)).estimates
+    assert (found.searches, found.truncated) == (3, 1)
+    assert found.ranked_share == pytest.approx(0.75), "30 of 60, and 60 of 60"

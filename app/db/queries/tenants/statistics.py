@@ -50,6 +50,18 @@ class HourOfSearches:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimates:
+    """How many of the last searches had a ranked list that was cut, and how it compares with the estimated matches.
+
+    `ranked_share` is the mean share of the estimated matches that the ranked list had.
+    """
+
+    searches: int
+    truncated: int
+    ranked_share: float
+
+
+@dataclass(frozen=True, slots=True)
 class ModelUse:
     """An embedding model of which the tenant has or waits for vectors; `entries` counts entries with its vectors."""
 
@@ -115,6 +127,13 @@ async def overview(session: TenantSession) -> Overview:
 async def searches_by_hour(session: TenantSession) -> list[HourOfSearches]:
     """Counts and times of the searches of the last 24 hours, by hour (UTC)."""
     return await session.fetch_as(HourOfSearches, SQL["searches_by_hour"])
+
+
+async def fetch_estimates(session: TenantSession) -> Estimates:
+    """How the estimates of the last 1,000 searches compare with the entries that were found."""
+    found = await session.fetch_one_as(Estimates, SQL["estimates"])
+    assert found is not None
+    return found
 
 
 async def models_in_use(session: TenantSession) -> list[ModelUse]:

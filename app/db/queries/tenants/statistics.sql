@@ -61,6 +61,15 @@ select h.hour, s.searches, s.fallbacks, s.without_results, s.percentiles[1] as p
  where s.searches > 0
  order by h.hour;
 
+-- name: estimates
+-- The last 1,000 searches of the last 24 hours: reading the receipts of all would take seconds.
+select count(*) as searches, count(*) filter (where receipt -> 'degraded' ? 'ranking_truncated') as truncated,
+       coalesce(avg(jsonb_array_length(receipt -> 'ranking')::double precision
+                    / nullif((receipt ->> 'estimated_matches')::bigint, 0)), 1)::double precision as ranked_share
+  from (select receipt from searches
+         where tenant_id = :tenant_id and at > statement_timestamp() - interval '24 hours' and receipt ? 'ranking'
+         order by at desc limit 1000) s;
+
 -- name: models_in_use
 -- The tenant's model first, then other models with vectors or pending work of the tenant. Every entry has or waits for
 -- vectors of the tenant's model, so only those of another model, during a change, have to be counted.
