@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
+from uuid import UUID
 
 
 class KnowledgeError(Exception):
@@ -94,6 +95,42 @@ class SearchNotFound(NotFound):
 
 class Conflict(KnowledgeError):
     """The change contradicts what is stored."""
+
+
+class EntryExists(Conflict):
+    """Another entry, `existing_id`, has the same external_id or content."""
+
+    def __init__(self, message: str, existing_id: UUID | None) -> None:
+        self.existing_id = existing_id
+        super().__init__(message)
+
+
+class PartOfAsset(Conflict):
+    """The entry is a chunk, and its asset determines what the change is about."""
+
+
+class ConcurrentWrites(Conflict):
+    """Other requests are writing the same item; the same request can succeed later."""
+
+
+class TextNotReady(Conflict):
+    """The asset has no text yet."""
+
+
+class NotFailed(Conflict):
+    """The asset has not failed, so it cannot be retried."""
+
+
+class TenantExists(Conflict):
+    """A tenant has this slug already."""
+
+
+class MaximumReached(Conflict):
+    """The maximum number of such items exists."""
+
+
+class ModelChangeConflict(Conflict):
+    """The state of the model change does not allow the step."""
 
 
 class PreconditionFailed(KnowledgeError):

@@ -9,7 +9,16 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from app.api import administration, assets, entries, feedback, operations, saved_searches, search
+from app.api import (
+    administration,
+    assets,
+    entries,
+    feedback,
+    operations,
+    problem_pages,
+    saved_searches,
+    search,
+)
 from app.api.http.compression import Compression
 from app.api.http.draining import Draining
 from app.api.http.head import HeadRequests
@@ -97,6 +106,7 @@ def create_app(
         administration.tenant_admins,
         administration.platform_admins,
         operations.router,
+        problem_pages.router,
     ):
         app.include_router(router)
     install_endpoint(app)

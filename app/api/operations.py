@@ -12,6 +12,7 @@ from app.db.schema.readiness import check_readiness
 from app.errors import DatabaseUnavailable
 from app.web.access import NamedRoute, Parts
 from app.web.monitoring import Observation
+from app.web.problem_types import TYPES
 from app.web.problems import problem_response, problems, respond_to
 from app.web.rendering import json_response
 
@@ -35,13 +36,18 @@ async def readyz(request: Request) -> Response:
     """Check that requests can be served: the database answers, it has the migrations of this version, and the service
     is not shutting down."""
     if request.app.state.draining:
-        return problem_response(503, "the service is shutting down", headers={"Retry-After": "1"})
+        return problem_response(
+            503,
+            "the service is shutting down",
+            kind=TYPES["shutting-down"],
+            headers={"Retry-After": "1"},
+        )
     parts: Parts = request.app.state.parts
     try:
         async with asyncio.timeout(READINESS_SECONDS):
             await check_readiness(parts.services.database)
     except TimeoutError:
-        return problem_response(503, "the database does not answer in time", headers={"Retry-After": "1"})
+        return respond_to(DatabaseUnavailable("the database does not answer in time"))
     except DatabaseUnavailable as error:
         return respond_to(error)
     return json_response({"status": "ready"})

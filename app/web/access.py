@@ -18,6 +18,7 @@ from app.errors import Forbidden, TenantNotFound
 from app.knowledge.tenants.directory import TenantContext
 from app.web.json_body import JsonRequest
 from app.web.problems import problems, tenant_gone
+from app.web.query_names import query_names, refuse_unknown
 
 READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
 """A token with none of these shows that its owner may no longer read. A platform admin's token shows nothing: the
@@ -147,12 +148,14 @@ def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
     class SecuredRoute(NamedRoute):
         def get_route_handler(self) -> Handler:
             handle = super().get_route_handler()
+            allowed = query_names(self)
 
             async def secured(request: Request) -> Response:
                 if role is Role.PLATFORM_ADMIN:
                     await authenticate_platform(request)
                 else:
                     await authenticate(request, role)
+                refuse_unknown(request.query_params.keys(), allowed)
                 return await answer(JsonRequest(request.scope, request.receive), handle)
 
             return secured

@@ -1,4 +1,4 @@
-"""Errors as callers see them: RFC 9457 problem details, and the one table from error to status."""
+"""Errors as callers see them: RFC 9457 problem details, as JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
+from uuid import UUID
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
 from starlette.exceptions import HTTPException
 
 from app import errors
@@ -19,29 +20,13 @@ from app.telemetry.logs import request_id
 from app.web.field_errors import field_errors
 from app.web.methods import MethodTable
 from app.web.metrics import REFUSALS
+from app.web.problem_types import TYPES, ProblemType, type_of_error, type_of_status
 
 log = logging.getLogger("app.api")
 
 MEDIA_TYPE = "application/problem+json"
 METHOD_NOT_ALLOWED = "this path does not support this method"
 Responses = dict[int | str, dict[str, Any]]
-
-STATUSES: Mapping[type[errors.KnowledgeError], int] = {
-    errors.InvalidInput: 422,
-    errors.Unauthenticated: 401,
-    errors.Forbidden: 403,
-    errors.NotFound: 404,
-    errors.Conflict: 409,
-    errors.CursorExpired: 410,
-    errors.PreconditionFailed: 412,
-    errors.TooLarge: 413,
-    errors.TooSlow: 408,
-    errors.UnsupportedMediaType: 415,
-    errors.UnreadableDocument: 422,
-    errors.RateLimited: 429,
-    errors.DatabaseUnavailable: 503,
-    errors.EmbeddingUnavailable: 503,
-}
 
 
 class FieldProblem(BaseModel):
@@ -54,13 +39,25 @@ class FieldProblem(BaseModel):
 class Problem(BaseModel):
     """An error, as in RFC 9457."""
 
-    type: str = Field("about:blank", examples=["about:blank"])
+    type: Annotated[
+        str,
+        WithJsonSchema(
+            {"type": "string", "format": "uri-reference", "enum": [kind.uri for kind in TYPES.values()]}
+        ),
+    ] = Field(
+        description="The kind of problem, by which programs can tell problems apart. It refers to a page of this"
+        " service. More types may be added.",
+        examples=[TYPES["invalid-input"].uri],
+    )
     title: str = Field(examples=["Unprocessable Content"])
     status: int = Field(examples=[422])
     detail: str = Field(examples=["limit: must be between 1 and 50"])
     request_id: str | None = Field(None, examples=["5f2b6c1e8d3a4f70"])
     errors: list[FieldProblem] | None = Field(None, description="For 422: each invalid field.")
     limit: str | None = Field(None, description="For 429: the name of the limit that was reached.")
+    existing_id: UUID | None = Field(
+        None, description="For /problems/entry-exists: the entry that has the external_id or the content."
+    )
 
 
 def problem_response(
@@ -68,12 +65,14 @@ def problem_response(
     detail: str,
     *,
     field_errors: Sequence[errors.FieldError] = (),
+    kind: ProblemType | None = None,
     limit: str | None = None,
+    existing_id: UUID | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The answer for one problem."""
+    """The answer for one problem; without `kind`, of the type for requests that are refused as such."""
     body: dict[str, Any] = {
-        "type": "about:blank",
+        "type": (kind or type_of_status(status)).uri,
         "title": title_of(status),
         "status": status,
         "detail": detail,
@@ -83,6 +82,8 @@ def problem_response(
         body["errors"] = [{"field": e.field, "message": e.message} for e in field_errors]
     if limit is not None:
         body["limit"] = limit
+    if existing_id is not None:
+        body["existing_id"] = existing_id
     # A refused text may hold what JSON cannot: it is shown with the offending characters replaced.
     try:
         content = orjson.dumps(body)
@@ -105,10 +106,11 @@ def title_of(status: int) -> str:
 
 def respond_to(error: errors.KnowledgeError) -> Response:
     """The answer for one of the service's own errors."""
-    status = next((STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES), 500)
-    if status == 500:
+    kind = type_of_error(type(error))
+    if kind is None:
         log.error("unmapped error", exc_info=error)
         return unexpected_error()
+    status = kind.status
     headers: dict[str, str] = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -121,7 +123,15 @@ def respond_to(error: errors.KnowledgeError) -> Response:
     limit = error.limit if isinstance(error, errors.RateLimited) else None
     if limit is not None:
         REFUSALS.labels(limit).inc()
-    return problem_response(status, str(error), field_errors=field_errors, limit=limit, headers=headers)
+    return problem_response(
+        status,
+        str(error),
+        field_errors=field_errors,
+        kind=kind,
+        limit=limit,
+        existing_id=error.existing_id if isinstance(error, errors.EntryExists) else None,
+        headers=headers,
+    )
 
 
 def refusal_of(request: Request, error: errors.KnowledgeError) -> errors.KnowledgeError:

@@ -6,20 +6,23 @@ import inspect
 from collections.abc import Iterator
 
 from app import errors
-from app.web.problems import STATUSES, problems
+from app.web.problem_types import TYPES, type_of_error
+from app.web.problems import problems
 from docs.generation.tables import render_table
 
 INTRODUCTION = """\
 # Errors
 
 Error responses are [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problems of type `application/problem+json`.
-`request_id` is also in the log of the service. 422 names the invalid fields, 429 and 503 have `Retry-After`, and 429
-names the limit.
+`type` names the kind of problem: programs should compare it rather than `title` or `detail`. It refers to a page of the
+service, such as `/problems/stale-etag`. `request_id` is also in the log of the service. 422 names the invalid fields,
+429 and 503 have `Retry-After`, 429 names the limit, and `/problems/entry-exists` has the id of the other entry in
+`existing_id`.
 
 <!-- schema: Problem -->
 ```json
 {
-  "type": "about:blank",
+  "type": "/problems/invalid-input",
   "title": "Unprocessable Content",
   "status": 422,
   "detail": "limit: must be between 1 and 50",
@@ -46,6 +49,11 @@ def render_errors() -> str:
             INTRODUCTION,
             "## By status\n",
             render_table(("status", "meaning"), [(str(s), text) for s, text in meanings.items()]),
+            "## By type\n",
+            render_table(
+                ("type", "status", "meaning", "what to do"),
+                [(f"`{t.uri}`", str(t.status), t.meaning, t.remedy) for t in TYPES.values()],
+            ),
             "## In Python\n" + AFTER,
             render_table(("class", "status", "meaning"), _classes()),
         )
@@ -53,11 +61,11 @@ def render_errors() -> str:
 
 
 def _statuses() -> set[int]:
-    return {400, 431, 500, *STATUSES.values()}
+    return {kind.status for kind in TYPES.values()} - {405}
 
 
 def _classes() -> Iterator[tuple[str, str, str]]:
     for name, kind in inspect.getmembers(errors, inspect.isclass):
-        status = next((STATUSES[k] for k in kind.__mro__ if k in STATUSES), None)
-        if status is not None:
-            yield f"`{name}`", str(status), (inspect.getdoc(kind) or "").split("\n\n")[0]
+        found = type_of_error(kind) if issubclass(kind, errors.KnowledgeError) else None
+        if found is not None:
+            yield f"`{name}`", str(found.status), (inspect.getdoc(kind) or "").split("\n\n")[0]

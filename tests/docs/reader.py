@@ -79,7 +79,7 @@ class Reader:
         )
         assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
         # curl does not report an answer that is a refusal.
-        assert '"type":"about:blank"' not in done.stdout, done.stdout
+        assert '"type":"/problems/' not in done.stdout, done.stdout
         self.printed = done.stdout
 
     def _run_python(self, source: str, block: Block) -> None:

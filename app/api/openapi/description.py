@@ -11,6 +11,7 @@ from app.api.openapi.examples import REQUEST_ID, ExampleMaker
 from app.errors import FieldError
 from app.web.headers import REQUEST_ID as REQUEST_ID_HEADER
 from app.web.headers import RETRY_AFTER, WWW_AUTHENTICATE, Headers
+from app.web.problem_types import TYPES
 from app.web.problems import MEDIA_TYPE, problems, title_of
 
 ANYWHERE = (400, 408, 431, 500)
@@ -133,7 +134,7 @@ def make_problem(status: int) -> dict[str, Any]:
     """Make an example of a problem with this status."""
     detail = _DETAILS.get(status, title_of(status))
     problem: dict[str, Any] = {
-        "type": "about:blank",
+        "type": next(kind for kind in TYPES.values() if kind.status == status).uri,
         "title": title_of(status),
         "status": status,
         "detail": detail,

@@ -14,12 +14,12 @@ from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry, LockedEntry
 from app.db.queries.tenants import audit
 from app.db.session import TenantSession
-from app.errors import Conflict, EntryNotFound, InvalidInput, PreconditionFailed
+from app.errors import EntryExists, EntryNotFound, InvalidInput, PartOfAsset, PreconditionFailed
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft, check_new_draft
 from app.knowledge.entries.embedding import EntryEmbedder
-from app.knowledge.entries.entry import MAX_BULK, PLACE
+from app.knowledge.entries.entry import MAX_BULK, PLACE, content_hash
 from app.knowledge.entries.merging import check_references, find_unresolved, growth, merge
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
 from app.knowledge.paging import Page, PageRequest
@@ -175,7 +175,7 @@ class EntryService:
                         fields = {"fields": sorted(draft.given())}
                         await audit.write_audit(session, actor, "entry.update", [entry_id], fields)
             except asyncpg.UniqueViolationError as error:
-                raise Conflict("another entry has the same content or external_id") from error
+                raise await self._find_existing(tenant_id, entry_id, draft) from error
         if changed:
             await self._embedder.embed_soon(tenant_id, [entry_id], EMBEDDING_WAIT)
         return await self.get(tenant_id, entry_id)
@@ -195,9 +195,23 @@ class EntryService:
         ):
             locked = await _lock_entry(session, entry_id, if_version)
             if locked.asset_id is not None:
-                raise Conflict("the entry is a chunk of an asset: delete the asset instead")
+                raise PartOfAsset("the entry is a chunk of an asset: delete the asset instead")
             await db.delete_entry(session, entry_id)
             await audit.write_audit(session, actor, "entry.delete", [entry_id], {})
+
+    async def _find_existing(self, tenant_id: UUID, entry_id: UUID, draft: EntryDraft) -> EntryExists:
+        """The error for a change that would give the entry the identity of another one, with the id of that one."""
+        keys: dict[str, tuple[str | None, bytes]] = {}
+        if isinstance(draft.external_id, str):
+            keys["external_id"] = (draft.external_id, b"")
+        if isinstance(draft.content, str):
+            keys["content"] = (None, content_hash(draft.content))
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.find_same(session, list(keys.values()))
+        for place, name in enumerate(keys):
+            if (existing := found.get(place, entry_id)) != entry_id:
+                return EntryExists(f"another entry has the same {name}: {existing}", existing)
+        return EntryExists("another entry has the same content or external_id", None)
 
     async def _change(
         self,
@@ -235,7 +249,7 @@ async def _lock_entry(
 def _change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
     """The change of a chunk. Raises Conflict when it touches what the chunk has from its asset."""
     if draft.given().keys() & {"content", "title", "entry_type", "external_id"}:
-        raise Conflict("the entry is a chunk of an asset: upload a new version of the asset instead")
+        raise PartOfAsset("the entry is a chunk of an asset: upload a new version of the asset instead")
     if isinstance(draft.metadata, Unset):
         return draft
     return replace(draft, metadata=_keep_place(stored.metadata, draft.metadata))
@@ -246,7 +260,7 @@ def _keep_place(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
     place = {name: value for name, value in stored.items() if name in PLACE}
     moved = sorted(name for name in given.keys() & PLACE if given[name] != place.get(name))
     if moved:
-        raise Conflict(
+        raise PartOfAsset(
             f"the entry is a chunk of an asset: {', '.join(moved)} of its metadata cannot be changed"
         )
     return {**given, **place}

@@ -13,7 +13,7 @@ from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
 from app.db.session import TenantSession
-from app.errors import Conflict, FieldError, InvalidInput
+from app.errors import ConcurrentWrites, FieldError, InvalidInput
 from app.knowledge.entries.drafts import UNSET, EntryDraft
 from app.knowledge.entries.merging import differs, find_misreference, growth, merge, new_entry, size
 from app.knowledge.queue.jobs import JobQueue
@@ -102,7 +102,7 @@ class EntryWriter:
             if not remaining:
                 break
         else:
-            raise Conflict("other requests are writing the entry; try again")
+            raise ConcurrentWrites("other requests are writing the entry; try again")
         if any(r.status in ("created", "updated") for r in results):
             await self._jobs.enqueue(session, "embed_entries", "entries", delay=delay)
         return results

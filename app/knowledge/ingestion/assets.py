@@ -16,7 +16,15 @@ from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
 from app.db.session import TenantSession
 from app.documents.formats import detect_format
-from app.errors import AssetNotFound, Conflict, FieldError, InvalidInput, TooLarge
+from app.errors import (
+    AssetNotFound,
+    ConcurrentWrites,
+    FieldError,
+    InvalidInput,
+    NotFailed,
+    TextNotReady,
+    TooLarge,
+)
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
 from app.knowledge.ingestion.changes import AssetDraft, require_version, write_change
@@ -98,7 +106,7 @@ class AssetService:
                         continue
                 break
             else:
-                raise Conflict("other requests are writing the same file; try again")
+                raise ConcurrentWrites("other requests are writing the same file; try again")
             if work:
                 await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
                 await audit.write_audit(
@@ -173,7 +181,7 @@ class AssetService:
         if extracted is None:
             raise AssetNotFound("there is no asset with this id")
         if extracted.text is None:
-            raise Conflict("the asset has no text yet: see its status")
+            raise TextNotReady("the asset has no text yet: see its status")
         return extracted.text
 
     async def content(self, tenant_id: UUID, asset_id: UUID) -> AssetContent:
@@ -205,7 +213,7 @@ class AssetService:
             if asset_id not in await db.fetch_assets(session, [asset_id]):
                 raise AssetNotFound("there is no asset with this id")
             if not await db.retry_asset(session, asset_id):
-                raise Conflict("only a failed asset can be retried")
+                raise NotFailed("only a failed asset can be retried")
             await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
             await audit.write_audit(session, actor, "asset.retry", [asset_id], {})
         self._jobs.wake()

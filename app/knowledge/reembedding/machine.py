@@ -55,7 +55,7 @@ from app.db.queries.work import reembedding as db
 from app.db.queries.work.reembedding import ChangeRow, Comparison
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
-from app.errors import Conflict, ModelChangeNotFound, TenantNotFound
+from app.errors import ModelChangeConflict, ModelChangeNotFound, TenantNotFound
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.reembedding.gate import DEFAULT_OVERLAP
 from app.knowledge.reembedding.target import WantedModel, choose_model
@@ -133,15 +133,15 @@ class ChangeMachine:
                 await db.start_change(session, in_use, target.id, **terms)
                 await _note(session, actor, "model.reembed", target.model)
             elif change.state == "dropping":
-                raise Conflict(ENDING)
+                raise ModelChangeConflict(ENDING)
             elif change.rebuilds and target.id != in_use:
-                raise Conflict(
+                raise ModelChangeConflict(
                     "the vectors of the model in use are being rebuilt; wait, or end that rebuild first"
                 )
             elif change.to_model != target.id:
-                raise Conflict("the tenant is moving to another model; end that change first")
+                raise ModelChangeConflict("the tenant is moving to another model; end that change first")
             elif wanted.in_use and not change.rebuilds:
-                raise Conflict(
+                raise ModelChangeConflict(
                     "the vectors of the former model are still kept; end that change before a rebuild"
                 )
             else:
@@ -185,15 +185,17 @@ class ChangeMachine:
             change = require_change(await db.fetch_change(session))
             target = change.from_model if back else change.to_model
             if change.state == "dropping":
-                raise Conflict(ENDING)
+                raise ModelChangeConflict(ENDING)
             if change.rebuilds:
-                raise Conflict("the model stays the same in a rebuild; there is nothing to switch")
+                raise ModelChangeConflict("the model stays the same in a rebuild; there is nothing to switch")
             if change.state == "filling":
-                raise Conflict("the new model's vectors are not complete yet")
+                raise ModelChangeConflict("the new model's vectors are not complete yet")
             if target == change.current:
                 return change
             if target not in self.served:
-                raise Conflict("this service has no provider for that model; set EMBEDDING_NEXT_PROVIDER")
+                raise ModelChangeConflict(
+                    "this service has no provider for that model; set EMBEDDING_NEXT_PROVIDER"
+                )
             searchable = not self.lacks_index(change)
             if searchable:
                 if await db.count_lagging(session, target):
@@ -204,7 +206,9 @@ class ChangeMachine:
             else:
                 await self._jobs.enqueue(session, "reembed", "model")
         if not searchable:
-            raise Conflict("the index of that model's vectors is not complete yet; it is being built")
+            raise ModelChangeConflict(
+                "the index of that model's vectors is not complete yet; it is being built"
+            )
         self._tenants.forget(tenant_id)
         return change
 

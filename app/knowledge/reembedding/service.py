@@ -7,7 +7,7 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.work import reembedding as db
-from app.errors import Conflict, InvalidInput
+from app.errors import InvalidInput, ModelChangeConflict
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.reembedding.change import ModelChange, show_change
@@ -96,7 +96,9 @@ class ReembeddingService:
                 # The missing entries were written a moment ago: embed them now.
                 change = require_change(await self._machine.read(tenant_id))
                 await self._embedder.embed_for(await self._machine.other_context(tenant_id, change))
-            raise Conflict("entries are written faster than they are embedded; try again in a moment")
+            raise ModelChangeConflict(
+                "entries are written faster than they are embedded; try again in a moment"
+            )
 
     async def end(self, tenant_id: UUID, *, actor: str = "service") -> ModelChange:
         """Keep the model in use, and remove the other model's vectors in the background; return the ended change.

@@ -12,7 +12,7 @@ from app.db.queries.work import deliveries
 from app.db.queries.work import saved_searches as db
 from app.db.queries.work.saved_searches import SavedSearch
 from app.db.rows import Position
-from app.errors import Conflict, FieldError, InvalidInput, SavedSearchNotFound
+from app.errors import FieldError, InvalidInput, MaximumReached, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.search.query import SearchQuery
@@ -57,7 +57,7 @@ class SavedSearchService:
             self._database.tenant_session(tenant_id) as session,
         ):
             if await db.count_others(session, owner, name) >= MAX_SAVED:
-                raise Conflict(f"{MAX_SAVED} saved searches are the maximum; delete one first")
+                raise MaximumReached(f"{MAX_SAVED} saved searches are the maximum; delete one first")
             kept = await db.put_saved_search(session, owner, name, request)
             if kept.is_replaced:
                 await deliveries.give_up_waiting(session, kept.id)

@@ -19,7 +19,7 @@ from app.db.queries.work import deliveries
 from app.db.queries.work import saved_searches as searches
 from app.db.queries.work import subscriptions as db
 from app.db.queries.work.subscriptions import Subscription
-from app.errors import Conflict, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
+from app.errors import MaximumReached, SavedSearchNotFound, SubscriptionNotFound, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
@@ -83,7 +83,9 @@ class SubscriptionService:
             if await searches.fetch_saved_search(session, owner, saved_search_id) is None:
                 raise SavedSearchNotFound("you have no saved search with this id")
             if await db.count_others(session, saved_search_id) >= MAX_SUBSCRIPTIONS:
-                raise Conflict(f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum")
+                raise MaximumReached(
+                    f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum"
+                )
             new = saved_search_id not in await db.fetch_subscriptions(session, [saved_search_id])
             await db.put_subscription(session, saved_search_id, url, secret, self._rights_last)
             await audit.write_audit(session, owner, "subscription.write", [saved_search_id], {})

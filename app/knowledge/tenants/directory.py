@@ -21,7 +21,7 @@ from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as db
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingModel
-from app.errors import Conflict, DatabaseUnavailable, InvalidInput, TenantNotFound
+from app.errors import DatabaseUnavailable, InvalidInput, TenantExists, TenantNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.limits import Limits, check_limits, require_lower
 from app.knowledge.tenants.settings import TenantSettings, check_page_limits, require_default_within
@@ -190,7 +190,7 @@ class TenantDirectory:
                 )
         except asyncpg.UniqueViolationError as error:
             await self._trail.refuse_on_platform(actor, "tenant.create")
-            raise Conflict(f"a tenant {slug!r} already exists") from error
+            raise TenantExists(f"a tenant {slug!r} already exists") from error
         return next(tenant for tenant in await self.list_tenants() if tenant.id == tenant_id)
 
     async def delete(self, tenant_id: UUID, *, actor: str) -> None:

@@ -60,6 +60,11 @@ class ProblemError(KnowledgeError):
         return self.problem.status
 
     @property
+    def type(self) -> str:
+        """The kind of problem, such as `/problems/entry-exists`; the service has a page about each."""
+        return self.problem.type
+
+    @property
     def detail(self) -> str:
         """What went wrong, in a sentence."""
         return self.problem.detail

@@ -114,7 +114,10 @@ class FieldProblem(Answer):
 
 
 class Problem(Answer):
-    """A refusal or failure, as RFC 9457 describes it; for 429, `limit` names the limit that is used up."""
+    """A refusal or failure, as RFC 9457 describes it; for 429, `limit` names the limit that is used up.
+
+    `type` tells problems apart, for example `/problems/stale-etag`; `existing_id` is the other entry of a conflict.
+    """
 
     type: str = "about:blank"
     title: str
@@ -123,6 +126,7 @@ class Problem(Answer):
     request_id: str | None = None
     errors: list[FieldProblem] | None = None
     limit: str | None = None
+    existing_id: UUID | None = None
 
 
 class SearchOutcome(Answer):

@@ -1,0 +1,283 @@
+"""The types of problems: one row for each, with its errors, its status, its meaning and its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app import errors
+from app.knowledge.tenants.quotas import EmbeddingQuotaUsed
+
+PATH = "/problems"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemType:
+    """A kind of problem that programs can tell from the others; `error` is the class that it renders, if any."""
+
+    name: str
+    status: int
+    meaning: str
+    remedy: str
+    error: type[errors.KnowledgeError] | None = None
+
+    @property
+    def uri(self) -> str:
+        """The problem's `type`: a reference to the page about it."""
+        return f"{PATH}/{self.name}"
+
+
+_ROWS = (
+    ProblemType(
+        "malformed-request",
+        400,
+        "The request is not valid HTTP, or its body cannot be read.",
+        "Check the request's form and its Content-Type.",
+    ),
+    ProblemType(
+        "unauthenticated",
+        401,
+        "The request has no valid token, or the tenant of the token no longer exists.",
+        "Send a valid token: Authorization: Bearer <token>.",
+        errors.Unauthenticated,
+    ),
+    ProblemType(
+        "forbidden", 403, "The token lacks the required role.", "Use a token with the role.", errors.Forbidden
+    ),
+    ProblemType(
+        "no-such-path",
+        404,
+        "The service has nothing at this path.",
+        "See /docs for the paths of the service.",
+    ),
+    ProblemType(
+        "entry-not-found",
+        404,
+        "The tenant has no entry with this id.",
+        "Check the id; the entry may have been deleted.",
+        errors.EntryNotFound,
+    ),
+    ProblemType(
+        "asset-not-found",
+        404,
+        "The tenant has no asset with this id.",
+        "Check the id; the asset may have been deleted.",
+        errors.AssetNotFound,
+    ),
+    ProblemType(
+        "saved-search-not-found",
+        404,
+        "The caller has no saved search with this id.",
+        "List your saved searches; those of other callers are not shown.",
+        errors.SavedSearchNotFound,
+    ),
+    ProblemType(
+        "subscription-not-found",
+        404,
+        "The saved search has no subscription that the caller may see.",
+        "Subscribe first.",
+        errors.SubscriptionNotFound,
+    ),
+    ProblemType(
+        "tenant-not-found",
+        404,
+        "There is no tenant with this id.",
+        "List the tenants.",
+        errors.TenantNotFound,
+    ),
+    ProblemType(
+        "model-change-not-found",
+        404,
+        "No model change is in progress.",
+        "Start one with POST /admin/reembed.",
+        errors.ModelChangeNotFound,
+    ),
+    ProblemType(
+        "search-not-found",
+        404,
+        "There is no search with this id, or its record has expired.",
+        "Search again, and use the new search_id within 24 hours.",
+        errors.SearchNotFound,
+    ),
+    ProblemType("not-found", 404, "The tenant has no item with this id.", "Check the id.", errors.NotFound),
+    ProblemType(
+        "method-not-allowed",
+        405,
+        "The path does not support this method.",
+        "Use one of the methods in the header Allow.",
+    ),
+    ProblemType(
+        "too-slow",
+        408,
+        "The request arrived too slowly.",
+        "Send it again over a faster connection.",
+        errors.TooSlow,
+    ),
+    ProblemType(
+        "entry-exists",
+        409,
+        "Another entry has the same external_id, or without one the same content.",
+        "Change or delete the entry that existing_id names.",
+        errors.EntryExists,
+    ),
+    ProblemType(
+        "part-of-asset",
+        409,
+        "The entry is a chunk of an asset, which determines its text, title, type and position.",
+        "Upload a new version of the asset, or delete the asset.",
+        errors.PartOfAsset,
+    ),
+    ProblemType(
+        "concurrent-writes",
+        409,
+        "Other requests are writing the same item.",
+        "Send the request again.",
+        errors.ConcurrentWrites,
+    ),
+    ProblemType(
+        "text-not-ready",
+        409,
+        "The asset has no text yet, or its text could not be extracted.",
+        "Wait until its status is indexed; if it is failed, see its error.",
+        errors.TextNotReady,
+    ),
+    ProblemType(
+        "not-failed",
+        409,
+        "Only a failed asset can be retried.",
+        "See the status of the asset.",
+        errors.NotFailed,
+    ),
+    ProblemType(
+        "tenant-exists", 409, "A tenant has this slug already.", "Choose another slug.", errors.TenantExists
+    ),
+    ProblemType(
+        "maximum-reached",
+        409,
+        "The caller or the tenant has the maximum number of such items.",
+        "Delete one first.",
+        errors.MaximumReached,
+    ),
+    ProblemType(
+        "model-change-conflict",
+        409,
+        "The state of the model change does not allow this step.",
+        "See the detail and GET /admin/reembed; try again when the state has changed.",
+        errors.ModelChangeConflict,
+    ),
+    ProblemType(
+        "conflict", 409, "The change contradicts what is stored.", "See the detail.", errors.Conflict
+    ),
+    ProblemType(
+        "cursor-expired",
+        410,
+        "The ranked list of the cursor is not available any more.",
+        "Search again without the cursor.",
+        errors.CursorExpired,
+    ),
+    ProblemType(
+        "stale-etag",
+        412,
+        "The entry has changed since it was read, so If-Match does not name its version.",
+        "Read the entry again, and repeat the change with the new ETag.",
+        errors.PreconditionFailed,
+    ),
+    ProblemType(
+        "too-large",
+        413,
+        "The body or the file is larger than the limit.",
+        "Send less in one request.",
+        errors.TooLarge,
+    ),
+    ProblemType(
+        "unsupported-media-type",
+        415,
+        "The body or the file has a format that the service does not read.",
+        "See the detail for the supported formats.",
+        errors.UnsupportedMediaType,
+    ),
+    ProblemType(
+        "invalid-input",
+        422,
+        "A field, a parameter or a filter is not valid.",
+        "Correct the fields that errors names.",
+        errors.InvalidInput,
+    ),
+    ProblemType(
+        "unreadable-document",
+        422,
+        "The text of the file cannot be extracted.",
+        "See the detail, and send a file that is not damaged or encrypted.",
+        errors.UnreadableDocument,
+    ),
+    ProblemType(
+        "limit-reached",
+        429,
+        "The tenant has reached the limit that the member limit names.",
+        "Wait as long as Retry-After says, or ask for a higher limit.",
+        errors.RateLimited,
+    ),
+    ProblemType(
+        "headers-too-long",
+        431,
+        "The request line and the headers are too long or too many.",
+        "Send shorter or fewer headers.",
+    ),
+    ProblemType(
+        "unexpected-error",
+        500,
+        "The service failed. Its log has the details under the request_id.",
+        "Report the request_id to the operator.",
+    ),
+    ProblemType(
+        "shutting-down",
+        503,
+        "This instance is shutting down.",
+        "Send the request again; another instance answers it.",
+    ),
+    ProblemType(
+        "database-unavailable",
+        503,
+        "The database is down or too busy.",
+        "Wait as long as Retry-After says, and try again.",
+        errors.DatabaseUnavailable,
+    ),
+    ProblemType(
+        "embedding-quota-used",
+        503,
+        "The tenant has used its embedding tokens of the day.",
+        "Wait as long as Retry-After says, or use keyword search.",
+        EmbeddingQuotaUsed,
+    ),
+    ProblemType(
+        "embedding-unavailable",
+        503,
+        "The embedding provider is unavailable, and the request needs it.",
+        "Wait as long as Retry-After says, and try again.",
+        errors.EmbeddingUnavailable,
+    ),
+)
+
+TYPES: Mapping[str, ProblemType] = {row.name: row for row in _ROWS}
+"""By name, in the order of their statuses."""
+
+_BY_ERROR: Mapping[type[errors.KnowledgeError], ProblemType] = {
+    row.error: row for row in _ROWS if row.error is not None
+}
+_OF_REQUESTS: Mapping[int, ProblemType] = {
+    TYPES[name].status: TYPES[name]
+    for name in (
+        *("malformed-request", "no-such-path", "method-not-allowed", "too-slow", "headers-too-long"),
+        "unexpected-error",
+    )
+}
+
+
+def type_of_error(error: type[errors.KnowledgeError]) -> ProblemType | None:
+    """The type of an error's class, or of the nearest class above it that has one."""
+    return next((_BY_ERROR[kind] for kind in error.__mro__ if kind in _BY_ERROR), None)
+
+
+def type_of_status(status: int) -> ProblemType:
+    """The type of a refusal that no error describes: of the request as such, before any service sees it."""
+    return _OF_REQUESTS.get(status, TYPES["unexpected-error"])
