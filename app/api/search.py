@@ -72,13 +72,13 @@ async def search_batch(
 @router.post(
     "/search/why-not",
     response_model=WhyNotResponse,
-    responses=problems(413, 415),
+    responses=problems(404, 413, 415),
     summary="Explain why an entry is not among the results",
 )
 async def why_not(body: WhyNotRequest, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Find the filter, leg, threshold or cut that excluded an entry from a search."""
     query = body.request.to_query(services.search.defaults)
-    return json_response(await services.search.why_not(caller.tenant_id, body.entry_id, query))
+    return json_response(await services.search.why_not(caller.tenant_id, body.entry(), query))
 
 
 def _show(index: int, outcome: SearchResult | KnowledgeError) -> dict[str, Any]:

@@ -15,6 +15,9 @@ UUID_TEXT = "must be a UUID"
 MOMENT = "must be a date and time, such as 2026-01-31T12:00:00Z"
 UNKNOWN = "is not valid"
 
+MAX_ITEMS = 3
+"""Items of a list for which the same error is repeated."""
+
 MESSAGES: Mapping[str, str] = {
     "json_invalid": "must be valid JSON",
     "extra_forbidden": "unknown field",
@@ -46,11 +49,35 @@ MESSAGES: Mapping[str, str] = {
 
 
 def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
-    """Each field once for each rule that it broke."""
+    """Each field once for each rule that it broke; of many items of a list that broke the same rule, only the first."""
     pairs = [(str(error.get("type")), _field_error(error)) for error in found]
     better = {error.field for kind, error in pairs if kind != "list_type"}
-    # For a value or a list of values, the error of the single value is enough.
-    return [error for kind, error in pairs if kind != "list_type" or error.field not in better]
+    lists = {error.field.rpartition(".")[0] for _, error in pairs}
+    # For a value or a list of values, the error of the single value is enough, and of a list that of its item.
+    return _shorten(
+        [
+            error
+            for kind, error in pairs
+            if error.field not in lists and (kind != "list_type" or error.field not in better)
+        ]
+    )
+
+
+def _shorten(found: Sequence[FieldError]) -> list[FieldError]:
+    """Replace the errors of many items of a list that broke the same rule by the first, which counts the others."""
+    groups: dict[tuple[str, str], list[FieldError]] = {}
+    for error in found:
+        name, _, place = error.field.rpartition(".")
+        groups.setdefault((name if place.isdigit() else error.field, error.message), []).append(error)
+    shown: list[FieldError] = []
+    for (_, message), errors in groups.items():
+        if len(errors) <= MAX_ITEMS:
+            shown += errors
+        else:
+            shown.append(
+                FieldError(errors[0].field, f"{message}; the same holds for {len(errors) - 1} more items")
+            )
+    return shown
 
 
 def _field_error(error: Mapping[str, Any]) -> FieldError:

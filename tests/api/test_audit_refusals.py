@@ -105,7 +105,7 @@ REFUSED = (
     ),
     Refusal("DELETE /knowledge/assets/{unknown}", "asset.delete", 404, "AssetNotFound", ("unknown",)),
     Refusal("POST /knowledge/assets/{unknown}/retry", "asset.retry", 404, "AssetNotFound", ("unknown",)),
-    Refusal("POST /knowledge/assets/{asset_id}/retry", "asset.retry", 409, "Conflict", ("asset_id",)),
+    Refusal("POST /knowledge/assets/{asset_id}/retry", "asset.retry", 409, "NotFailed", ("asset_id",)),
     Refusal(
         "POST /knowledge/feedback", "feedback.write", 404, "SearchNotFound", ("unknown", "unknown"), {"json": FEEDBACK}
     ),
@@ -120,7 +120,7 @@ REFUSED = (
         "SubscriptionNotFound",
         ("saved_search_id",),
     ),
-    Refusal("POST /admin/reembed", "model.reembed", 409, "Conflict", (), {"json": {"model": "text-hash"}}),
+    Refusal("POST /admin/reembed", "model.reembed", 409, "ModelChangeConflict", (), {"json": {"model": "text-hash"}}),
     Refusal("POST /admin/reembed/switch", "model.switch", 404, NO_CHANGE),
     Refusal("POST /admin/reembed/switch-back", "model.switch", 404, NO_CHANGE),
     Refusal("DELETE /admin/reembed", "model.drop", 404, NO_CHANGE),

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.fixtures.http.callers import Caller
-from tests.fixtures.http.expectations import expect_fields
+from tests.fixtures.http.expectations import expect_fields, expect_problem
 from tests.fixtures.providers.failing import FailingProvider
 
 
@@ -131,3 +131,14 @@ async def test_another_tenants_entry_and_an_unknown_one_get_the_same_answer(
 async def test_the_request_is_checked_as_a_search_is(reader: Caller) -> None:
     body = {"entry_id": str(uuid4()), "request": {"query": "word", "limit": 51}}
     expect_fields(await reader.post("/knowledge/search/why-not", body), "limit")
+
+
+async def test_an_entry_can_be_named_by_its_external_id(admin: Caller, stranger: Caller) -> None:
+    entry = await admin.add("The harbour opens at six", external_id="H1")
+    await stranger.add("The quay is wet", external_id="Q1")
+    answer = await ask(admin, "H1", query="harbour", mode="keyword")
+    assert (answer["entry_id"], answer["in_results"]) == (entry["id"], True)
+    for unknown in ("Q1", "nothing", "a\x00b"):
+        body = {"entry_id": unknown, "request": {"query": "harbour"}}
+        refused = expect_problem(await admin.post("/knowledge/search/why-not", body), 404)
+        assert refused["type"] == "/problems/entry-not-found"

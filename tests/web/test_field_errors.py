@@ -100,3 +100,27 @@ def test_a_field_that_accepts_a_value_or_a_list_is_refused_once() -> None:
         search.SearchRequest.model_validate({"query": "x", "entry_type": "novel"})
     (error,) = field_errors(caught.value.errors())
     assert error.message.startswith("must be fact, summary")
+
+
+async def test_a_wrong_item_of_a_value_or_list_is_reported_once(admin: Caller) -> None:
+    for given, field in ((["fact", "x"], "entry_type.1"), ("x", "entry_type")):
+        expect_fields(await admin.post("/knowledge/search", {"query": "x", "entry_type": given}), field)
+
+
+async def test_many_wrong_items_of_a_list_are_one_error(admin: Caller) -> None:
+    body = b'{"query": "x", "query_embedding": [' + b",".join([b"NaN"] * 384) + b"]}"
+    headers = {"Content-Type": "application/json"}
+    answer = await admin.post("/knowledge/search", content=body, headers=headers)
+    (error,) = expect_fields(answer, "query_embedding.0")["errors"]
+    assert error["message"] == "must be a finite number; the same holds for 383 more items"
+    few = expect_fields(
+        await admin.post("/knowledge/search", {"query": "x", "query_embedding": [1, "a", 2, "b"]}),
+        *("query_embedding.1", "query_embedding.3"),
+    )
+    assert len(few["errors"]) == 2
+
+
+async def test_an_empty_list_is_no_filter_and_is_refused(admin: Caller) -> None:
+    for field in ("tags", "entry_type", "asset_id"):
+        body = expect_fields(await admin.post("/knowledge/search", {"query": "x", field: []}), field)
+        assert body["errors"][0]["message"] == "must not be empty; omit it to search without this filter"

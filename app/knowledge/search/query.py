@@ -67,6 +67,7 @@ class SearchQuery:
         limit: hits per page, 1 to `max_limit`; None: the tenant's default.
         similarity_threshold: minimum cosine of a passage in the semantic leg, 0 to 1.
         weights: weights of the two legs.
+        tags, entry_type, asset_id: one or more values; None means no filter, and an empty list is refused.
         role: a role such as `dev` matches entries for dev and for all.
         rrf_k: constant of Reciprocal Rank Fusion, 1 to 1,000; 60 after Cormack, Clarke and Büttcher (2009).
         ef_search: search effort of the HNSW index, 10 to 200.
@@ -151,6 +152,13 @@ class SearchQuery:
             ),
             f"must be at most {MAX_TAGS} tags of 1 to 100 characters, {STORABLE}",
         )
+        for name in ("tags", "entry_type", "asset_id"):
+            value = getattr(self, name)
+            check(
+                name,
+                value is None or len(value) > 0,
+                "must not be empty; omit it to search without this filter",
+            )
         check("tags_match", self.tags_match in get_args(TagsMatch), "must be any or all")
         check(
             "entry_type",
@@ -202,13 +210,13 @@ class SearchQuery:
         return EntryFilter(
             include_superseded=self.include_superseded,
             roles=roles,
-            tags=tuple(self.tags) if self.tags else None,
+            tags=tuple(self.tags) if self.tags is not None else None,
             all_tags=self.tags_match == "all",
-            entry_types=self.entry_types or None,
+            entry_types=self.entry_types,
             min_confidence=self.min_confidence,
             scope=self.scope,
             source=self.source,
-            asset_ids=tuple(self.asset_id) if self.asset_id else None,
+            asset_ids=tuple(self.asset_id) if self.asset_id is not None else None,
             metadata_json=orjson.dumps(dict(self.metadata)).decode() if self.metadata else None,
         )
 

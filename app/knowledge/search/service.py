@@ -11,9 +11,11 @@ from uuid import UUID
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
 from app.db.database import Database
 from app.db.identifiers import new_id
+from app.db.queries.knowledge.entries import find_same
 from app.db.queries.search.hits import fetch_verdict
+from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import CursorExpired, EmbeddingUnavailable, KnowledgeError
+from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, KnowledgeError
 from app.knowledge.search.answer.explanation import explain, explain_page
 from app.knowledge.search.answer.hydration import hydrate
 from app.knowledge.search.answer.metadata import Times, describe_ranking, make_metadata
@@ -32,6 +34,7 @@ from app.knowledge.search.why_not import WhyNot, judge
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.providers import find_provider
+from app.knowledge.text import is_storable
 from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCH_WAITING_SECONDS, SEARCHES
 from app.telemetry.tracing import span
 
@@ -119,14 +122,16 @@ class KnowledgeSearchService:
                 await batch.close()
         return [task.result() for task in tasks]
 
-    async def why_not(self, tenant_id: UUID, entry_id: UUID, query: SearchQuery) -> WhyNot:
+    async def why_not(self, tenant_id: UUID, entry: UUID | str, query: SearchQuery) -> WhyNot:
         """Explain why an entry is not in a search's results: the filter, the legs, the threshold or the cut.
 
-        For an entry of another tenant the explanation is that of an unknown id. Raises as `search` does.
+        `entry` is its id, or its external_id. For an entry of another tenant the explanation is that of an unknown id.
+        Raises as `search` does, and EntryNotFound for an unknown external_id.
         """
         with run_stopwatch() as stopwatch:
             plan = make_plan(query, await self._tenants.context(tenant_id), self.defaults)
             async with self._admission.search(plan.tenant), self._ranker.run(plan) as ranked:
+                entry_id = entry if isinstance(entry, UUID) else await _find_entry(ranked.session, entry)
                 legs = ranked.legs
                 words, vector = legs.words_sought(query.query), legs.vector
                 verdict = await fetch_verdict(
@@ -193,6 +198,13 @@ class KnowledgeSearchService:
         metadata = make_metadata(start, plan.limit, ranking, current_stopwatch(), Times())
         debug = explain_page(kept.receipt, page, start.offset) if query.explain else None
         return SearchResult(hits, metadata, debug)
+
+
+async def _find_entry(session: TenantSession, external_id: str) -> UUID:
+    same = await find_same(session, [(external_id, b"")]) if is_storable(external_id) else {}
+    if not same:
+        raise EntryNotFound("there is no entry with this external_id")
+    return same[0]
 
 
 def _log_search(plan: Plan, result: SearchResult) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import Explanation
@@ -77,17 +78,23 @@ class SearchRequest(RequestBody):
         description="Default: the tenant's, else semantic 0.7 and keyword 0.3, or 0.6 and 0.4 with the fusion `score`.",
     )
     role: Audience | None = Field(None, description="Only entries for this role or for all.")
-    tags: list[Tag] | None = Field(None, max_length=100)
+    tags: list[Tag] | None = Field(
+        None, max_length=100, description="One or more tags; omit it for no filter."
+    )
     tags_match: TagsMatch = Field(
         "any", description="Whether an entry needs any (the default) or all of the tags."
     )
-    entry_type: EntryType | list[EntryType] | None = None
+    entry_type: EntryType | list[EntryType] | None = Field(
+        None, description="One or more types; omit it for no filter."
+    )
     min_confidence: Annotated[Number, Field(ge=0, le=1)] | None = None
     scope: Scope | None = None
     source: Source | None = Field(
         None, description="Only entries written by callers, or only chunks of assets."
     )
-    asset_id: list[UUID] | None = Field(None, max_length=1000)
+    asset_id: list[UUID] | None = Field(
+        None, max_length=1000, description="One or more assets; omit it for no filter."
+    )
     metadata: dict[str, Any] | None = Field(
         None, description="Values that the entry's metadata must contain, at most 100 at all depths."
     )
@@ -130,8 +137,17 @@ class SearchRequest(RequestBody):
 class WhyNotRequest(RequestBody):
     """An entry, and the search whose results lack it."""
 
-    entry_id: UUID
+    entry_id: Annotated[str, Field(min_length=1, max_length=MAX_EXTERNAL_ID)] = Field(
+        description="The id of the entry, or its external_id."
+    )
     request: SearchRequest
+
+    def entry(self) -> UUID | str:
+        """The id, or else the external_id."""
+        try:
+            return UUID(self.entry_id)
+        except ValueError:
+            return self.entry_id
 
 
 class ReasonModel(BaseModel):
