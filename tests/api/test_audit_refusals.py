@@ -120,13 +120,13 @@ REFUSED = (
         "SubscriptionNotFound",
         ("saved_search_id",),
     ),
-    Refusal("POST /admin/reembed", "model.reembed", 409, "ModelChangeConflict", (), {"json": {"model": "text-hash"}}),
     Refusal("POST /admin/reembed/switch", "model.switch", 404, NO_CHANGE),
     Refusal("POST /admin/reembed/switch-back", "model.switch", 404, NO_CHANGE),
     Refusal("DELETE /admin/reembed", "model.drop", 404, NO_CHANGE),
     Refusal("GET /admin/reembed", "model.read", 404, NO_CHANGE),
     Refusal("GET /admin/searches/{unknown}", "search.read", 404, None, ("unknown",)),
 )  # fmt: skip
+REBUILD = {"json": {"model": "text-hash"}}
 ON_PLATFORM = (
     Refusal("POST /admin/tenants", "tenant.create", 409, None, (), {"json": {"slug": "taken"}}),
     Refusal(
@@ -136,8 +136,21 @@ ON_PLATFORM = (
 )  # fmt: skip
 
 
+async def test_a_change_that_is_refused_while_another_one_ends_is_noted_once(scene: Scene) -> None:
+    assert (await scene.admin.post("/admin/reembed", **REBUILD)).status_code == 202
+    async with connected(scene.made.superuser_dsn) as superuser:
+        await superuser.execute("update model_changes set state = 'dropping'")
+    refusal = Refusal("POST /admin/reembed", "model.reembed", 409, "ModelChangeConflict", (), REBUILD)
+    await expect_one_row(refusal, scene)
+
+
 @pytest.mark.parametrize("refusal", REFUSED, ids=lambda r: f"{r.endpoint} {r.status}")
 async def test_a_refusal_is_noted_once_with_its_reason(refusal: Refusal, scene: Scene) -> None:
+    await expect_one_row(refusal, scene)
+
+
+async def expect_one_row(refusal: Refusal, scene: Scene) -> None:
+    """Get the refusal, and the row of the trail that it must leave."""
     before = await scene.read_rows()
     await scene.expect(refusal, scene.admin)
     after = await scene.read_rows()
