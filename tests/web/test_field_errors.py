@@ -120,7 +120,7 @@ async def test_many_wrong_items_of_a_list_are_one_error(admin: Caller) -> None:
     assert len(few["errors"]) == 2
 
 
-async def test_an_empty_list_is_no_filter_and_is_refused(admin: Caller) -> None:
+async def test_an_empty_list_of_a_filter_is_refused(admin: Caller) -> None:
     for field in ("tags", "entry_type", "asset_id"):
         body = expect_fields(await admin.post("/knowledge/search", {"query": "x", field: []}), field)
         assert body["errors"][0]["message"] == "must not be empty; omit it to search without this filter"
