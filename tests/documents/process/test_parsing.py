@@ -222,7 +222,11 @@ def test_killed_parent_leaves_no_process(tmp_path: Path) -> None:
     while not (children and sum(children[0].cpu_times()[:2]) > 0.3) and time.monotonic() < deadline:
         time.sleep(0.02)
         children = psutil.Process(parent.pid).children()
+    # Otherwise it would soon end by itself.
+    children[0].suspend()
     parent.kill()
     parent.wait()
-    gone, alive = psutil.wait_procs(children, timeout=30)
+    gone, alive = psutil.wait_procs(children, timeout=10)
+    for process in alive:
+        process.kill()
     assert (len(gone), alive) == (1, [])
