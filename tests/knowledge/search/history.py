@@ -118,7 +118,7 @@ class History:
             del self.entries[gone.id]
             for known in self.entries.values():
                 if known.successor == gone.id:
-                    known.superseded = False
+                    known.superseded, known.successor = False, None
 
     async def expire(self) -> None:
         if self.entries:
@@ -130,6 +130,12 @@ class History:
     async def supersede(self) -> None:
         if len(self.entries) > 1:
             old, new = self.random.sample(list(self.entries.values()), 2)
+            # Entries cannot supersede each other, so the chain of successors must not lead back.
+            following: Known | None = new
+            while following is not None and following is not old:
+                following = self.entries.get(following.successor) if following.successor else None
+            if following is old:
+                return
             await self._change(old, EntryDraft(superseded_by_id=new.id))
             old.superseded, old.successor = True, new.id
 
