@@ -74,7 +74,15 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
 }
 OPEN = {"GET /healthz", "GET /readyz"}
 # Outside the API: callers on this machine, browsers, and agents, whose tools have tests of their own.
-UNDESCRIBED = {"GET /metrics", "GET /docs", "GET /openapi.json", "HEAD /openapi.json", "ANY /mcp"}
+UNDESCRIBED = {
+    "GET /metrics",
+    "GET /docs",
+    "GET /problems",
+    "GET /problems/{name}",
+    "GET /openapi.json",
+    "HEAD /openapi.json",
+    "ANY /mcp",
+}
 
 
 async def save_search(caller: Caller) -> str:
