@@ -70,8 +70,11 @@ def create_app(
             app.state.draining = False
             await asyncio.to_thread(outdated_revisions)
             await stack.enter_async_context(open_endpoint(app))
-            if settings.server.metrics_port is not None:
-                stack.enter_context(serve_metrics(app.state.observation, settings.server.metrics_port))
+            server = settings.server
+            if server.metrics_port is not None:
+                stack.enter_context(
+                    serve_metrics(app.state.observation, server.metrics_host, server.metrics_port)
+                )
             if settings.ingestion.worker:
                 checking = asyncio.create_task(log_missing_protections())
                 stack.push_async_callback(_stop, checking)

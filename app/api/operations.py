@@ -21,7 +21,10 @@ router = APIRouter(tags=["operations"], route_class=NamedRoute)
 READINESS_SECONDS = 2.0
 """Time limit of a readiness check; the caller decides quickly where the next requests go."""
 
-FORWARDED = ("forwarded", "via", "x-real-ip", "x-forwarded-")
+FORWARDED = (
+    *("forwarded", "via", "x-forwarded-", "x-real-ip", "x-original-", "x-client-ip", "x-cluster-client-ip"),
+    *("true-client-ip", "cf-", "x-envoy-", "x-amzn-"),
+)
 """Prefixes of the headers with which a proxy marks forwarded requests."""
 
 
@@ -64,8 +67,9 @@ async def metrics(request: Request) -> Response:
 
 
 def _is_local(request: Request) -> bool:
-    # Behind a proxy on the same machine every caller comes from there.
-    if any(name.startswith(FORWARDED) for name in request.headers):
+    # Behind a proxy on the same machine every caller comes from there. nginx marks nothing by default, but then speaks
+    # HTTP/1.0.
+    if any(name.startswith(FORWARDED) for name in request.headers) or request.scope["http_version"] == "1.0":
         return False
     if request.client is None:
         return True

@@ -8,7 +8,11 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
 
 from app.cli.output.progress import show_waiting
 from app.kernel import forbid_inspection
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ACTOR = "command-line"
 """The actor in the audit trail."""
+ENV_FILE = Path(".env")
+"""The file of settings in the current folder, which only the commands that serve read unasked."""
+named_env_file: ContextVar[Path | None] = ContextVar("named_env_file", default=None)
+"""The file that `--env-file` names."""
 
 
 class Interrupted(Exception):
@@ -32,17 +40,22 @@ class CancelledWithin(Exception):
     """The work was cancelled, but not by a signal."""
 
 
-def read_settings(*, identity_required: bool = False, **changes: str) -> Settings:
+def read_settings(*, identity_required: bool = False, serves: bool = False, **changes: str) -> Settings:
     """Load the settings with the variables in `changes` replaced, and set up logging for a command.
 
-    From now on the process has keys, so no other process of its user can read its memory. Commands log warnings only,
-    unless LOG_LEVEL is debug. Raises ConfigurationError.
+    A command that `serves` reads `.env` in the current folder; the others run in any folder, also in one that a
+    stranger filled, and read only the file that `--env-file` names. From now on the process has keys, so no other
+    process of its user can read its memory. Commands log warnings only, unless LOG_LEVEL is debug. Raises
+    ConfigurationError.
     """
     from app.settings import load_settings
     from app.telemetry.logs import configure_logging
 
     forbid_inspection()
-    settings = load_settings({**os.environ, **changes}, identity_required=identity_required)
+    file = named_env_file.get() or (ENV_FILE if serves else None)
+    if file is None and ENV_FILE.exists():
+        typer.echo("note: .env in this folder is not read; --env-file .env reads it", err=True)
+    settings = load_settings({**os.environ, **changes}, file, identity_required=identity_required)
     level = "debug" if settings.logging.level == "debug" else "warning"
     configure_logging(level, json=settings.logging.format == "json")
     return settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +30,7 @@ from app.cli import (
     worker,
 )
 from app.cli.doctor import command as doctor
+from app.cli.execution import named_env_file
 from app.cli.options import examples, paragraph
 from app.cli.output.failures import DONE, report_failure
 
@@ -56,7 +58,8 @@ EPILOG = "\n\n".join(
         paragraph(
             "Environment:",
             "NO_COLOR disables colours, FORCE_COLOR enables them, LOG_LEVEL=debug shows where a failure occurred.",
-            "The service's settings come from the environment and from .env in the current folder.",
+            "The service's settings come from the environment. serve, worker and migrate also read .env in the",
+            "current folder; other commands read a file only with --env-file (knowledge --env-file .env search …).",
         ),
     )
 )
@@ -86,8 +89,21 @@ def accept_general_options(
         bool,
         typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
     ] = False,
+    env_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--env-file",
+            envvar="KB_ENV_FILE",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Read settings from this file; the environment takes precedence.",
+            show_envvar=True,
+        ),
+    ] = None,
 ) -> None:
     """Options before every command; typer shows the application's help instead of this text."""
+    named_env_file.set(env_file)
 
 
 for module in (

@@ -43,7 +43,7 @@ def migrate(
     """
     from app.db.schema.migration import check_revision
 
-    settings = read_settings()
+    settings = read_settings(serves=True)
     before, after, wanted = run_async(
         _check(settings) if check else _migrate(settings, service_role),
         doing="looking" if check else "migrating",

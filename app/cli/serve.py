@@ -47,7 +47,9 @@ def serve(
     """Serve the HTTP API until Ctrl-C or SIGTERM. Without DATABASE_URL, it starts an embedded Postgres."""
     changes = {"KB_HOST": host, "KB_PORT": None if port is None else str(port)}
     settings = read_settings(
-        identity_required=True, **{name: value for name, value in changes.items() if value is not None}
+        identity_required=True,
+        serves=True,
+        **{name: value for name, value in changes.items() if value is not None},
     )
     run_until_stopped(_serve(settings, demo))
 

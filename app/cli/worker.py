@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def worker() -> None:
     """Run queued jobs (parsing files, creating vectors) until Ctrl-C or SIGTERM, for services with KB_WORKER=off."""
-    settings = read_settings()
+    settings = read_settings(serves=True)
     log_as_service(settings)
     run_until_stopped(_work(settings))
 
@@ -45,7 +45,8 @@ async def _work(settings: Settings) -> None:
         async with open_tracing(), open_services(settings) as services:
             with contextlib.ExitStack() as stack:
                 if (port := settings.server.metrics_port) is not None:
-                    stack.enter_context(serve_metrics(Observation(services), port))
+                    host = settings.server.metrics_host
+                    stack.enter_context(serve_metrics(Observation(services), host, port))
                 log.info("working", extra={"concurrency": settings.ingestion.concurrency})
                 await log_missing_protections()
                 await services.worker.run()

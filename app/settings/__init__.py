@@ -1,4 +1,4 @@
-"""Every setting of the service, from the environment or a `.env` file; only the composition root reads it."""
+"""Every setting of the service, from the environment or a file; only the composition root reads it."""
 
 from app.settings.groups import (
     DatabaseSettings,

@@ -157,6 +157,9 @@ class ServerSettings(SettingsGroup):
     )
     port: Port = setting("KB_PORT", 8000, "an integer from 1 to 65535")
     metrics_port: Port | None = setting("KB_METRICS_PORT", None, "an integer from 1 to 65535, or empty")
+    metrics_host: Annotated[str, AfterValidator(check_host)] = setting(
+        "KB_METRICS_HOST", "127.0.0.1", "a host name or an address"
+    )
     drain_seconds: float = setting("KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300)
     cors_origins: Annotated[tuple[str, ...], BeforeValidator(check_origins)] | None = setting(
         "KB_CORS_ORIGINS", None, "origins such as https://app.example.com, separated by commas, or empty"

@@ -1,4 +1,4 @@
-"""Reading the settings from the environment and from a `.env` file."""
+"""Reading the settings from the environment and from a file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
-from pydantic_settings import DotEnvSettingsSource
 
 from app.errors import ConfigurationError
+from app.settings.env_file import read_env_file
 from app.settings.groups import Settings, SettingsGroup
+from app.settings.sources import check_sources
 
 _WEIGHT_TOLERANCE = 1e-9
 
 
 def load_settings(
     env: Mapping[str, str] | None = None,
-    env_file: str | Path | None = ".env",
+    env_file: str | Path | None = None,
     *,
     identity_required: bool = True,
 ) -> Settings:
@@ -25,9 +26,12 @@ def load_settings(
 
     `env` replaces the process environment. `identity_required=False` is for commands that verify no tokens
     (a migration, a worker): they need no JWT setting. Raises ConfigurationError with one line that names each
-    wrong variable and what is allowed.
+    wrong variable and what is allowed, and for a key and its address from different sources.
     """
-    values = {**_read_env_file(env_file), **(os.environ if env is None else env)}
+    environment = os.environ if env is None else env
+    file = {} if env_file is None else _read_optional(Path(env_file))
+    check_sources(file, environment)
+    values = {**file, **environment}
     grouped: dict[str, dict[str, str]] = {}
     for group, names in _variables_by_group().items():
         stripped = {name: values[name].strip() for name in names if name in values}
@@ -53,14 +57,11 @@ def _variables_by_group() -> dict[str, list[str]]:
     }
 
 
-def _read_env_file(env_file: str | Path | None) -> dict[str, str]:
+def _read_optional(env_file: Path) -> dict[str, str]:
     try:
-        source = DotEnvSettingsSource(
-            Settings, env_file=env_file, env_file_encoding="utf-8", case_sensitive=True
-        )
-    except (OSError, UnicodeDecodeError):
-        raise ConfigurationError(str(env_file), "must be a readable UTF-8 text file") from None
-    return {name: value for name, value in source.env_vars.items() if value is not None}
+        return read_env_file(env_file)
+    except FileNotFoundError:
+        return {}
 
 
 def _describe(error: ValidationError) -> ConfigurationError:

@@ -188,15 +188,17 @@ class _FromOtherThreads:
 
 
 @contextlib.contextmanager
-def serve_metrics(observation: Observation, port: int) -> Iterator[int]:
-    """Serve `/metrics` on a separate port while the block runs; yields the port. Raises ConfigurationError."""
+def serve_metrics(observation: Observation, host: str, port: int) -> Iterator[int]:
+    """Serve `/metrics` at a separate address while the block runs; yields the port. Raises ConfigurationError."""
     registry = CollectorRegistry()
     registry.register(_FromOtherThreads(observation, asyncio.get_running_loop()))
     try:
-        server, thread = start_http_server(port, registry=registry)
+        server, thread = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         raise ConfigurationError(
-            "KB_METRICS_PORT", f"cannot listen on port {port} ({error.strerror})", "choose another"
+            "KB_METRICS_HOST and KB_METRICS_PORT",
+            f"cannot listen on {host}, port {port} ({error.strerror})",
+            "choose others",
         ) from None
     try:
         yield server.server_port

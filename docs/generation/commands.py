@@ -11,8 +11,9 @@ from app.cli.main import app, command
 INTRODUCTION = """\
 # Command line
 
-The output of `--help` for every command. Settings come from the environment or `.env`, as for the service; see
-[Settings](settings.md).
+The output of `--help` for every command. Settings come from the environment and, for `serve`, `worker` and `migrate`,
+from `.env` in the current folder; for other commands, name the file before the command, as in
+`knowledge --env-file .env search …`. See [Settings](settings.md).
 """
 WIDTH = "100"
 

@@ -16,8 +16,17 @@ VARIABLE = re.compile(r"([A-Z][A-Z0-9_]+)=(.*)$")
 INTRODUCTION = """\
 # Settings
 
-Settings come from the environment, or from a file `.env` in the current folder. The environment takes precedence, and
-an empty value means "not set". An invalid or contradictory setting stops the start with one line that names it.
+Settings come from the environment, or from a file. The environment takes precedence, and an empty value means
+"not set". An invalid or contradictory setting stops the start with one line that names it.
+
+`knowledge serve`, `worker` and `migrate` read the file `.env` in the current folder. The other commands may run in any
+folder, for instance in a cloned repository, and read only the file that you name: `knowledge --env-file FILE search …`,
+or the variable `KB_ENV_FILE`. The file must belong to you or to root, and others must not be able to write to it. Its
+values are used as written: `${NAME}` is not expanded.
+
+A key goes only to an address from the same source: when the environment sets `OPENAI_API_KEY` and the file
+`OPENAI_BASE_URL`, or the reverse, the start stops with one line that names both. The same holds for `GEMINI_…`, for
+`EMBEDDING_NEXT_…`, and for a `DATABASE_URL` without a password together with `PGPASSWORD`, `PGPASSFILE` or `PGSSLKEY`.
 """
 
 

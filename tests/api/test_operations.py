@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from tests.api.endpoints import OPEN
 from tests.fixtures.http.callers import Caller, open_client
@@ -31,8 +32,27 @@ async def test_metrics_are_only_for_callers_on_this_machine(app: FastAPI, admin:
             else:
                 expect_problem(answer, 404)
     async with open_client(app) as client:
-        for header in ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via"):
+        marks = (
+            "X-Forwarded-For",
+            "X-Forwarded-Host",
+            "X-Real-IP",
+            "Forwarded",
+            "Via",
+            "CF-Connecting-IP",
+            "X-Client-IP",
+        )
+        for header in marks:
             expect_problem(await client.get("/metrics", headers={header: "10.0.0.7"}), 404)
+
+
+async def test_metrics_are_not_for_a_proxy_that_speaks_http_1_0(app: FastAPI) -> None:
+    async def old(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "http_version": "1.0"}, receive, send)
+
+    transport = httpx.ASGITransport(app=old, client=("127.0.0.1", 40_000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://service.test") as client:
+        expect_problem(await client.get("/metrics"), 404)
+        assert (await client.get("/healthz")).status_code == 200
 
 
 async def test_metrics_count_requests_by_route_without_ids(admin: Caller) -> None:

@@ -71,7 +71,7 @@ def test_doctor_names_a_wrong_setting(knowledge: CommandLine, monkeypatch: pytes
     assert result.status == 1
     assert result.out.splitlines()[:2] == [
         "wrong    settings  LOG_LEVEL: must be debug, info, warning, error or critical",
-        "                   → correct LOG_LEVEL in the environment or in .env",
+        "                   → correct LOG_LEVEL in the environment or in the file of settings",
     ]
 
 

@@ -21,6 +21,7 @@ def test_settings_have_the_documented_defaults() -> None:
         8000,
         None,
     )
+    assert load(KB_HOST="0.0.0.0").server.metrics_host == "127.0.0.1"  # noqa: S104  # only compared
     assert (settings.search.default_limit, settings.search.max_limit) == (10, 50)
     assert (settings.search.semantic_weight, settings.search.keyword_weight) == (0.7, 0.3)
     assert settings.search.similarity_threshold is None

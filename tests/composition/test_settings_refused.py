@@ -55,6 +55,7 @@ from tests.composition.environment import SECRET, SERVER, load
         ("KB_PORT", "0"),
         ("KB_PORT", "65536"),
         ("KB_METRICS_PORT", "hidden"),
+        ("KB_METRICS_HOST", "http://hidden"),
         ("KB_CORS_ORIGINS", "*"),
         ("KB_CORS_ORIGINS", "hidden.example"),
         ("KB_CORS_ORIGINS", "https://hidden.example/"),

@@ -165,7 +165,7 @@ async def test_a_database_that_is_too_busy_to_count_is_up(operated: Operated) ->
 
 async def test_a_separate_port_shows_the_same_and_must_be_free(operated: Operated) -> None:
     observation = Observation(operated.services)
-    with serve_metrics(observation, 0) as port:
+    with serve_metrics(observation, "127.0.0.1", 0) as port:
         async with httpx.AsyncClient(trust_env=False) as client:
             answer = await client.get(f"http://127.0.0.1:{port}/metrics")
         series = read_scrape(answer.text)
@@ -173,7 +173,14 @@ async def test_a_separate_port_shows_the_same_and_must_be_free(operated: Operate
         assert ("knowledge_pool_size", frozenset()) in series
         assert "process_resident_memory_bytes" in answer.text
         with (
-            pytest.raises(ConfigurationError, match="KB_METRICS_PORT: cannot listen"),
-            serve_metrics(observation, port),
+            pytest.raises(ConfigurationError, match="KB_METRICS_HOST and KB_METRICS_PORT: cannot listen"),
+            serve_metrics(observation, "127.0.0.1", port),
         ):
             pass
+
+
+async def test_a_separate_port_is_only_open_at_its_own_address(operated: Operated) -> None:
+    with serve_metrics(Observation(operated.services), "127.0.0.1", 0) as port:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            with pytest.raises(httpx.ConnectError):
+                await client.get(f"http://127.0.0.2:{port}/metrics")
