@@ -14,6 +14,8 @@ from app.errors import Unauthenticated
 MAX_SUBJECT_CHARACTERS = 255
 """OpenID Connect Core 1.0, section 2, `sub`."""
 
+MAX_TOKEN_ID_CHARACTERS = 255
+
 _LATEST_TIME = 253_402_300_799
 """31 December 9999, the last second that a datetime can hold."""
 
@@ -70,13 +72,14 @@ def make_principal(claims: Mapping[str, object]) -> Principal:
     """
     subject = _subject(claims.get("sub"))
     roles = _roles(claims.get("roles"))
+    token_id = _token_id(claims.get("jti"))
     tenant = claims.get("tenant_id")
     if tenant is None and Role.PLATFORM_ADMIN in roles:
-        return Principal(subject, None, roles)
+        return Principal(subject, None, roles, token_id)
     # UUID() also accepts braces, `urn:uuid:` and stray hyphens.
     if not isinstance(tenant, str) or not _UUID.fullmatch(tenant):
         raise Unauthenticated("the token's tenant_id must be a UUID")
-    return Principal(subject, UUID(tenant), roles)
+    return Principal(subject, UUID(tenant), roles, token_id)
 
 
 def _subject(subject: object) -> str:
@@ -92,6 +95,17 @@ def _subject(subject: object) -> str:
             " without leading or trailing blanks"
         )
     return subject
+
+
+def _token_id(token_id: object) -> str | None:
+    # A token whose id no revocation could name is refused.
+    if token_id is None:
+        return None
+    if not isinstance(token_id, str) or not 1 <= len(token_id) <= MAX_TOKEN_ID_CHARACTERS:
+        raise Unauthenticated(
+            f"the token's jti must be a string of 1 to {MAX_TOKEN_ID_CHARACTERS} characters"
+        )
+    return token_id
 
 
 def _roles(roles: object) -> frozenset[Role]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
@@ -31,12 +31,14 @@ class Principal:
     """A caller whose token was verified.
 
     A platform admin manages tenants and cannot read any tenant's knowledge: `platform_admin` together with other
-    roles cancels them, so that no token can do both. Only a platform admin's `tenant_id` may be None.
+    roles cancels them, so that no token can do both. Only a platform admin's `tenant_id` may be None. `token_id` is the
+    token's `jti`, by which it can be revoked.
     """
 
     subject: str
     tenant_id: UUID | None
     roles: frozenset[Role]
+    token_id: str | None = field(default=None, compare=False)
 
     def has(self, role: Role) -> bool:
         """Whether one of the caller's roles is `role` or includes it."""

@@ -7,10 +7,11 @@ the algorithm bound to the key, every claim) are done here, before or after it.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID, uuid4
 
@@ -45,24 +46,27 @@ class KeySource(Protocol):
 class TokenVerifier:
     """Verifies bearer tokens with a shared secret (HS256) or an issuer's public keys.
 
-    Exactly one of `secret` and `keys` is given. `leeway` is in seconds, for `exp`, `nbf` and `iat`; `clock`
-    gives seconds since 1970. Headers that offer a key (`jku`, `jwk`, `x5u`, `x5c`) are never read. Raises
-    ConfigurationError for a secret that is too short or is a public key.
+    Either shared secrets or `keys` are given. `named` are secrets by the `kid` of the tokens that they sign, `secret`
+    is that of tokens with another `kid`; a token without a `kid` may be signed with any of them. `leeway` is in
+    seconds, for `exp`, `nbf` and `iat`; `clock` gives seconds since 1970. Headers that offer a key (`jku`, `jwk`,
+    `x5u`, `x5c`) are never read. Raises ConfigurationError for a secret that is too short or is a public key.
     """
 
     def __init__(
         self,
         *,
         secret: str | None = None,
+        named: Mapping[str, str] | None = None,
         keys: KeySource | None = None,
         audience: str | None = None,
         issuer: str | None = None,
         leeway: float = LEEWAY_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if (secret is None) == (keys is None):
+        if (secret is None and not named) == (keys is None):
             raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "exactly one must be set")
-        self._shared = None if secret is None else _shared_key(secret)
+        self._shared = () if secret is None else (_shared_key(secret),)
+        self._named = {kid: _shared_key(own, "JWT_SECRETS") for kid, own in (named or {}).items()}
         self._keys = keys
         self._audience = audience
         self._issuer = issuer
@@ -72,22 +76,18 @@ class TokenVerifier:
     async def verify(self, token: str) -> Principal:
         """Check the signature and every claim. Raises Unauthenticated with a text that is safe to show."""
         header = _read_header(token)
-        algorithm, key = await self._choose_key(header)
-        try:
-            payload = jws.verify(token, key, algorithms=[algorithm])
-        except JOSEError:
-            raise Unauthenticated("the token's signature is not valid") from None
-        claims = parse_object(payload)
+        algorithm, keys = await self._choose_keys(header)
+        claims = parse_object(_verify_signature(token, algorithm, keys))
         check_times(claims, now=self._clock(), leeway=self._leeway)
         check_parties(claims, audience=self._audience, issuer=self._issuer)
         return make_principal(claims)
 
-    async def _choose_key(self, header: dict[str, object]) -> tuple[str, object]:
+    async def _choose_keys(self, header: dict[str, object]) -> tuple[str, Sequence[object]]:
         algorithm, kid = header.get("alg"), header.get("kid")
         if self._keys is None:
             if algorithm != _HMAC_ALGORITHM:
                 raise Unauthenticated("the token's algorithm is not accepted here")
-            return _HMAC_ALGORITHM, self._shared
+            return _HMAC_ALGORITHM, self._choose_secrets(kid)
         if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
             raise Unauthenticated("the token's algorithm is not accepted here")
         if kid is not None and not (isinstance(kid, str) and len(kid) <= MAX_KEY_ID_CHARACTERS):
@@ -95,7 +95,25 @@ class TokenVerifier:
         public_key = await self._keys.find(kid, algorithm)
         if public_key is None:
             raise Unauthenticated("the token's signing key is not known")
-        return algorithm, jwk.construct(public_key, algorithm)
+        return algorithm, (jwk.construct(public_key, algorithm),)
+
+    def _choose_secrets(self, kid: object) -> Sequence[object]:
+        if kid is None:
+            return (*self._named.values(), *self._shared)
+        if isinstance(kid, str) and kid in self._named:
+            return (self._named[kid],)
+        if not self._shared:
+            raise Unauthenticated("the token's signing key is not known")
+        return self._shared
+
+
+def _verify_signature(token: str, algorithm: str, keys: Sequence[object]) -> bytes:
+    """The payload, if one of the keys signed it. Raises Unauthenticated."""
+    for key in keys:
+        with contextlib.suppress(JOSEError):
+            payload: bytes = jws.verify(token, key, algorithms=[algorithm])
+            return payload
+    raise Unauthenticated("the token's signature is not valid")
 
 
 def bearer_token(authorization: str | None) -> str:
@@ -109,6 +127,7 @@ def bearer_token(authorization: str | None) -> str:
 def issue_token(
     secret: str,
     *,
+    kid: str | None = None,
     tenant_id: UUID | None,
     roles: Collection[Role],
     subject: str,
@@ -116,7 +135,7 @@ def issue_token(
     audience: str | None = None,
     issuer: str | None = None,
 ) -> str:
-    """Create an HS256 token that is valid for `ttl` seconds from now.
+    """Create an HS256 token that is valid for `ttl` seconds from now; `kid` names its secret.
 
     Raises InvalidInput for claims that `TokenVerifier` would refuse, ConfigurationError for a bad secret.
     """
@@ -143,18 +162,19 @@ def issue_token(
         make_principal(claims)
     except Unauthenticated as error:
         raise InvalidInput([FieldError("token", str(error))]) from None
-    token: str = jws.sign(json.dumps(claims).encode(), key, algorithm=_HMAC_ALGORITHM)
+    headers = None if kid is None else {"kid": kid}
+    token: str = jws.sign(json.dumps(claims).encode(), key, headers, algorithm=_HMAC_ALGORITHM)
     return token
 
 
-def _shared_key(secret: str) -> object:
+def _shared_key(secret: str, setting: str = "JWT_SECRET") -> object:
     data = secret.encode("utf-8", "surrogateescape")
     if len(data) < MIN_SECRET_BYTES:
-        raise ConfigurationError("JWT_SECRET", f"must be at least {MIN_SECRET_BYTES} bytes long")
+        raise ConfigurationError(setting, f"must be at least {MIN_SECRET_BYTES} bytes long")
     try:
         return jwk.construct(data, _HMAC_ALGORITHM)
     except JOSEError:
-        raise ConfigurationError("JWT_SECRET", "must be a secret, not a public key or certificate") from None
+        raise ConfigurationError(setting, "must be a secret, not a public key or certificate") from None
 
 
 def _read_header(token: str) -> dict[str, object]:
@@ -166,8 +186,9 @@ def _read_header(token: str) -> dict[str, object]:
         raise Unauthenticated("the token is malformed")
     encoded = parts.group(1)
     header = parse_object(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
-    # RFC 7515, section 4.1.11: an unknown extension must be refused, and none is known.
-    if "crit" in header:
+    # RFC 7515, section 4.1.11: an unknown extension must be refused, and none is known. `b64` (RFC 7797) and `zip`
+    # change how the payload is read, and must not be ignored where the issuer forgot to mark them as critical.
+    if not header.keys().isdisjoint(("crit", "b64", "zip")):
         raise Unauthenticated("the token uses an extension that is not supported")
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower() not in _TYPES:

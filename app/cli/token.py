@@ -51,7 +51,7 @@ def print_token(
     ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="Validity in seconds.")] = DAY,
     as_json: Annotated[bool, json_option("{token, subject, tenant_id, roles, ttl}")] = False,
 ) -> None:
-    """Print a bearer token, and nothing else. Requires JWT_SECRET, or the secret of the embedded mode."""
+    """Print a bearer token, and nothing else. Requires JWT_SECRET(S), or the secret of the embedded mode."""
     settings = read_settings(identity_required=True)
     if tenant is None and set(roles) != {Role.PLATFORM_ADMIN}:
         raise InvalidInput.of("--tenant", "every role except platform_admin requires one")
@@ -67,17 +67,19 @@ def print_token(
 def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int) -> str:
     """Create a token that the service with these settings accepts. Raises ConfigurationError with JWKS."""
     from app.auth.tokens import issue_token
-    from app.composition.identity import shared_secret
+    from app.composition.identity import shared_secrets
 
-    secret = shared_secret(settings)
-    if secret is None:
+    secrets = shared_secrets(settings)
+    if secrets is None:
         raise ConfigurationError(
             "JWT_JWKS_URL",
             "tokens come from your identity provider",
-            "this command requires JWT_SECRET",
+            "this command requires JWT_SECRET or JWT_SECRETS",
         )
+    kid, secret = secrets.signing
     return issue_token(
         secret,
+        kid=kid,
         tenant_id=tenant_id,
         roles=set(roles),
         subject=subject,

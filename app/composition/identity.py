@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -13,17 +14,36 @@ from app.auth.tokens import MIN_SECRET_BYTES, TokenVerifier
 from app.embedded import read_or_create_secret
 from app.errors import ConfigurationError
 from app.settings import Settings
+from app.settings.fields import parse_secrets
 
 SECRET_FILE = "jwt-secret"  # noqa: S105  # a file name
 SECRET_SIZE = 48
 
 
-def shared_secret(settings: Settings) -> str | None:
-    """The HS256 secret: the configured one, or the one that the embedded mode generates and stores; None with JWKS."""
-    if settings.jwt.secret is not None:
-        return settings.jwt.secret.get_secret_value()
-    if settings.jwt.jwks_url is None and settings.database.embedded:
-        return ensure_secret(settings.database.data_dir)
+@dataclass(frozen=True, slots=True)
+class SharedSecrets:
+    """The HS256 secrets: `named` by `kid`, of which the first signs, and the one of JWT_SECRET."""
+
+    unnamed: str | None = field(repr=False)
+    named: Mapping[str, str] = field(repr=False)
+
+    @property
+    def signing(self) -> tuple[str | None, str]:
+        """The `kid` of new tokens, and their secret."""
+        for kid, secret in self.named.items():
+            return kid, secret
+        assert self.unnamed is not None
+        return None, self.unnamed
+
+
+def shared_secrets(settings: Settings) -> SharedSecrets | None:
+    """The configured secrets, or the one that the embedded mode generates and stores; None with JWKS."""
+    jwt = settings.jwt
+    named = {} if jwt.secrets is None else parse_secrets(jwt.secrets)
+    if jwt.secret is not None or named:
+        return SharedSecrets(None if jwt.secret is None else jwt.secret.get_secret_value(), named)
+    if jwt.jwks_url is None and settings.database.embedded:
+        return SharedSecrets(ensure_secret(settings.database.data_dir), {})
     return None
 
 
@@ -32,7 +52,10 @@ async def open_verifier(settings: Settings) -> AsyncIterator[TokenVerifier]:
     """Open the verifier of callers' tokens. Raises ConfigurationError."""
     jwt = settings.jwt
     if jwt.jwks_url is None:
-        yield TokenVerifier(secret=shared_secret(settings), audience=jwt.audience, issuer=jwt.issuer)
+        secrets = shared_secrets(settings) or SharedSecrets(None, {})
+        yield TokenVerifier(
+            secret=secrets.unnamed, named=secrets.named, audience=jwt.audience, issuer=jwt.issuer
+        )
         return
     async with httpx.AsyncClient(trust_env=False) as client:
         keys = JwksCache(jwt.jwks_url, client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -64,6 +65,28 @@ def check_secret(secret: SecretStr) -> SecretStr:
     if len(secret.get_secret_value().encode("utf-8", "surrogateescape")) < MIN_SECRET_BYTES:
         raise ValueError("too short")
     return secret
+
+
+_KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+MAX_NAMED_SECRETS = 2
+
+
+def parse_secrets(secrets: SecretStr) -> dict[str, str]:
+    """The secrets by their key id, in their order. Raises ValueError."""
+    pairs = [part.strip().partition(":") for part in secrets.get_secret_value().split(",")]
+    found = {kid: secret for kid, _, secret in pairs}
+    if not len(found) == len(pairs) <= MAX_NAMED_SECRETS or not all(map(_KEY_ID.fullmatch, found)):
+        raise ValueError("not a list of secrets")
+    for secret in found.values():
+        check_secret(SecretStr(secret))
+    if len(set(found.values())) != len(found):
+        raise ValueError("a secret is repeated")
+    return found
+
+
+def check_secrets(secrets: SecretStr) -> SecretStr:
+    parse_secrets(secrets)
+    return secrets
 
 
 def _folder(path: Path) -> Path:

@@ -19,6 +19,7 @@ from app.settings.fields import (
     check_host,
     check_origins,
     check_secret,
+    check_secrets,
     lower_text,
     setting,
 )
@@ -95,6 +96,12 @@ class JwtSettings(SettingsGroup):
 
     secret: Annotated[SecretStr, AfterValidator(check_secret)] | None = setting(
         "JWT_SECRET", None, f"at least {MIN_SECRET_BYTES} bytes long, or empty"
+    )
+    secrets: Annotated[SecretStr, AfterValidator(check_secrets)] | None = setting(
+        "JWT_SECRETS",
+        None,
+        f"one or two of the form ID:SECRET, separated by a comma, with different ids and secrets of at least "
+        f"{MIN_SECRET_BYTES} bytes, or empty",
     )
     jwks_url: HttpUrl | None = setting("JWT_JWKS_URL", None, HTTP_ALLOWED)
     audience: str | None = setting("JWT_AUDIENCE", None, "at most 1000 characters", max_length=1000)

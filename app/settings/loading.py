@@ -97,9 +97,10 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
             "GEMINI_API_KEY", "must be set with EMBEDDING_PROVIDER=gemini, unless GEMINI_BASE_URL is set"
         )
     _check_next_model(settings)
-    if jwt.secret and jwt.jwks_url:
-        raise ConfigurationError("JWT_SECRET and JWT_JWKS_URL", "must not both be set", "keep one of them")
-    if identity_required and not (jwt.secret or jwt.jwks_url or settings.database.embedded):
+    for name, secret in (("JWT_SECRET", jwt.secret), ("JWT_SECRETS", jwt.secrets)):
+        if secret and jwt.jwks_url:
+            raise ConfigurationError(f"{name} and JWT_JWKS_URL", "must not both be set", "keep one of them")
+    if identity_required and not (jwt.secret or jwt.secrets or jwt.jwks_url or settings.database.embedded):
         raise ConfigurationError("JWT_SECRET or JWT_JWKS_URL", "one must be set when DATABASE_URL is set")
 
 

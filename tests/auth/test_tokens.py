@@ -76,6 +76,10 @@ async def test_a_wrong_signature_is_refused() -> None:
         {"crit": ["b64"], "b64": False},
         {"crit": []},
         {"crit": None},
+        {"b64": False},
+        {"b64": True},
+        {"zip": "DEF"},
+        {"zip": None},
         {"crit": ["http://example.com/x"], "http://example.com/x": 1},
     ],
 )
@@ -173,6 +177,36 @@ def test_a_public_key_is_refused_as_a_secret() -> None:
             TokenVerifier(secret=text.decode())
 
 
+OLD, NEW, FOREIGN = "o" * 32, "n" * 32, "f" * 32
+
+
+def sign(secret: str, **header: object) -> str:
+    return forge(make_claims(), {**HS256, **header}, key=secret.encode())
+
+
+async def test_each_of_two_named_secrets_verifies_the_tokens_that_name_it() -> None:
+    verifier = TokenVerifier(named={"new": NEW, "old": OLD}, clock=lambda: NOW)
+    for token in (sign(NEW, kid="new"), sign(OLD, kid="old"), sign(NEW), sign(OLD), sign(OLD, kid=None)):
+        assert (await verifier.verify(token)).subject == "ada"
+    for token in (sign(OLD, kid="new"), sign(NEW, kid="old"), sign(FOREIGN), sign(FOREIGN, kid="new")):
+        assert await refuse(token, verifier) == "the token's signature is not valid"
+    for kid in ("other", "", 1, ["new"], {"new": 1}, "new\x00"):
+        assert await refuse(sign(NEW, kid=kid), verifier) == "the token's signing key is not known"
+
+
+async def test_an_unnamed_secret_remains_valid_with_named_ones() -> None:
+    verifier = TokenVerifier(secret=OLD, named={"new": NEW}, clock=lambda: NOW)
+    for token in (sign(OLD), sign(OLD, kid="any"), sign(NEW, kid="new"), sign(NEW)):
+        assert (await verifier.verify(token)).subject == "ada"
+    for token in (sign(OLD, kid="new"), sign(NEW, kid="any"), sign(FOREIGN)):
+        assert await refuse(token, verifier) == "the token's signature is not valid"
+
+
+@pytest.mark.parametrize("jti", ["", "x" * 256, 1, ["a"], {"a": 1}, True])
+async def test_a_token_whose_id_cannot_be_revoked_is_refused(jti: object) -> None:
+    assert "jti" in await refuse(forge(make_claims(jti=jti)))
+
+
 def test_a_verifier_needs_exactly_one_source_of_keys() -> None:
     with pytest.raises(ConfigurationError):
         TokenVerifier()
@@ -189,6 +223,8 @@ async def test_an_issued_token_is_accepted_by_its_verifier() -> None:
         issuer="me",
     )
     principal = await TokenVerifier(secret=SECRET, audience="kb", issuer="me").verify(token)
+    assert principal.token_id is not None
+    assert UUID(principal.token_id)
     assert principal == Principal("cli", UUID(TENANT), frozenset({Role.CREATOR}))
     again = issue_token(SECRET, tenant_id=None, roles=[Role.PLATFORM_ADMIN], subject="root", ttl=60)
     assert (await TokenVerifier(secret=SECRET).verify(again)).has(Role.PLATFORM_ADMIN)

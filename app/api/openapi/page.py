@@ -22,7 +22,8 @@ DOCS_SOURCES = (
     "default-src 'none'; connect-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
 )
 DOCS_PARAMETERS: Mapping[str, Any] = {
-    "persistAuthorization": True,
+    # The page shares its origin with the console: a kept token would lie in the origin's localStorage.
+    "persistAuthorization": False,
     "tryItOutEnabled": True,
     "displayRequestDuration": True,
     "filter": True,

@@ -33,8 +33,9 @@ async def check_tokens(settings: Settings) -> AsyncIterator[Finding]:
             )
         return
     bound = [f"{name} {value}" for name, value in (("for", jwt.audience), ("by", jwt.issuer)) if value]
-    if jwt.secret is not None:
-        yield Finding("tokens", "ok", " ".join(["HS256 with JWT_SECRET", *bound]))
+    present = [name for name, value in (("JWT_SECRETS", jwt.secrets), ("JWT_SECRET", jwt.secret)) if value]
+    if present:
+        yield Finding("tokens", "ok", " ".join([f"HS256 with {' and '.join(present)}", *bound]))
     elif settings.database.embedded:
         yield Finding("tokens", "ok", " ".join(["HS256 with the secret kept in KB_DATA_DIR", *bound]))
     else:

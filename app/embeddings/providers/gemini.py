@@ -33,8 +33,9 @@ class GeminiProvider:
         timeout: float = 60.0,
     ) -> None:
         self.model: Final = model
-        # Given a client, the SDK does not use aiohttp, whose code path retries after its own delay.
-        self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=True)
+        # Given a client, the SDK does not use aiohttp, whose code path retries after its own delay. A redirect would
+        # take the key, which is in a header of Google's own, and the texts to any address.
+        self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False)
         self._client = Client(
             vertexai=False,
             api_key=api_key or _NO_KEY,

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 import orjson
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, omit
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    APITimeoutError,
+    AsyncOpenAI,
+    DefaultAsyncHttpxClient,
+    omit,
+)
 
 from app.embeddings.failures import describe_status
 from app.embeddings.provider import EmbeddingModel, Vector
@@ -37,6 +44,8 @@ class OpenAIProvider:
             base_url=base_url or DEFAULT_BASE_URL,
             max_retries=0,
             timeout=timeout,
+            # A redirect would take the texts, and within one host the key, to any address.
+            http_client=DefaultAsyncHttpxClient(follow_redirects=False, timeout=timeout),
         )
 
     async def embed_query(self, text: str) -> Vector:

@@ -43,6 +43,17 @@ async def test_remote_call_without_documents_sends_no_request(provider: QueryCac
     assert wire.requests == []
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_remote_redirect_is_not_followed(provider: QueryCache, wire: WireServer, status: int) -> None:
+    with serve_wire(DIMENSIONS) as elsewhere:
+        for target in (elsewhere.url, wire.url):
+            wire.script = [Reply(status, headers={"Location": f"{target}/elsewhere"})] * 9
+            wire.requests.clear()
+            await fail_query(provider)
+            assert elsewhere.requests == []
+            assert not [request for request in wire.requests if request.path == "/elsewhere"]
+
+
 async def test_remote_rate_limit_is_retried_after_the_requested_wait(
     provider: QueryCache, wire: WireServer
 ) -> None:
