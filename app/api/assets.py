@@ -18,8 +18,8 @@ from app.knowledge.entries.drafts import UNSET
 from app.knowledge.ingestion.assets import Upload
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.attachment import attachment
+from app.web.bodies.json_body import read_metadata
 from app.web.headers import ETAG, LOCATION
-from app.web.json_body import read_metadata
 from app.web.models.assets import AssetList, AssetModel, AssetPatch
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.preconditions import IfMatch, etag, read_versions
@@ -99,16 +99,17 @@ async def upload_asset(
     if unknown := sorted(form.keys() - FIELDS):
         raise InvalidInput([FieldError(name, "unknown field") for name in unknown])
     services.assets.check_size(file.size or 0)
-    upload = Upload(
-        name=file.filename or "",
-        data=await file.read(),
-        declared_type=file.content_type,
-        external_id=external_id or None,
-        tags=_listed("tags", tags) or UNSET,
-        roles=_listed("roles", roles) or UNSET,
-        metadata=read_metadata(metadata) if metadata else UNSET,
-    )
-    asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
+    async with services.admission.holding(caller.tenant, file.size or 0):
+        upload = Upload(
+            name=file.filename or "",
+            data=await file.read(),
+            declared_type=file.content_type,
+            external_id=external_id or None,
+            tags=_listed("tags", tags) or UNSET,
+            roles=_listed("roles", roles) or UNSET,
+            metadata=read_metadata(metadata) if metadata else UNSET,
+        )
+        asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
     return _asset_response(asset, 202 if work else 200, {"Location": f"/knowledge/assets/{asset.id}"})
 
 

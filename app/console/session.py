@@ -18,7 +18,7 @@ from app.auth.principal import Role
 from app.console.rendering import place_above, render, render_problem
 from app.console.visitor import visitor_of
 from app.errors import Forbidden, KnowledgeError, Unauthenticated
-from app.web.access import answer, authenticate, authenticate_platform
+from app.web.access import answer, authenticate, authenticate_platform, end_intake
 from app.web.problems import (
     refusal_of,
     respond_to,
@@ -51,6 +51,9 @@ def console_router(role: Role | None) -> APIRouter:
     """
 
     class ConsoleRoute(APIRoute):
+        def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+            super().__init__(path, end_intake(endpoint), **options)
+
         def get_route_handler(self) -> Handler:
             handle = super().get_route_handler()
 

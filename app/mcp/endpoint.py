@@ -16,11 +16,14 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from app.auth.principal import Role
+from app.auth.principal import Principal, Role
 from app.errors import InvalidInput, RateLimited, UnsupportedMediaType
+from app.knowledge.tenants.directory import TenantContext
 from app.mcp.server import Context, build_server
 from app.web.access import Caller, Parts, authenticate
-from app.web.json_body import LARGE, check_shape, media_type, refuse_coding
+from app.web.bodies.bounded import BoundedBody, Patience
+from app.web.bodies.bounds import MCP_READER, bounds_of
+from app.web.bodies.json_body import LARGE, body_length, check_shape, media_type, refuse_coding
 
 PATH = "/mcp"
 
@@ -48,7 +51,7 @@ class Endpoint:
         try:
             await authenticate(request, Role.READER)
         except RateLimited as error:
-            if not _is_small(request):
+            if body_length(request) > SMALL:
                 raise
             request.state.refusal = error  # reported in the tool's result, which a model reads
         if request.method != "POST":
@@ -56,23 +59,29 @@ class Endpoint:
         if media_type(request) != "application/json":
             raise UnsupportedMediaType("send JSON, with Content-Type: application/json")
         refuse_coding(request)
-        try:
-            body = await request.body()
-        except ClientDisconnect:
-            return
-        try:
-            # The SDK parses any body, and blocks the event loop while it does.
-            await asyncio.to_thread(check_shape, body) if len(body) > LARGE else check_shape(body)
-        except InvalidInput as error:
-            await _refuse(error)(scope, receive, send)
-            return
-        manager: StreamableHTTPSessionManager = self._app.state.mcp
-        await manager.handle_request(scope, _replay(body, receive), send)
-
-
-def _is_small(request: Request) -> bool:
-    declared = request.headers.get("content-length", "")
-    return declared.isascii() and declared.isdigit() and len(declared) < 20 and int(declared) <= SMALL
+        principal: Principal = request.state.principal
+        bounds = bounds_of(PATH) if principal.has(Role.CREATOR) else MCP_READER
+        bounded = BoundedBody(receive, bounds.bytes, body_length(request), Patience())
+        parts: Parts = request.app.state.parts
+        tenant: TenantContext = request.state.tenant
+        async with parts.services.admission.holding(tenant, min(body_length(request), bounds.bytes)):
+            try:
+                body = await Request(scope, bounded.receive).body()
+            except ClientDisconnect:
+                return
+            async with parts.services.admission.intake(tenant, len(body)) as intake:
+                request.state.intake = intake
+                try:
+                    # The SDK parses any body, and blocks the event loop while it does.
+                    if len(body) > LARGE:
+                        await asyncio.to_thread(check_shape, body, bounds)
+                    else:
+                        check_shape(body, bounds)
+                except InvalidInput as error:
+                    await _refuse(error)(scope, receive, send)
+                    return
+                manager: StreamableHTTPSessionManager = self._app.state.mcp
+                await manager.handle_request(scope, _replay(body, receive), send)
 
 
 def _refuse(error: InvalidInput) -> JSONResponse:
@@ -116,6 +125,7 @@ async def open_endpoint(app: FastAPI) -> AsyncIterator[None]:
 async def _find_caller(context: Context) -> Caller:
     assert isinstance(context.request, Request)
     state = context.request.state
+    state.intake.end()
     if hasattr(state, "refusal"):
         raise state.refusal
     caller: Caller = state.caller

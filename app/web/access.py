@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,13 +12,15 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from starlette.requests import ClientDisconnect
 
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
 from app.errors import Forbidden, TenantNotFound
+from app.knowledge.tenants.admission import Intake
 from app.knowledge.tenants.directory import TenantContext
-from app.web.json_body import JsonRequest
+from app.web.bodies.json_body import JsonRequest, body_length, media_type
 from app.web.problems import problems, tenant_gone
 from app.web.query_names import query_names, refuse_unknown
 
@@ -25,6 +29,8 @@ READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM
 same person may have another token to read with."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+_intake: ContextVar[Intake | None] = ContextVar("intake", default=None)
 
 # Only for OpenAPI, which shows where the token goes: `secured_router` does the work.
 bearer_scheme = HTTPBearer(
@@ -76,7 +82,8 @@ async def identify(request: Request, token: str | None = None) -> Principal:
 
 
 async def authenticate(request: Request, role: Role, token: str | None = None) -> Caller:
-    """The caller with `role`, one of the tenant roles; also sets `request.state.caller`; `token` as for `identify`.
+    """The caller with `role`, one of the tenant roles; also sets `request.state.caller`, and
+    `request.state.tenant` even if it is refused; `token` as for `identify`.
 
     Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, whether its role is
     enough or not, but for its administration: a limit set too low can be taken back. Raises
@@ -90,6 +97,7 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
             tenant = await parts.services.tenants.context(principal.tenant_id)
         except TenantNotFound:
             raise tenant_gone() from None
+        request.state.tenant = tenant
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)
     try:
@@ -107,13 +115,47 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
 
 
 async def answer(request: Request, handle: Handler) -> Response:
-    """Have an admitted request answered, one that only reads in its tenant's turn. Raises RateLimited, too."""
+    """Have an admitted request answered: one that only reads in its tenant's turn, and one with a body once its tenant
+    had a turn to have it parsed.
+
+    Raises RateLimited, TooLarge and TooSlow.
+    """
     caller: Caller | None = getattr(request.state, "caller", None)
-    if caller is None or request.method != "GET":
+    if caller is None:
         return await handle(request)
     parts: Parts = request.app.state.parts
-    async with parts.services.admission.reading(caller.tenant):
+    admission = parts.services.admission
+    if request.method == "GET":
+        async with admission.reading(caller.tenant):
+            return await handle(request)
+    count = body_length(request)
+    if (
+        not count or media_type(request) == "multipart/form-data"
+    ):  # a file is read piece by piece, into a file
         return await handle(request)
+    async with admission.holding(caller.tenant, count):
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            return Response(status_code=400)
+        async with admission.intake(caller.tenant, len(body)) as intake:
+            token = _intake.set(intake)
+            try:
+                return await handle(request)
+            finally:
+                _intake.reset(token)
+
+
+def end_intake(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """The endpoint, which runs once its body was accepted: the turn to have it parsed is over."""
+
+    @functools.wraps(endpoint)
+    async def accepted(*args: Any, **values: Any) -> Any:
+        if (intake := _intake.get()) is not None:
+            intake.end()
+        return await endpoint(*args, **values)
+
+    return accepted
 
 
 async def authenticate_platform(request: Request, token: str | None = None) -> Principal:
@@ -139,7 +181,7 @@ class NamedRoute(APIRoute):
     """A route whose function's name is its operation id, which clients and the audit trail use."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options | {"operation_id": endpoint.__name__})
+        super().__init__(path, end_intake(endpoint), **options | {"operation_id": endpoint.__name__})
 
 
 def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:

@@ -47,9 +47,13 @@ MESSAGES: Mapping[str, str] = {
 }
 """By pydantic's name for the rule."""
 
+MOST = 100
+"""Invalid fields that an answer names: a body can have thousands."""
+
 
 def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
-    """Each field once for each rule that it broke; of many items of a list that broke the same rule, only the first."""
+    """Each field once for each rule that it broke; of many items of a list that broke the same rule, only the first.
+    The first MOST."""
     pairs = [(str(error.get("type")), _field_error(error)) for error in found]
     better = {error.field for kind, error in pairs if kind != "list_type"}
     lists = {error.field.rpartition(".")[0] for _, error in pairs}
@@ -60,7 +64,7 @@ def field_errors(found: Iterable[Mapping[str, Any]]) -> list[FieldError]:
             for kind, error in pairs
             if error.field not in lists and (kind != "list_type" or error.field not in better)
         ]
-    )
+    )[:MOST]
 
 
 def _shorten(found: Sequence[FieldError]) -> list[FieldError]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from asgi_lifespan import LifespanManager
@@ -13,7 +13,8 @@ from asgi_lifespan import LifespanManager
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
 from app.console.session import COOKIE
-from app.knowledge.tenants.admission import Admission
+from app.knowledge.tenants.admission import BODY_BYTES, CHARGED_BYTES, Admission
+from app.knowledge.tenants.directory import TenantContext
 from app.knowledge.tenants.limits import NAMES
 from app.main import create_app
 from app.settings import Settings
@@ -53,6 +54,57 @@ async def test_requests_without_the_role_are_counted_too(
     for _ in range(3):
         expect_problem(await reader.post("/knowledge/entries", {"content": "harbour"}), 403)
     expect_refusal(await reader.post("/knowledge/entries", {"content": "harbour"}), "requests_per_minute")
+
+
+@pytest.mark.usefixtures("still_clock")
+async def test_a_refused_body_counts_by_its_length(
+    admin: Caller, api_services: Services, platform: Caller
+) -> None:
+    await allow(platform, admin, requests_per_minute=60)
+    tenant = await api_services.tenants.context(admin.tenant_id or uuid4())
+
+    async def used_by(text: str) -> int:
+        before = api_services.admission.used(tenant)["requests_per_minute"]
+        await admin.post("/knowledge/entries", {"content": "harbour", "title": text})
+        return api_services.admission.used(tenant)["requests_per_minute"] - before
+
+    assert await used_by("harbour") == 1
+    assert await used_by("x" * 4 * CHARGED_BYTES) == 1 + 4, "too long for a title"
+    await admin.post("/knowledge/entries", {"content": "x " * CHARGED_BYTES})
+    assert await used_by("harbour") == 1, "an accepted body, however long, is one request"
+
+
+async def test_the_turn_of_a_body_ends_when_its_work_begins(
+    admin: Caller, api_services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+    context = api_services.tenants.context
+    admission = api_services.admission
+
+    async def look(tenant_id: UUID) -> TenantContext:
+        held.append(admission._intakes.held(tenant_id))
+        return await context(tenant_id)
+
+    monkeypatch.setattr(api_services.search._tenants, "context", look)
+    assert (await admin.post("/knowledge/search", {"query": "harbour"})).status_code == 200
+    assert held == [0, 0], "once for the token, once for the search"
+    assert admission._intakes.taken == 0
+    await admin.post("/knowledge/search", {"query": ""})
+    assert admission._intakes.taken == 0
+
+
+async def test_a_tenant_has_only_so_many_bytes_in_progress(
+    admin: Caller, stranger: Caller, api_services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_services.admission, "_patience", 0.05)
+    tenant = await api_services.tenants.context(admin.tenant_id or uuid4())
+    body = {"query": "harbour"}
+    async with api_services.admission.holding(tenant, BODY_BYTES):
+        expect_refusal(await admin.post("/knowledge/search", body), "body_bytes")
+        expect_refusal(await admin.upload("a.txt", b"text", "text/plain"), "body_bytes")
+        assert (await admin.get("/knowledge/entries")).status_code == 200
+        assert (await stranger.post("/knowledge/search", body)).status_code == 200
+    assert (await admin.post("/knowledge/search", body)).status_code == 200
 
 
 @pytest.mark.usefixtures("still_clock")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from uuid import UUID, uuid4
 
-from app.api.http.middleware import MULTIPART_ROOM
 from app.composition.services import Services
 from app.console.pages.assets import PART
 from app.console.parts.text_marking import mark_chunks
 from app.db.queries.knowledge.inspection import ChunkSpan
 from app.knowledge.entries.inspection import TextPart
+from app.web.bodies.bounds import UPLOAD_ROOM
 from tests.console.browser import OWN, Browser, Page
 from tests.console.conftest import SignIn
 from tests.fixtures.http.callers import Caller
@@ -88,7 +88,7 @@ async def test_empty_too_large_or_unreadable_files_are_refused(
     announced = {**OWN, "Content-Type": "multipart/form-data; boundary=b", "Content-Length": str(limit * 2)}
     refused = await browser.http.post(LIST, content=b"--b", headers=announced)
     assert refused.status_code == 413
-    assert str(limit + MULTIPART_ROOM) in refused.text
+    assert str(limit + UPLOAD_ROOM) in refused.text
 
 
 async def test_a_failed_document_shows_the_reason_and_can_be_read_again(browser: Browser, work: Work) -> None:

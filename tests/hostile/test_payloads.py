@@ -10,16 +10,9 @@ import pytest
 from starlette.types import Message
 
 from app.errors import InvalidInput
-from app.web.json_body import (
-    LARGE,
-    MAX_CONTAINERS,
-    MAX_DEPTH,
-    MAX_VALUES,
-    STEP,
-    JsonRequest,
-    check_shape,
-    parse_json,
-)
+from app.web.bodies.bounds import BODIES, BULK, DEPTH, MCP_READER, MIB, UPLOADS
+from app.web.bodies.bounds import SEARCH as BOUNDS
+from app.web.bodies.json_body import LARGE, STEP, JsonRequest, check_shape, parse_json
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_fields, expect_problem
 
@@ -37,17 +30,23 @@ def nest(depth: int, opening: bytes = b'{"a":', closing: bytes = b"}") -> bytes:
 
 @pytest.mark.slow
 async def test_a_body_of_the_maximum_depth_is_read(admin: Caller) -> None:
-    answer = await admin.post(SEARCH, content=nest(MAX_DEPTH), headers=JSON)
+    answer = await admin.post(SEARCH, content=nest(DEPTH), headers=JSON)
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 500, 5_000, 150_000])
+@pytest.mark.parametrize("depth", [DEPTH + 1, 500, 1_990])
 @pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")], ids=["objects", "lists"])
 async def test_a_body_over_the_maximum_depth_is_refused(
     admin: Caller, depth: int, opening: bytes, closing: bytes
 ) -> None:
     answer = await admin.post(SEARCH, content=nest(depth, opening, closing), headers=JSON)
-    assert str(MAX_DEPTH) in expect_fields(answer, "body")["detail"]
+    assert str(DEPTH) in expect_fields(answer, "body")["detail"]
+
+
+async def test_a_body_of_far_too_many_levels_is_refused(admin: Caller) -> None:
+    answer = await admin.post(SEARCH, content=nest(20_000), headers=JSON)
+    assert str(BOUNDS.containers) in expect_fields(answer, "body")["detail"]
+    expect_problem(await admin.post(SEARCH, content=nest(150_000), headers=JSON), 413)
 
 
 @pytest.mark.parametrize("path", [SEARCH, ENTRIES, f"{ENTRIES}/bulk", f"{SEARCH}/why-not"])
@@ -60,10 +59,10 @@ async def test_depth_is_bounded_on_every_path(admin: Caller, path: str, depth: i
 @pytest.mark.parametrize(
     ("metadata", "bound"),
     [
-        (b"[" + b"[]," * MAX_CONTAINERS + b"[]]", MAX_CONTAINERS),
-        (b'{"a":' + b"[{}," * 60 + b"{}," * MAX_CONTAINERS, MAX_CONTAINERS),
-        (b"[" + b"1," * MAX_VALUES + b"1]", MAX_VALUES),
-        (b'["' + b'","' * MAX_VALUES + b'"]', MAX_VALUES),
+        (b"[" + b"[]," * BOUNDS.containers + b"[]]", BOUNDS.containers),
+        (b'{"a":' + b"[{}," * 60 + b"{}," * BOUNDS.containers, BOUNDS.containers),
+        (b"[" + b"1," * BOUNDS.values + b"1]", BOUNDS.values),
+        (b'["' + b'","' * BOUNDS.values + b'"]', BOUNDS.values),
     ],
     ids=["lists", "objects", "numbers", "texts"],
 )
@@ -77,17 +76,17 @@ async def test_a_body_of_too_many_values_is_refused(admin: Caller, metadata: byt
 @pytest.mark.parametrize("shift", range(3))
 def test_brackets_in_a_string_do_not_count_as_structure(content: str, shift: int) -> None:
     wanted = {"a" * shift: content * 250_000, "b": [[content]]}
-    assert parse_json(json.dumps(wanted).encode()) == wanted
-    assert parse_json(json.dumps(wanted, ensure_ascii=False).encode()) == wanted
+    assert parse_json(json.dumps(wanted).encode(), BULK) == wanted
+    assert parse_json(json.dumps(wanted, ensure_ascii=False).encode(), BULK) == wanted
 
 
 @pytest.mark.parametrize("text", ["", '"', '\\"', "\\\\", '["'])
 @pytest.mark.parametrize("length", range(STEP - 3, STEP + 4))
 def test_brackets_after_a_string_of_any_length_count_as_structure(text: str, length: int) -> None:
-    body = json.dumps([(text + "x" * STEP)[:length]]).encode()[:-1] + b"," + b"[" * MAX_DEPTH
+    body = json.dumps([(text + "x" * STEP)[:length]]).encode()[:-1] + b"," + b"[" * DEPTH
     with pytest.raises(InvalidInput, match="levels"):
-        check_shape(body)
-    check_shape(body[:-1])
+        check_shape(body, BULK)
+    check_shape(body[:-1], BULK)
 
 
 async def test_parsing_a_large_body_does_not_block_other_requests() -> None:
@@ -97,20 +96,34 @@ async def test_parsing_a_large_body_does_not_block_other_requests() -> None:
         return {"type": "http.request", "body": b'["' + b"x" * LARGE + b'"]', "more_body": False}
 
     asyncio.get_running_loop().call_soon(turns.append, "another")
-    await JsonRequest({"type": "http", "headers": []}, receive).json()
+    await JsonRequest({"type": "http", "path": "/knowledge/entries/bulk", "headers": []}, receive).json()
     assert turns == ["another"]
 
 
+LIMITS = {
+    path: bounds.bytes
+    for path, bounds in BODIES.items()
+    if path.startswith("/knowledge") and path not in UPLOADS
+}
+
+
 @pytest.mark.parametrize(
-    ("path", "mebibytes"),
-    [(SEARCH, 2), (ENTRIES, 2), (f"{SEARCH}/batch", 4), (f"{SEARCH}/batch/", 4), (f"{ENTRIES}/bulk", 32)],
+    ("path", "limit"), [*LIMITS.items(), (f"{SEARCH}/batch/", 4 * MIB), ("/knowledge/feedback", 65_536)]
 )
-async def test_each_path_has_its_own_body_limit(admin: Caller, path: str, mebibytes: int) -> None:
-    limit = mebibytes << 20
+async def test_each_path_has_its_own_body_limit(admin: Caller, path: str, limit: int) -> None:
     fits = await admin.post(path, content=b" " * limit, headers=JSON)
     assert fits.status_code in (307, 404, 422), fits.text
     refused = await admin.post(path.rstrip("/"), content=b" " * (limit + 1), headers=JSON)
     assert f"limit of {limit} bytes" in expect_problem(refused, 413)["detail"]
+
+
+async def test_a_message_of_a_reader_to_mcp_has_a_smaller_limit(admin: Caller, reader: Caller) -> None:
+    headers = {**JSON, "Accept": "application/json, text/event-stream"}
+    body = b" " * (MCP_READER.bytes + 1)
+    refused = await reader.post("/mcp", content=body, headers=headers)
+    assert f"limit of {MCP_READER.bytes} bytes" in expect_problem(refused, 413)["detail"]
+    read = await admin.post("/mcp", content=body, headers=headers)
+    assert read.json()["error"]["code"] == -32700
 
 
 async def test_the_largest_entry_is_stored(admin: Caller) -> None:

@@ -14,7 +14,7 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from app.mcp.tools import TOOLS
-from app.web.json_body import MAX_CONTAINERS, MAX_VALUES
+from app.web.bodies.bounds import MCP_READER
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.mcp_client import ADMINISTERING, HEADERS, READING, WRITING, connect, fail, succeed
@@ -154,7 +154,11 @@ async def test_a_malformed_message_is_a_protocol_error(reader: Caller, body: byt
 
 @pytest.mark.parametrize(
     "arguments",
-    [b"[" * 65 + b"]" * 65, b"[" + b"[]," * MAX_CONTAINERS + b"[]]", b"[" + b"1," * MAX_VALUES + b"1]"],
+    [
+        b"[" * 65 + b"]" * 65,
+        b"[" + b"[]," * MCP_READER.containers + b"[]]",
+        b"[" + b"1," * MCP_READER.values + b"1]",
+    ],
     ids=["deep", "containers", "values"],
 )
 async def test_a_message_that_is_expensive_to_parse_is_a_protocol_error(

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from app.mcp.tools import TOOLS
-from app.web.field_errors import MESSAGES, field_errors
+from app.web.field_errors import MESSAGES, MOST, field_errors
 from app.web.models import administration, entries, feedback, saved_searches, search
 from app.web.problems import invalid_input
 from tests.fixtures.http.callers import Caller
@@ -124,3 +124,9 @@ async def test_an_empty_list_of_a_filter_is_refused(admin: Caller) -> None:
     for field in ("tags", "entry_type", "asset_id"):
         body = expect_fields(await admin.post("/knowledge/search", {"query": "x", field: []}), field)
         assert body["errors"][0]["message"] == "must not be empty; omit it to search without this filter"
+
+
+async def test_an_answer_names_only_so_many_fields(reader: Caller) -> None:
+    body = {"query": "harbour"} | {f"x{number}": 1 for number in range(2_000)}
+    answer = await reader.post("/knowledge/search", body)
+    expect_fields(answer, *(f"x{number}" for number in range(MOST)))

@@ -12,30 +12,18 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.http.body import BoundedBody, Patience
 from app.api.http.request_log import find_tenant_id
 from app.concurrency.stopwatch import Stopwatch, run_stopwatch
 from app.errors import KnowledgeError
 from app.telemetry.logs import request_id
 from app.telemetry.tracing import span
+from app.web.bodies.bounded import BoundedBody, Patience
+from app.web.bodies.bounds import UPLOAD_ROOM, UPLOADS, bounds_of
 from app.web.metrics import REQUEST_SECONDS, REQUESTS
 from app.web.problems import respond_to, unexpected_error
 
 log = logging.getLogger("app.api")
 
-MAX_JSON_BYTES = 2 * 1024 * 1024
-"""Largest JSON body of most paths: an entry's 100,000 characters, each escaped, with all that an entry may have."""
-
-LARGER_JSON: Mapping[str, int] = {
-    "/knowledge/search/batch": 4 * 1024 * 1024,
-    "/knowledge/entries/bulk": 32 * 1024 * 1024,
-    "/mcp": 32 * 1024 * 1024,
-}
-"""Largest JSON body of the paths that take many things at once: 32 queries with their vectors, or 1,000 entries of
-ordinary length; more go in several requests."""
-
-UPLOADS = frozenset({"/knowledge/assets", "/console/assets"})
-MULTIPART_ROOM = 1024 * 1024
 ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 PROTECTION: Mapping[str, str] = {
@@ -71,7 +59,7 @@ class RequestGuard:
     def __init__(self, app: ASGIApp, *, max_upload_bytes: int, patience: Patience | None = None) -> None:
         self._app = app
         self._patience = patience or Patience()
-        self._max_upload = max_upload_bytes + MULTIPART_ROOM
+        self._max_upload = max_upload_bytes + UPLOAD_ROOM
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -126,8 +114,7 @@ class RequestGuard:
                 request_id.reset(token)
 
     def _limit(self, path: str) -> int:
-        path = path.rstrip("/")
-        return self._max_upload if path in UPLOADS else LARGER_JSON.get(path, MAX_JSON_BYTES)
+        return self._max_upload if path.rstrip("/") in UPLOADS else bounds_of(path).bytes
 
 
 def _trace_parent(headers: Headers) -> dict[str, str]:

@@ -23,7 +23,7 @@ from app.knowledge.ingestion.assets import AssetService, Upload
 from app.knowledge.vocabulary import Audience
 from app.web.access import CurrentCaller, CurrentServices
 from app.web.attachment import attachment
-from app.web.json_body import read_metadata
+from app.web.bodies.json_body import read_metadata
 from app.web.pages import PageCursor
 
 readers = console_router(Role.READER)
@@ -63,9 +63,9 @@ async def upload_asset(request: Request, caller: CurrentCaller, services: Curren
     is_part = bool(request.headers.get("hx-request"))
     form = FormData()
     try:
-        async with request.form() as form:
+        async with request.form() as form, services.admission.holding(caller.tenant, _size_of(form)):
             upload = await _read_upload(form, services.assets)
-        asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
+            asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
     except InvalidInput as error:
         errors = errors_at(error.errors)
         if is_part:
@@ -218,6 +218,10 @@ async def _show_list(
         texts=_texts(form or FormData()),
         done=DONE.get(done),
     )
+
+
+def _size_of(form: FormData) -> int:
+    return sum(part.size or 0 for part in form.values() if isinstance(part, UploadFile))
 
 
 async def _read_upload(form: FormData, assets: AssetService) -> Upload:

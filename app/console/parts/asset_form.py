@@ -17,7 +17,7 @@ from app.db.queries.knowledge.assets import Asset
 from app.errors import InvalidInput
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.vocabulary import Audience
-from app.web.json_body import read_metadata
+from app.web.bodies.json_body import read_metadata
 from app.web.models.assets import AssetPatch
 from app.web.problems import invalid_input
 

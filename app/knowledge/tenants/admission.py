@@ -1,4 +1,4 @@
-"""Admission control: each tenant's requests per minute, and its simultaneous searches, in this process."""
+"""Admission control: each tenant's requests per minute, its simultaneous work, and its bytes, in this process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.concurrency.budget import ByteBudget
 from app.concurrency.turns import Turns
 from app.errors import RateLimited
 from app.knowledge.tenants.directory import TenantContext
@@ -31,6 +32,39 @@ REST = 0.5
 
 READING_REST = 3.0
 """The same for reads, which occupy this process's event loop; measured in the same way."""
+
+INTAKE_REST = 3.0
+"""The same for bodies that are parsed and checked, also on the event loop."""
+
+BODY_BYTES = 64 * 1024 * 1024
+"""Bodies of one tenant that are in progress at the same time; further ones wait, unread."""
+
+CHARGED_BYTES = 64 * 1024
+"""A refused body counts as one more request for each of these."""
+
+
+class Intake:
+    """A tenant's turn to have one body parsed and checked; it ends when the work with its content begins."""
+
+    def __init__(self, turns: Turns, tenant_id: UUID, clock: Callable[[], float]) -> None:
+        self._turns, self._tenant_id, self._clock = turns, tenant_id, clock
+        self._began: float | None = None
+
+    async def begin(self) -> None:
+        """Wait for the turn."""
+        await self._turns.acquire(self._tenant_id)
+        self._began = self._clock()
+
+    @property
+    def running(self) -> bool:
+        """Whether the turn is still held, so that the body was not accepted yet."""
+        return self._began is not None
+
+    def end(self) -> None:
+        """Release the turn; a second time, nothing happens."""
+        if self._began is not None:
+            began, self._began = self._began, None
+            self._turns.release(self._tenant_id, self._clock() - began)
 
 
 @dataclass(slots=True)
@@ -60,6 +94,8 @@ class Admission:
         self._buckets: OrderedDict[UUID, _Bucket] = OrderedDict()
         self._turns = Turns(PLACES, crowd=crowd, rest=REST, clock=clock)
         self._readings = Turns(PLACES, crowd=crowd, rest=READING_REST, clock=clock)
+        self._intakes = Turns(PLACES, crowd=1, rest=INTAKE_REST, clock=clock)
+        self._bodies = ByteBudget(BODY_BYTES)
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
@@ -109,6 +145,7 @@ class Admission:
         Raises RateLimited when it takes too long to get one. It can be held while waiting for a search's place.
         """
         self._turns.note(tenant.tenant_id)
+        self._intakes.note(tenant.tenant_id)
         try:
             async with asyncio.timeout(self._patience):
                 await self._readings.acquire(tenant.tenant_id)
@@ -119,6 +156,37 @@ class Admission:
             yield
         finally:
             self._readings.release(tenant.tenant_id, self._clock() - began)
+
+    @asynccontextmanager
+    async def holding(self, tenant: TenantContext, count: int) -> AsyncIterator[None]:
+        """Hold `count` bytes of the tenant's budget for bodies. Raises RateLimited when it is used up for too long."""
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._patience):
+                    await stack.enter_async_context(self._bodies.hold(tenant.tenant_id, count))
+            except TimeoutError:
+                raise self._refuse("body_bytes", BODY_BYTES, 1.0) from None
+            yield
+
+    @asynccontextmanager
+    async def intake(self, tenant: TenantContext, count: int) -> AsyncIterator[Intake]:
+        """Take the tenant's turn to have a body of `count` bytes parsed and checked; it ends before the block if
+        the caller ends it.
+
+        A body that was refused is charged by its length. Raises RateLimited when the turn does not come.
+        """
+        intake = Intake(self._intakes, tenant.tenant_id, self._clock)
+        try:
+            async with asyncio.timeout(self._patience):
+                await intake.begin()
+        except TimeoutError:
+            raise self._refuse("concurrent_requests", 0, 1.0) from None
+        try:
+            yield intake
+        finally:
+            if intake.running:
+                self.charge(tenant, count // CHARGED_BYTES)
+            intake.end()
 
     @property
     def running_and_waiting(self) -> tuple[int, int]:
@@ -144,6 +212,7 @@ class Admission:
             "concurrent_searches": f"the tenant's limit of {most} simultaneous searches is reached"
             if most
             else "too many searches are running",
+            "body_bytes": f"bodies of the tenant with {most} bytes are in progress",
             "concurrent_requests": "too many requests of the tenant are running",
         }[limit]
         return RateLimited(f"{limit}: {said}", retry_after, limit)

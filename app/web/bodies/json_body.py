@@ -10,15 +10,7 @@ import orjson
 from fastapi import Request
 
 from app.errors import InvalidInput, UnsupportedMediaType
-
-MAX_DEPTH = 64
-"""Objects and lists inside one another; the deepest request that the API describes has four."""
-
-MAX_CONTAINERS = 200_000
-"""Objects and lists of a body; 1,000 entries with tags, sources and metadata have a few thousand."""
-
-MAX_VALUES = 500_000
-"""Commas of a body, which separate its values; 32 queries with vectors of 4,096 numbers have 131,072."""
+from app.web.bodies.bounds import DEPTH, BodyBounds, bounds_of
 
 LARGE = 1024 * 1024
 """Size in bytes above which a body is parsed in a thread, so that other requests are not blocked."""
@@ -39,7 +31,10 @@ class JsonRequest(Request):
         """The parsed body. Raises InvalidInput, UnsupportedMediaType, and json.JSONDecodeError if it is not JSON."""
         refuse_coding(self)
         body = await self.body()
-        return parse_json(body) if len(body) <= LARGE else await asyncio.to_thread(parse_json, body)
+        bounds = bounds_of(self.scope["path"])
+        if len(body) <= LARGE:
+            return parse_json(body, bounds)
+        return await asyncio.to_thread(parse_json, body, bounds)
 
     def form(self, **limits: Any) -> Any:
         """The parts of the form. Raises UnsupportedMediaType."""
@@ -54,15 +49,24 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def body_length(request: Request) -> int:
+    """The announced length of a request's body, at most its path's limit; this limit if none is announced."""
+    most = bounds_of(request.scope["path"]).bytes
+    if "transfer-encoding" in request.headers:
+        return most
+    declared = request.headers.get("content-length", "")
+    return min(int(declared), most) if declared.isascii() and declared.isdigit() and len(declared) < 20 else 0
+
+
 def refuse_coding(request: Request) -> None:
     """Raise UnsupportedMediaType for a body that is compressed."""
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType("send the body without Content-Encoding")
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes, bounds: BodyBounds) -> Any:
     """Parse UTF-8 JSON of the shape that `check_shape` allows. Raises InvalidInput and json.JSONDecodeError."""
-    check_shape(body)
+    check_shape(body, bounds)
     try:
         return json.loads(body.decode("utf-8"))
     except json.JSONDecodeError:
@@ -71,9 +75,9 @@ def parse_json(body: bytes) -> Any:
         raise InvalidInput.of("body", "must be UTF-8") from None
 
 
-def check_shape(body: bytes) -> None:
-    """Raise InvalidInput where a body nests deeper than `MAX_DEPTH`, has more than `MAX_CONTAINERS` objects and
-    lists or `MAX_VALUES` values, or a number of thousands of digits.
+def check_shape(body: bytes, bounds: BodyBounds) -> None:
+    """Raise InvalidInput where a body nests deeper than `DEPTH`, has more objects and lists or more values than its
+    `bounds`, or a number of thousands of digits.
 
     Other syntax errors are left to the parser.
     """
@@ -97,14 +101,14 @@ def check_shape(body: bytes) -> None:
         values += structure.count(b",")
         brackets = structure.replace(b",", b"")
         containers += brackets.count(b"[") + brackets.count(b"{")
-        if containers > MAX_CONTAINERS:
-            raise InvalidInput.of("body", f"must have at most {MAX_CONTAINERS} objects and lists")
-        if values > MAX_VALUES:
-            raise InvalidInput.of("body", f"must have at most {MAX_VALUES} values")
+        if containers > bounds.containers:
+            raise InvalidInput.of("body", f"must have at most {bounds.containers} objects and lists")
+        if values > bounds.values:
+            raise InvalidInput.of("body", f"must have at most {bounds.values} values")
         for bracket in brackets:
             level += _LEVELS[bracket]
-            if level > MAX_DEPTH:
-                raise InvalidInput.of("body", f"must be nested at most {MAX_DEPTH} levels deep")
+            if level > DEPTH:
+                raise InvalidInput.of("body", f"must be nested at most {DEPTH} levels deep")
 
 
 def read_metadata(text: str | None) -> dict[str, Any]:

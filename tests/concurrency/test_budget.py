@@ -1,0 +1,79 @@
+"""A budget of bytes for each tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from app.concurrency.budget import ByteBudget
+
+
+class Holder:
+    """A block that holds bytes until it is told to end."""
+
+    def __init__(self, budget: ByteBudget, tenant: str, count: int) -> None:
+        self.entered = False
+        self._end = asyncio.Event()
+        self.task = asyncio.create_task(self._run(budget, tenant, count))
+
+    async def _run(self, budget: ByteBudget, tenant: str, count: int) -> None:
+        async with budget.hold(tenant, count):
+            self.entered = True
+            await self._end.wait()
+
+    async def end(self) -> None:
+        self._end.set()
+        await self.task
+        await settle()
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_bytes_over_the_budget_wait_in_order_and_only_for_their_tenant() -> None:
+    budget = ByteBudget(10)
+    first, large, small, other = (
+        Holder(budget, *asked) for asked in (("a", 6), ("a", 7), ("a", 1), ("b", 10))
+    )
+    await settle()
+    assert [h.entered for h in (first, large, small, other)] == [True, False, False, True]
+    await first.end()
+    assert large.entered
+    assert small.entered
+    assert budget.held("a") == 8
+    for holder in (large, small, other):
+        await holder.end()
+    assert not budget._accounts
+
+
+async def test_a_body_larger_than_the_budget_has_it_alone() -> None:
+    budget = ByteBudget(10)
+    first, giant = Holder(budget, "a", 1), Holder(budget, "a", 1_000)
+    await settle()
+    assert budget.held("a") == 1
+    await first.end()
+    assert giant.entered
+    assert budget.held("a") == 10
+    await giant.end()
+
+
+async def test_a_place_that_is_given_up_passes_to_the_next() -> None:
+    budget = ByteBudget(10)
+    first, gone, next_ = Holder(budget, "a", 6), Holder(budget, "a", 10), Holder(budget, "a", 4)
+    await settle()
+    gone.task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await gone.task
+    await settle()
+    assert next_.entered
+    late = Holder(budget, "a", 10)
+    await settle()
+    first._end.set()
+    next_._end.set()
+    await asyncio.gather(first.task, next_.task)
+    late.task.cancel()  # it may have its place already
+    with contextlib.suppress(asyncio.CancelledError):
+        await late.task
+    assert not budget._accounts
