@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import signal
 import socket
@@ -18,6 +19,7 @@ from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from app.settings import Settings
+    from app.settings.groups import ServerSettings
 
 log = logging.getLogger("app.cli.serve")
 
@@ -78,20 +80,23 @@ async def _serve(settings: Settings, demo: bool) -> None:
                     if tenant is not None:
                         typer.echo(welcome(settings, tenant, address))
 
-                await _listen(app, listener, announce, settings.server.drain_seconds)
+                await _listen(app, listener, announce, settings.server)
 
 
 async def _listen(
-    app: Any, listener: socket.socket, announce: Callable[[], None], drain_seconds: float
+    app: Any, listener: socket.socket, announce: Callable[[], None], server: ServerSettings
 ) -> None:
     """Answer requests until a signal; a second signal does not wait for requests in progress.
 
     SIGTERM is used behind a load balancer: the service first reports that it is not ready, and keeps serving
-    for `drain_seconds` so that the load balancer can notice.
+    for `server.drain_seconds` so that the load balancer can notice.
     """
     import uvicorn
 
     from app.api.http.connection import BoundedConnection
+    from app.api.http.occupancy import Occupancy, raise_descriptor_limit
+
+    occupancy = Occupancy(per_address=server.connections_per_address, total=raise_descriptor_limit())
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
@@ -112,9 +117,9 @@ async def _listen(
             if app.state.draining:
                 self.stop()
                 return
-            log.info("draining", extra={"seconds": drain_seconds})
+            log.info("draining", extra={"seconds": server.drain_seconds})
             app.state.draining = True
-            asyncio.get_running_loop().call_later(drain_seconds, self.finish)
+            asyncio.get_running_loop().call_later(server.drain_seconds, self.finish)
 
         def finish(self) -> None:
             self.should_exit = True
@@ -131,7 +136,7 @@ async def _listen(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        http=BoundedConnection,
+        http=functools.partial(BoundedConnection, occupancy=occupancy),  # type: ignore[arg-type]
         ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

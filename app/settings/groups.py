@@ -167,6 +167,9 @@ class ServerSettings(SettingsGroup):
     metrics_host: Annotated[str, AfterValidator(check_host)] = setting(
         "KB_METRICS_HOST", "127.0.0.1", "a host name or an address"
     )
+    connections_per_address: int = setting(
+        "KB_CONNECTIONS_PER_ADDRESS", 1_000, "an integer from 0 to 65536; 0 means unlimited", ge=0, le=65_536
+    )
     drain_seconds: float = setting("KB_DRAIN_SECONDS", 3.0, "a number of seconds from 0 to 300", ge=0, le=300)
     cors_origins: Annotated[tuple[str, ...], BeforeValidator(check_origins)] | None = setting(
         "KB_CORS_ORIGINS", None, "origins such as https://app.example.com, separated by commas, or empty"

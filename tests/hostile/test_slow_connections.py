@@ -107,7 +107,7 @@ async def test_a_body_that_drips_is_refused(
         serve_with(Patience(grace=0.5), settings, api_services, verifier) as url,
         connect(url) as line,
     ):
-        await line.send(make_search_head(admin, 1_000_000) + b'{"query": "')
+        await line.send(make_search_head(admin, 200_000) + b'{"query": "')
         reading = asyncio.create_task(line.read())
         for _ in range(200):
             if reading.done():

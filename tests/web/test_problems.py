@@ -94,7 +94,7 @@ async def test_json_of_any_json_media_type_is_read(admin: Caller, kind: str) -> 
         (b"[]", 422),
         (b"null", 422),
         (b'{"query": "\xff"}', 422),
-        (b'{"query": "word", "metadata": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001, 422),
+        (b'{"query": "word", "metadata": ' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001, 422),
         (b'{"query": "word", "metadata": ' + b'{"a":' * 300 + b"1" + b"}" * 301, 422),
     ],
     ids=["empty", "cut", "trailing", "list", "null", "not UTF-8", "very deep", "deep"],

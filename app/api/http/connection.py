@@ -8,6 +8,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from app.api.http.occupancy import Occupancy
+from app.api.http.request_log import find_tenant_id
 from app.telemetry.logs import request_id
 from app.web.problems import problem_response, title_of
 
@@ -24,6 +26,7 @@ _INVALID = (400, "this is not a valid HTTP request")
 _LONG_HEAD = (431, f"the request line and the headers are longer than the limit of {MAX_HEAD_BYTES} bytes")
 _LONG_REST = (431, f"the data around the request's body are longer than the limit of {MAX_HEAD_BYTES} bytes")
 _MANY_HEADERS = (431, f"the request has more headers than the limit of {MAX_HEADERS}")
+_CROWD = (503, "too many connections are open")
 _HOST = (400, "the request must have exactly one Host header")
 _SLOW_HEAD = (408, f"the head of the request did not arrive within {HEAD_SECONDS:.0f} seconds")
 
@@ -38,8 +41,12 @@ class BoundedConnection(HttpToolsProtocol):
     Refusals are problems, like those of the application.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, occupancy: Occupancy | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._occupancy = occupancy or Occupancy()
+        self._serve, self.app = self.app, self._answer  # type: ignore[assignment]
+        self._unread_of: str | None = None
+        """The tenant whose answer is not read."""
         self._refusal = _INVALID
         self._loose_bytes = 0
         """Since the last that was part of a body, or since a head began or ended."""
@@ -52,6 +59,10 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        if not self._occupancy.enter(self._address):
+            self._refuse(_CROWD)
+            return
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -59,6 +70,8 @@ class BoundedConnection(HttpToolsProtocol):
         for timer in (self._overdue, self._unread):
             if timer is not None:
                 timer.cancel()
+        self._occupancy.leave(self._address)
+        self._occupancy.resume(self._unread_of, self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -116,13 +129,29 @@ class BoundedConnection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The caller reads more slowly than it is answered."""
         super().pause_writing()
+        self._unread_of = find_tenant_id(self.cycle.scope) if self.cycle is not None else None
+        self._occupancy.wait(self._unread_of, self)
         self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """The caller has read on."""
         if self._unread is not None:
             self._unread.cancel()
+        self._occupancy.resume(self._unread_of, self)
         super().resume_writing()
+
+    def unread(self) -> int:
+        """Bytes of answers that the caller has not read."""
+        return self.transport.get_write_buffer_size()
+
+    def drop(self) -> None:
+        """End the connection at once."""
+        self.transport.abort()
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        """Have a request answered once the answer before it is read, so that a connection holds one answer."""
+        await self.flow.drain()
+        await self._serve(scope, receive, send)
 
     def _is_answering(self) -> bool:
         """Whether a problem would come in the midst of an answer, before one that is owed, or as a second one."""
@@ -155,6 +184,8 @@ class BoundedConnection(HttpToolsProtocol):
         finally:
             request_id.reset(token)
         response.headers["connection"] = "close"
+        if response.status_code == 503:
+            response.headers["retry-after"] = f"{HEAD_SECONDS:.0f}"
         lines = [f"HTTP/1.1 {response.status_code} {title_of(response.status_code)}".encode()]
         lines += [name + b": " + value for name, value in response.raw_headers]
         self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(response.body))
