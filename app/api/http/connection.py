@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any
+from typing import Any, cast
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.http.occupancy import Occupancy
@@ -44,7 +45,7 @@ class BoundedConnection(HttpToolsProtocol):
     def __init__(self, *args: Any, occupancy: Occupancy | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         self._occupancy = occupancy or Occupancy()
-        self._serve, self.app = self.app, self._answer  # type: ignore[assignment]
+        self._serve, self.app = self.app, self._answer
         self._unread_of: str | None = None
         """The tenant whose answer is not read."""
         self._refusal = _INVALID
@@ -129,7 +130,7 @@ class BoundedConnection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The caller reads more slowly than it is answered."""
         super().pause_writing()
-        self._unread_of = find_tenant_id(self.cycle.scope) if self.cycle is not None else None
+        self._unread_of = find_tenant_id(cast("Scope", self.cycle.scope)) if self.cycle is not None else None
         self._occupancy.wait(self._unread_of, self)
         self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
 
