@@ -1,4 +1,4 @@
-"""Many connections of one address, and answers that nobody reads."""
+"""Many connections of one address, and answers that are not read."""
 
 from __future__ import annotations
 
