@@ -1,7 +1,10 @@
 # Needs only this folder: docker build -t knowledge-search .
-ARG PYTHON_VERSION=3.13
+# A tag can be given to another image. To pin the one that you tested, add its digest, and renew it with each release:
+#   docker buildx imagetools inspect python:3.13-slim-trixie --format '{{.Manifest.Digest}}'
+#   docker build --build-arg PYTHON_IMAGE=python:3.13-slim-trixie@sha256:… -t knowledge-search .
+ARG PYTHON_IMAGE=python:3.13-slim-trixie
 
-FROM python:${PYTHON_VERSION}-slim-trixie AS builder
+FROM ${PYTHON_IMAGE} AS builder
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore
 RUN python -m venv /opt/venv
@@ -25,7 +28,7 @@ RUN --mount=type=bind,source=requirements-dev.lock,target=/tmp/dev.lock \
     && /opt/venv/bin/pip install --no-deps --no-build-isolation /tmp/dist/*.whl \
     && /opt/venv/bin/pip uninstall --yes setuptools pip
 
-FROM python:${PYTHON_VERSION}-slim-trixie
+FROM ${PYTHON_IMAGE}
 RUN groupadd --system --gid 10001 knowledge \
     && useradd --system --uid 10001 --gid knowledge --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin knowledge \
     && install -d -o knowledge -g knowledge -m 0700 /var/lib/knowledge

@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test coverage test-slow check setup bench bench-peers eval soak flood lock docs test-browser
+.PHONY: run test coverage test-slow check setup bench bench-peers eval soak flood lock docs test-browser audit sbom
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -73,9 +73,30 @@ bench-peers: setup
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
+# The tools that audit have an environment of their own: they read the lock files, not what is installed.
+AUDIT := build/audit
+$(AUDIT)/.installed: requirements-audit.lock
+	@test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
+	@$(AUDIT)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r requirements-audit.lock
+	@touch $@
+
+# Needs an advisory database on the network, so it is not part of `check`.
+audit: $(AUDIT)/.installed
+	@.ci/audit
+
+# A CycloneDX list of the Python packages in the image, with their hashes: those of the lock that its Linux and Python need.
+sbom: setup $(AUDIT)/.installed
+	@$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --no-annotate --no-header --no-emit-index-url \
+		--python-platform linux --python-version $$(sed -nE 's/^ARG PYTHON_IMAGE=python:([0-9.]+).*/\1/p' Dockerfile) \
+		requirements.lock -o build/image.lock
+	@PYTHONWARNINGS=ignore $(AUDIT)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+		-o build/sbom.json build/image.lock
+	@echo build/sbom.json
+
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
-	--no-header --no-emit-index-url pyproject.toml
+	--no-header --no-emit-index-url
 
 lock: setup
-	@$(COMPILE) --extra gemini --extra multilingual --extra otel -o requirements.lock
-	@$(COMPILE) --extra gemini --extra multilingual --extra otel --extra docs --extra eval --extra dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) pyproject.toml --extra gemini --extra multilingual --extra otel -o requirements.lock
+	@$(COMPILE) pyproject.toml --extra gemini --extra multilingual --extra otel --extra docs --extra eval --extra dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) --group audit -o requirements-audit.lock

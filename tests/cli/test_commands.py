@@ -67,7 +67,7 @@ def test_wrong_usage_is_one_line_and_status_2(
         (("settings", "show", "-t", "absent"), "there is no tenant 'absent'"),
         (("tenant", "limits", "absent", "--set", "entries"), "'entries' does not have the form NAME=VALUE"),
         (("tenant", "limits", "absent", "--set", "entries=many"), "limits.entries: must be an integer"),
-        (("reembed", "switch", "-t", "absent", "--rate", "5"), "are allowed for start only"),
+        (("reembed", "switch", "-t", "absent", "--rate", "5"), "is allowed for start and rebuild only"),
     ],
 )
 def test_failure_is_one_line_and_status_1(

@@ -67,6 +67,10 @@ async def test_script_in_every_field_is_shown_as_text_on_every_page(
         expect_text_alone(page)
     for wanted in ("/console", "/console/compare", "/console/entries", "/console/assets", "/console/health"):
         assert any(urlsplit(address).path.startswith(wanted) for address in pages), wanted
+    downloads = {a.get("href") for page in pages.values() for a in page.all("a[download]")}
+    assert downloads
+    for address in downloads:
+        await expect_attachment(browser, address)
     await browser.http.aclose()
 
 
@@ -86,7 +90,7 @@ async def crawl(browser: Browser, starts: list[str]) -> dict[str, Page]:
             continue
         assert page.status == 200, (address, page.text)
         pages[address] = page
-        waiting += [a.get("href") for a in page.all("a[href]")]
+        waiting += [a.get("href") for a in page.all("a[href]:not([download])")]
         waiting += [e.get("hx-get") for e in page.all("[hx-get]") if e.tag != "form"]
     return pages
 
@@ -100,3 +104,12 @@ def expect_text_alone(page: Page) -> None:
     assert len(page.all("head title")) == 1, address
     assert len(page.all("main")) <= 1, address
     assert "49" not in page.texts("head title")[0]
+
+
+async def expect_attachment(browser: Browser, address: str) -> None:
+    """The file is stored by the browser and never shown as a page, even if the address is opened directly."""
+    async with browser.http.stream("GET", address) as answer:
+        assert answer.status_code == 200, address
+        assert answer.headers["content-disposition"].startswith("attachment;"), address
+        assert answer.headers["x-content-type-options"] == "nosniff", address
+        assert not answer.headers["content-type"].startswith(("text/html", "image/svg")), address

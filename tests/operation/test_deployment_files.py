@@ -21,6 +21,8 @@ from app.settings import variable_names
 ROOT = Path(__file__).resolve().parents[2]
 OWN_SERVICES = ("migrate", "api", "worker")
 SETTING = re.compile(r"\b(?:KB|DATABASE|JWT|EMBEDDING|OPENAI|GEMINI|LOG)_[A-Z_]+\b")
+DIGEST = "(@sha256:[0-9a-f]{64})?"
+"""The end of an image's name that a deployment may add."""
 REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
 
 
@@ -106,7 +108,7 @@ def test_dockerfile_pins_its_base_images(dockerfile: list[str]) -> None:
     for line in dockerfile:
         if line.startswith("FROM "):
             image = re.sub(r"\$\{(\w+)\}", lambda match: defaults[match[1]], line.split()[1])
-            assert re.fullmatch(r"python:3\.1[1-9]-slim-\w+", image), image
+            assert re.fullmatch(r"python:3\.1[1-9]-slim-\w+" + DIGEST, image), image
 
 
 def test_dockerfile_copies_only_what_dockerignore_allows(dockerfile: list[str]) -> None:
@@ -172,7 +174,7 @@ def test_runtime_image_listens_on_all_addresses_by_default(runtime: list[str]) -
 def test_compose_pins_every_image_by_tag(compose: dict[str, Any]) -> None:
     for name in compose["services"]:
         image = service(compose, name)["image"]
-        assert re.fullmatch(r"[\w./-]+:[\w.-]+", image), name
+        assert re.fullmatch(r"[\w./-]+:[\w.-]+" + DIGEST, image), name
         assert not image.endswith(":latest")
     assert service(compose, "database")["image"].startswith("pgvector/pgvector:pg18")
 
