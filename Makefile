@@ -48,6 +48,7 @@ check: setup
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m docs.prose
 	@$(BIN)/python -m docs.links
+	@$(BIN)/python -m tests.db.schema.record
 
 eval: setup
 	@$(BIN)/python -m benchmarks.quality

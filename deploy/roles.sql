@@ -48,6 +48,16 @@ begin
   -- CREATE on the database: for its schemas, and the trusted extensions.
   execute format('grant connect, create, temporary on database %I to kb_migrator', current_database());
   execute format('grant connect on database %I to kb_service', current_database());
+  -- The service needs no temporary tables. Grant TEMPORARY to the other roles of a shared database that do.
+  execute format('revoke temporary on database %I from public', current_database());
+end $$;
+
+-- Large objects belong to no tenant. Only a superuser can close the server's functions that create them.
+do $$
+begin
+  if (select rolsuper from pg_roles where rolname = current_user) then
+    revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) from public;
+  end if;
 end $$;
 
 alter role kb_migrator password :'migrator_password';

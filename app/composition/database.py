@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import asyncpg
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.providers import configured_model
 from app.db.database import Database
 from app.db.schema import catalog
+from app.db.schema.definitions import find_changed_functions
 from app.db.schema.isolation import check_isolation
-from app.db.schema.migration import migrate
+from app.db.schema.migration import FUNCTION_FILES, function_script, migrate
 from app.db.schema.registration import register_model
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ConfigurationError
 from app.settings import Settings
 
+log = logging.getLogger(__name__)
+
 MIGRATOR = "kb_migrator"
 SERVICE = "kb_service"
+# Large objects belong to no tenant. The server's functions that create them are open to all roles by default.
+LARGE_OBJECTS = (
+    "revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) from public"
+)
 # Embedded start-ups in several processes prepare the database one after the other.
 PREPARATION_LOCK = 0x6B625F70726570
 
@@ -90,6 +100,7 @@ async def create_roles(superuser_dsn: str, passwords: Mapping[str, str]) -> None
                 await connection.execute(f"{verb} role {role} login {rights} password {quoted}")
             database = await connection.fetchval("select quote_ident(current_database())")
             await connection.execute(f"alter database {database} owner to {MIGRATOR}")
+            await connection.execute(f"revoke temporary on database {database} from public; {LARGE_OBJECTS}")
             await connection.execute("create extension if not exists vector")
     finally:
         await connection.close()
@@ -118,12 +129,21 @@ async def prepare(
                 "the role lacks privileges that the migrations need",
                 "see deploy/roles.sql",
             ) from error
+        await _restore_functions(connection)
         if service_role is not None:
             await _grant(connection, service_role)
         if model is not None:
             await register_model(admin_dsn, model, actor="service")
     finally:
         await connection.close()
+
+
+async def _restore_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Load functions again that differ from their text here, e.g. after a newer version has been downgraded."""
+    for function in await find_changed_functions(connection):
+        log.warning("the function %s differs from its text, and is created again", function)
+        async with connection.transaction():
+            await connection.execute(function_script(FUNCTION_FILES[function], function))
 
 
 async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: str) -> None:
@@ -148,9 +168,23 @@ async def check_database(service_dsn: str) -> None:
     """Raise ConfigurationError unless the database is usable with a role to which row-level security applies."""
     connection = await catalog.connect(service_dsn, "DATABASE_URL")
     try:
-        await catalog.check_server(connection)
-        await catalog.check_service_role(connection)
-        await catalog.check_schema(connection)
-        await check_isolation(connection)
+        await _check_connection(connection)
     finally:
         await connection.close()
+
+
+async def check_engine(engine: AsyncEngine) -> None:
+    """As `check_database`, for an engine that a host application lends."""
+    async with engine.connect() as pooled:
+        driver: Any = (await pooled.get_raw_connection()).driver_connection
+        try:
+            await _check_connection(driver)
+        except ConfigurationError as error:
+            raise ConfigurationError("engine", error.problem, error.remedy) from None
+
+
+async def _check_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    await catalog.check_server(connection)
+    await catalog.check_service_role(connection)
+    await catalog.check_schema(connection)
+    await check_isolation(connection)

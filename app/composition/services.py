@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from app.composition.database import DatabaseAddresses, check_database, open_database
+from app.composition.database import DatabaseAddresses, check_database, check_engine, open_database
 from app.composition.platform import default_limits
 from app.composition.providers import build_providers, find_models
 from app.db.database import Database
@@ -120,8 +120,10 @@ async def build_services(
 
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
     continue for `rights_last` after their owner's last call. Raises ConfigurationError when a provider's model is not
-    registered, or a tenant uses neither model.
+    registered, a tenant uses neither model, or a lent engine's role or database does not isolate tenants.
     """
+    if database.is_lent:
+        await check_engine(database.engine)
     defaults = defaults or SearchDefaults()
     given = [provider] if next_provider is None else [provider, next_provider]
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 from uuid import UUID
 
 import asyncpg
@@ -45,7 +46,7 @@ class PoolUse:
 
 
 class Database:
-    """A connection pool for a role that is subject to row-level security."""
+    """A connection pool for a role that is subject to row-level security; `is_lent` if the engine has other users."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Database:
         While several tenants are active, they share `crowd` connections: the number of transactions that run
         concurrently without slowing each other down. None: the whole pool.
         """
-        self._lent = engine is not None
+        self.is_lent: Final = engine is not None
         # First come, first served, with turns between tenants. The pool alone lets a caller that returns a connection
         # take it again before a waiting caller, so that with many callers some would wait for seconds.
         self._turns = Turns(pool_size, crowd=crowd, least=LEAST_SHARE)
@@ -95,7 +96,7 @@ class Database:
             self._turns,
             size=pool_size,
             timeout=connect_timeout,
-            lent=self._lent,
+            lent=self.is_lent,
             make_apart=self.make_engine_apart,
         )
         self._outage = connections.outage
@@ -165,12 +166,12 @@ class Database:
 
     def make_engine_apart(self) -> AsyncEngine:
         """An engine for the same database whose connections are not in the pool; the caller disposes of it."""
-        if self._lent:
+        if self.is_lent:
             return create_async_engine(self.engine.url, poolclass=NullPool)
         return make_engine(self._dsn, poolclass=NullPool)
 
     async def close(self) -> None:
         """Close all connections, unless the engine was lent."""
         await self._outage.close()
-        if not self._lent:
+        if not self.is_lent:
             await self.engine.dispose()

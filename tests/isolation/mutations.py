@@ -6,54 +6,12 @@ SQL runs as superuser in a transaction that is undone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from tests.isolation.mutation import Mutation, both, function_body, gate, unfiltered
+from tests.isolation.mutations_of_the_server import DEFINITIONS, SERVER
 
 OWN = "tenant_id = (select current_tenant())"
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """The removal of one protection.
-
-    Attributes:
-        noticed_by: every guard that must see it: "gate", "matrix", "attacks".
-        places: tables and partitions on which the matrix is tried.
-        function: the function that is attacked.
-    """
-
-    name: str
-    sql: str
-    noticed_by: frozenset[str]
-    places: tuple[str, ...] = ()
-    function: str | None = None
-
-
-def gate(name: str, sql: str) -> Mutation:
-    """A mutation that changes nothing for the rows that the service sees today, but gives it more rights."""
-    return Mutation(name, sql, frozenset({"gate"}))
-
-
-def both(name: str, sql: str, *places: str) -> Mutation:
-    """A mutation that shows rows of other tenants, or hides the tenant's own."""
-    return Mutation(name, sql, frozenset({"gate", "matrix"}), places)
-
-
-def unfiltered(function: str, condition: str, replacement: str = "true") -> Mutation:
-    """A definer function without its condition on the tenant; the catalog cannot detect this."""
-    sql = f"""do $do$
-declare source text := pg_get_functiondef('{function}'::regproc);
-begin
-  if position($${condition}$$ in source) = 0 then raise exception 'nothing to replace'; end if;
-  execute replace(source, $${condition}$$, $${replacement}$$);
-end $do$"""
-    return Mutation(f"{function} without {condition}", sql, frozenset({"attacks"}), function=function)
-
-
-def function_body(name: str, body: str, volatility: str = "stable") -> Mutation:
-    sql = f"create or replace function current_tenant() returns uuid language sql {volatility} return {body}"
-    return gate(name, sql)
-
-
 SETTING = "nullif(pg_catalog.current_setting('app.current_tenant', true), '')::uuid"
 NOTES = "create table notes (entry_id uuid not null, note text)"
 OURS = "alter table notes owner to kb_migrator"
@@ -62,7 +20,6 @@ COUNT = "'select count(*) from public.entries'"
 DEFINER = "create function {}() returns bigint language sql security definer {} as " + COUNT
 SAFE_PATH = "set search_path = pg_catalog, public, pg_temp"
 CALLED = "revoke all on function {0}() from public; grant execute on function {0}() to kb_app"
-
 MUTATIONS = (
     # Row-level security and policies.
     both("a policy is dropped", "drop policy tenant_isolation on entries", "entries"),
@@ -269,4 +226,6 @@ MUTATIONS = (
         unfiltered("keyword.required_tenant", "if tenant is null then", "if false then"),
         function="keyword.filtered_ids",
     ),
+    *DEFINITIONS,
+    *SERVER,
 )

@@ -14,7 +14,8 @@ from tests.fixtures.database.cluster import Connection, TestDatabase, connected
 from tests.fixtures.database.seeded import Seeded
 from tests.isolation.attacks import attack_functions
 from tests.isolation.matrix import COMMANDS, ROLE, find_shared_faults, list_relations, probe_matrix
-from tests.isolation.mutations import MUTATIONS, Mutation
+from tests.isolation.mutation import Mutation
+from tests.isolation.mutations import MUTATIONS
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,7 @@ async def test_mutation_is_detected(seeded: Seeded, broken: Connection, mutation
     finally:
         await undo.rollback()
     assert set(noticed) == mutation.noticed_by, noticed
+    assert any(mutation.named in fault for fault in noticed.get("gate", [""])), noticed
 
 
 async def test_broken_database_is_not_served(fresh_database: TestDatabase) -> None:
@@ -82,3 +84,25 @@ async def test_broken_database_is_not_served(fresh_database: TestDatabase) -> No
         " (and 1 more: knowledge doctor); remedy: alter table assets enable row level security,"
         " force row level security"
     )
+
+
+async def test_a_security_invoker_view_shows_the_tenants_rows_only(
+    seeded: Seeded, broken: Connection
+) -> None:
+    """The rights and policies of its tables apply to the role that reads it, so the gate accepts it."""
+    undo = broken.transaction()
+    await undo.start()
+    try:
+        await broken.execute(
+            "create view titles with (security_invoker) as select tenant_id, title from entries;"
+            " grant select on titles to kb_app"
+        )
+        assert await find_start_faults(broken) == []
+        await broken.execute(f"set local role {ROLE}")
+        assert await broken.fetch("select from titles") == []
+        await broken.execute("select set_config('app.current_tenant', $1, true)", str(seeded.first))
+        assert {row["tenant_id"] for row in await broken.fetch("select tenant_id from titles")} == {
+            seeded.first
+        }
+    finally:
+        await undo.rollback()

@@ -133,7 +133,9 @@ async def check_isolation(connection: Connection) -> AsyncIterator[Finding]:
     if not faults:
         rules = count(len(SQL), "rule")
         yield Finding(
-            "isolation", "ok", f"policies, keys, grants, views, functions and roles are correct ({rules})"
+            "isolation",
+            "ok",
+            f"policies, keys, grants, views, functions, triggers and roles are correct ({rules})",
         )
 
 

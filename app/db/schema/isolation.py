@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import asyncpg
 
+from app.db.schema.definitions import Fault, find_changed_definitions
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
-SQL = load_statements(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A missing protection: the rule that found it, the fault, and the remedy."""
-
-    rule: str
-    text: str
-    remedy: str
+SQL = {**load_statements(__name__), **load_statements("app.db.schema.privileges")}
 
 
 async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
-    """Find all faults of tenant isolation for the login role; takes about 30 ms."""
-    return [
+    """Find all faults of tenant isolation for the login role; takes about 50 ms."""
+    faults = [
         Fault(rule, row["fault"], row["remedy"])
         for rule, statement in SQL.items()
         for row in await connection.fetch(statement.sql)
     ]
+    return faults + await find_changed_definitions(connection)
 
 
 async def check_isolation(connection: asyncpg.Connection[asyncpg.Record]) -> None:

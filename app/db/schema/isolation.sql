@@ -30,7 +30,7 @@ select format('table %s has no policy for kb_app', c.oid::regclass) as fault,
  order by 1;
 
 -- name: shared_tables
--- Tables without a tenant have no policy: on them the service has only these rights. On platform_audit it has no rights,
+-- Tables without a tenant, and foreign tables, have no policy: on them the service has only these rights. On platform_audit it has no rights,
 -- which the rule `grants` checks.
 with allowed (place, privilege) as (
   values ('public.alembic_version', 'SELECT'),
@@ -41,7 +41,7 @@ with allowed (place, privilege) as (
     join pg_namespace n on n.oid = c.relnamespace
     join pg_class entries on entries.oid = to_regclass('public.entries')
    where c.relkind in ('r', 'p', 'f') and c.relpersistence <> 't'
-     and (c.relowner = entries.relowner or n.nspname in ('public', 'tenancy', 'keyword', 'queue'))
+     and (c.relowner = entries.relowner or c.relkind = 'f' or n.nspname in ('public', 'tenancy', 'keyword', 'queue'))
      and (n.nspname, c.relname) not in (('public', 'tenants'), ('public', 'platform_audit'))
      and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
      and (c.relkind = 'f' or not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id'
@@ -117,7 +117,8 @@ select format('foreign key %s of %s does not start with tenant_id', quote_ident(
  order by 1;
 
 -- name: views
--- A view reads with its owner's rights unless it is security_invoker; a materialised view stores rows itself.
+-- A view reads with its owner's rights unless it is security_invoker; a materialised view stores rows itself. A
+-- security_invoker view shows the service only rows that it may read anyway: rights and policies of the tables apply.
 select format('view %s reads with its owner''s rights', c.oid::regclass) as fault,
        case c.relkind when 'm' then format('drop materialized view %s', c.oid::regclass)
                       else format('alter view %s set (security_invoker = true)', c.oid::regclass) end as remedy
@@ -140,6 +141,17 @@ select format('rule %s on %s rewrites statements', quote_ident(w.rulename), w.ev
   from pg_rewrite w
   join pg_class c on c.oid = w.ev_class and c.relkind in ('r', 'p')
   join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+ order by 1;
+
+-- name: disabled_triggers
+-- Triggers also enforce the foreign keys.
+select format('trigger %s on %s %s', quote_ident(t.tgname), t.tgrelid::regclass,
+              case t.tgenabled when 'D' then 'is disabled' else 'does not run as it was created' end) as fault,
+       format('alter table %s enable trigger %I', t.tgrelid::regclass, t.tgname) as remedy
+  from pg_trigger t
+  join pg_class c on c.oid = t.tgrelid
+  join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+ where t.tgenabled <> 'O'
  order by 1;
 
 -- name: grants
@@ -174,8 +186,11 @@ union all
 select format('the service may %s', x.what),
        'revoke that from kb_app, from the service''s role, or from the role that it is a member of'
   from (values ('insert into or delete from tenants', has_table_privilege('public.tenants', 'insert, delete')),
-               ('give tenants another id or slug', has_column_privilege('public.tenants', 'id', 'update')
-                                                   or has_column_privilege('public.tenants', 'slug', 'update')),
+               ('update columns of tenants other than name, settings and model_id', exists (
+                  select from pg_attribute a
+                   where a.attrelid = 'public.tenants'::regclass and a.attnum > 0 and not a.attisdropped
+                     and a.attname not in ('name', 'settings', 'model_id')
+                     and has_column_privilege(a.attrelid, a.attnum, 'update'))),
                ('read or write platform_audit', has_any_column_privilege('public.platform_audit', 'select, insert, update')
                                                 or has_table_privilege('public.platform_audit', 'delete')),
                ('change the audit trail', has_any_column_privilege('public.audit', 'update')
@@ -205,7 +220,8 @@ with known (name, owner) as (
    where not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
      and p.prorettype <> 'event_trigger'::regtype
      and (p.proowner in (entries.relowner, to_regrole('kb_keyword'), to_regrole('kb_queue')) or k.name is not null
-          or p.prosecdef and has_schema_privilege(n.oid, 'usage') and has_function_privilege(p.oid, 'execute'))
+          or p.prosecdef and (n.nspname in ('public', 'tenancy', 'keyword', 'queue')
+                              or has_schema_privilege(n.oid, 'usage') and has_function_privilege(p.oid, 'execute')))
 )
 select format('function %s runs with its owner''s rights and is not one of the known ones', signature) as fault,
        format('alter function %s security invoker', signature) as remedy
@@ -236,33 +252,7 @@ select 'function current_tenant() does not read app.current_tenant as the migrat
     where p.oid = to_regprocedure('public.current_tenant()') and p.provolatile = 's' and not p.prosecdef
       and p.proconfig is null
       and pg_get_function_sqlbody(p.oid)
-          = 'RETURN (NULLIF(current_setting(''app.current_tenant''::text, true), ''''::text))::uuid')
-union all
-select format('app.current_tenant is set for %s from the start',
-              case s.setrole when 0 then 'every role' else s.setrole::regrole::text end),
-       case s.setrole when 0 then format('alter database %I reset app.current_tenant', current_database())
-                      else format('alter role %s reset app.current_tenant', s.setrole::regrole) end
-  from pg_db_role_setting s
- cross join unnest(s.setconfig) c
- where c like 'app.current\_tenant=%' and s.setrole in (0, current_user::regrole)
-   and s.setdatabase in (0, (select oid from pg_database where datname = current_database()));
-
--- name: roles
-select format('role %s %s', r.rolname, x.power) as fault, format('alter role %I %s', r.rolname, x.remedy) as remedy
-  from pg_roles r
- cross join lateral (values (r.rolsuper, 'is a superuser', 'nosuperuser'),
-                            (r.rolbypassrls, 'has BYPASSRLS', 'nobypassrls'),
-                            (r.rolreplication, 'may replicate the whole server', 'noreplication'),
-                            (r.rolcanlogin and r.rolname <> current_user, 'may log in', 'nologin')) x (held, power, remedy)
- where r.rolname in ('kb_app', 'kb_keyword', 'kb_queue', current_user) and x.held
-union all
-select format('the service''s role is a member of %s', r.rolname), format('revoke %I from %I', r.rolname, current_user)
-  from pg_roles r
- where r.rolname <> current_user and pg_has_role(current_user, r.oid, 'member')
-   and (r.rolsuper or r.rolbypassrls or r.rolreplication
-        or r.rolname in ('kb_keyword', 'kb_queue', 'pg_read_server_files', 'pg_write_server_files',
-                         'pg_execute_server_program'))
- order by 1;
+          = 'RETURN (NULLIF(current_setting(''app.current_tenant''::text, true), ''''::text))::uuid');
 
 -- name: schemas
 -- Definer functions look up names in these schemas: a role that can create objects there controls what they run.

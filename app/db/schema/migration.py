@@ -38,10 +38,15 @@ def run_file(name: str) -> None:
 
 
 def load_function(file: str, function: str) -> None:
-    """Create or replace one function, e.g. `keyword.search`, from its text in a file of `alembic/sql`.
+    """Create or replace one function, e.g. `keyword.search`, from its text in a file of `alembic/sql`."""
+    execute_script(function_script(file, function))
 
-    Runs the function's paragraph, i.e. the lines up to the next empty one. That includes its rights but not its
-    triggers. A function below `set local role` in the file is created as that role.
+
+def function_script(file: str, function: str) -> str:
+    """The statements that create or replace one function.
+
+    They are the function's paragraph, i.e. the lines up to the next empty one. That includes its rights but not its
+    triggers. A function below `set local role` in the file is created as that role; the caller opens the transaction.
     """
     before, found, after = re.split(
         rf"^(create or replace function {re.escape(function)}\()", _read_file(file), flags=re.M
@@ -54,11 +59,19 @@ def load_function(file: str, function: str) -> None:
             f"grant create on schema {schema} to {role[0]}; set local role {role[0]};\n{script}\n"
             f"reset role; revoke create on schema {schema} from {role[0]};"
         )
-    execute_script(script)
+    return script
 
 
 def _read_file(name: str) -> str:
     return (SCRIPTS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+FUNCTION_FILES = {
+    name: path.stem
+    for path in sorted((SCRIPTS / "sql").glob("*.sql"))
+    for name in re.findall(r"^create or replace function ([\w.]+)\(", path.read_text(encoding="utf-8"), re.M)
+}
+"""The file of each function in `alembic/sql`."""
 
 
 def configuration() -> Config:

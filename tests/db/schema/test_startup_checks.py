@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.composition.database import check_database, prepare
 from app.composition.providers import find_models
@@ -183,3 +184,32 @@ async def test_both_models_are_served_while_tenants_move(
             await find_models(services.database, [one])
     with pytest.raises(ConfigurationError, match="must name another model than EMBEDDING_PROVIDER"):
         await build_services(services.database, FailingProvider(MODEL), next_provider=MockProvider(MODEL))
+
+
+async def test_a_lent_engine_of_a_superuser_is_refused(fresh_database: TestDatabase) -> None:
+    dsn = fresh_database.superuser_dsn
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1))
+    with pytest.raises(ConfigurationError, match=r"^engine: the role postgres is a superuser"):
+        await build_services(Database(dsn, engine=engine), FailingProvider(MODEL))
+    await engine.dispose()
+
+
+async def test_the_service_creates_no_temporary_tables_and_large_objects(service_dsn: str) -> None:
+    async with connected(service_dsn) as service:
+        for sql in ("select lo_create(0)", "select lo_creat(0)", "select lo_from_bytea(0, 'text')"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await service.execute(sql)
+
+
+async def test_changed_functions_are_loaded_again_by_migrate(fresh_database: TestDatabase) -> None:
+    """After a downgrade, functions are still those of the newer version."""
+    async with connected(fresh_database.superuser_dsn) as superuser:
+        await superuser.execute("""
+            create or replace function keyword.derived_entries(p_source uuid, p_limit integer)
+            returns table (entry_id uuid) language sql as 'select null::uuid';
+            create or replace function spaced_text(content text) returns text language sql return content""")
+    assert "function keyword.derived_entries(uuid,integer) differs" in await refusal(
+        fresh_database.service_dsn
+    )
+    await prepare(fresh_database.admin_dsn, service_role=None, model=None)
+    await check_database(fresh_database.service_dsn)

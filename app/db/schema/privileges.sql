@@ -1,0 +1,100 @@
+-- Each statement looks for one way in which roles, settings or the server give more than isolation allows. As in
+-- isolation.sql, a row contains a fault and its remedy, and the login role runs them.
+
+-- name: roles
+with ours as (
+  select * from pg_roles where rolname in ('kb_app', 'kb_keyword', 'kb_queue', current_user)
+)
+select format('role %s %s', r.rolname, x.power) as fault, format('alter role %I %s', r.rolname, x.remedy) as remedy
+  from ours r
+ cross join lateral (values (r.rolsuper, 'is a superuser', 'nosuperuser'),
+                            (r.rolbypassrls, 'has BYPASSRLS', 'nobypassrls'),
+                            (r.rolreplication, 'may replicate the whole server', 'noreplication'),
+                            (r.rolcreaterole, 'may create roles', 'nocreaterole'),
+                            (r.rolcreatedb, 'may create databases', 'nocreatedb'),
+                            (r.rolcanlogin and r.rolname <> current_user, 'may log in', 'nologin')) x (held, power, remedy)
+ where x.held
+union all
+-- The login role is a member of kb_app and of no other role; the other three are members of none.
+select case when m.rolname = current_user then format('the service''s role is a member of %s', r.rolname)
+            else format('role %s is a member of %s', m.rolname, r.rolname) end,
+       format('revoke %I from %I', r.rolname, m.rolname)
+  from ours m
+  join pg_roles r on r.oid <> m.oid and pg_has_role(m.oid, r.oid, 'member')
+ where not (m.rolname = current_user and r.rolname = 'kb_app') and not m.rolsuper
+   -- Roles that kb_app belongs to are reported once.
+   and not (m.rolname = current_user and pg_has_role('kb_app', r.oid, 'member'))
+union all
+select 'the service''s role may give the rights of kb_app to others', format('revoke admin option for kb_app from %I', current_user)
+ where pg_has_role('kb_app', 'member with admin option') and not (select rolsuper from pg_roles where rolname = current_user)
+union all
+select 'the service''s role may create schemas in the database',
+       format('revoke create on database %I from %I', current_database(), current_user)
+ where has_database_privilege(current_database(), 'create')
+ order by 1;
+
+-- name: settings
+-- Settings of a role or the database apply from the start of each connection. These switch off triggers and foreign keys,
+-- choose a tenant or role, load code, or let names lead to other objects.
+select format('%s is set for %s from the start', split_part(c, '=', 1),
+              case s.setrole when 0 then 'every role' else s.setrole::regrole::text end) as fault,
+       case s.setrole when 0 then format('alter database %I reset %s', current_database(), split_part(c, '=', 1))
+                      else format('alter role %s reset %s', s.setrole::regrole, split_part(c, '=', 1)) end as remedy
+  from pg_db_role_setting s
+ cross join unnest(s.setconfig) c
+ where s.setrole in (0, current_user::regrole)
+   and s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+   and (split_part(c, '=', 1) in ('app.current_tenant', 'session_replication_role', 'role', 'session_authorization',
+                                  'session_preload_libraries', 'local_preload_libraries', 'dynamic_library_path')
+        or split_part(c, '=', 1) = 'search_path' and c !~ '^search_path=("\$user", ?)?public(, ?pg_temp)?$')
+union all
+select format('session_replication_role is %s: triggers and foreign keys do not apply', current_setting('session_replication_role')),
+       'remove it from the configuration of the server and from the options of DATABASE_URL'
+ where current_setting('session_replication_role') <> 'origin'
+union all
+select format('the name %s leads to %s.%1$s', c.relname, (select o.relnamespace::regnamespace from pg_class o
+                                                            where o.oid = to_regclass(quote_ident(c.relname)))),
+       'remove the other object, or its schema from the search_path'
+  from pg_class c
+  join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+ where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+   and to_regclass(quote_ident(c.relname)) is distinct from c.oid::regclass
+union all
+select format('%s may set %s', case a.grantee when 0 then 'public' else a.grantee::regrole::text end, p.parname),
+       format('revoke all on parameter %s from %s', p.parname, case a.grantee when 0 then 'public' else a.grantee::regrole::text end)
+  from pg_parameter_acl p
+ cross join lateral aclexplode(p.paracl) a
+ where a.grantee = 0 or a.grantee = current_user::regrole or a.grantee = to_regrole('kb_app')
+ order by 1;
+
+-- name: publications
+-- A publication sends the rows of all tenants to its subscribers: policies do not apply to replication.
+select format('publication %s sends rows of %s to other servers', quote_ident(p.pubname), x.tables) as fault,
+       format('drop publication %I', p.pubname) as remedy
+  from pg_publication p
+ cross join lateral (
+   select case when p.puballtables then 'all tables' else string_agg(distinct t.name, ', ') end as tables
+     from (select r.prrelid as oid, r.prrelid::regclass::text as name from pg_publication_rel r where r.prpubid = p.oid
+           union
+           select c.oid, c.oid::regclass::text
+             from pg_publication_namespace n join pg_class c on c.relnamespace = n.pnnspid and c.relkind in ('r', 'p')
+                                                                  and not c.relispartition
+            where n.pnpubid = p.oid) t
+     join pg_class c on c.oid = t.oid
+     join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+   ) x
+ where x.tables is not null
+ order by 1;
+
+-- name: event_triggers
+-- An event trigger runs with the rights of the role whose command fires it, e.g. the owner of our tables. Those of the
+-- server's administrator are accepted, except at login, where they would run before each session of the service.
+select format('event trigger %s runs %s of %s at %s', quote_ident(e.evtname), e.evtfoid::regproc, p.proowner::regrole, e.evtevent) as fault,
+       format('drop event trigger %I', e.evtname) as remedy
+  from pg_event_trigger e
+  join pg_proc p on p.oid = e.evtfoid
+  join pg_roles r on r.oid = p.proowner
+ where e.evtenabled <> 'D'
+   and (e.evtevent = 'login' or p.prosecdef or not r.rolsuper)
+   and not exists (select from pg_depend d where d.classid = 'pg_event_trigger'::regclass and d.objid = e.oid and d.deptype = 'e')
+ order by 1;
