@@ -9,17 +9,17 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.composition.database import check_database, prepare
+from app.composition.database import SERVICE, check_database, prepare
 from app.composition.providers import find_models
 from app.composition.services import Services, build_services
 from app.db.database import Database
 from app.db.schema.registration import register_model
-from app.embedded import EmbeddedAddress
+from app.embedded import DATABASE, EmbeddedAddress
 from app.embeddings.models import resolve_model
 from app.embeddings.providers.mock import MockProvider
 from app.errors import ConfigurationError
 from app.knowledge.tenants.directory import Tenant
-from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, new_database
+from tests.fixtures.database.cluster import MODEL, PASSWORDS, TestDatabase, connected, new_database
 from tests.fixtures.providers.failing import FailingProvider
 
 
@@ -194,9 +194,14 @@ async def test_a_lent_engine_of_a_superuser_is_refused(fresh_database: TestDatab
     await engine.dispose()
 
 
-async def test_the_service_creates_no_temporary_tables_and_large_objects(service_dsn: str) -> None:
-    async with connected(service_dsn) as service:
-        for sql in ("select lo_create(0)", "select lo_creat(0)", "select lo_from_bytea(0, 'text')"):
+async def test_the_service_creates_no_temporary_tables_and_large_objects(cluster: EmbeddedAddress) -> None:
+    async with connected(cluster.dsn(SERVICE, DATABASE, PASSWORDS[SERVICE])) as service:
+        for sql in (
+            "create temporary table notes ()",
+            "select lo_create(0)",
+            "select lo_creat(0)",
+            "select lo_from_bytea(0, 'text')",
+        ):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await service.execute(sql)
 
