@@ -49,7 +49,7 @@ DEFINITIONS = (
         "function keyword.more() is not in alembic/sql",
     ),
     gate(
-        "a definer function that nobody may call",
+        "a definer function without callers",
         f"{DEFINER.format('public.spare', SAFE_PATH)}; {CLOSED}",
         "function spare() runs with its owner's rights and is not one of the",
     ),

@@ -1,4 +1,4 @@
-"""Checks that `definitions.txt` was recorded from the present files of `alembic/sql`; with --write, records it again."""
+"""Checks that `definitions.txt` was recorded from the present files of `alembic/sql`, or, with --write, records it."""
 
 from __future__ import annotations
 
