@@ -18,7 +18,14 @@ asking_tenant: ContextVar[UUID | None] = ContextVar("asking_tenant", default=Non
 """The tenant that queries are embedded for. A vector cached for one tenant is not used for another, which could
 otherwise infer from response times what other tenants have searched for."""
 
+TENANTS = 200
+"""Most tenants with cached queries. Up to this many, active within the time to live, do not affect each other: one more
+takes the place of the tenant whose last query was the longest ago. At 50 queries of 1,536 numbers, that is 61 MB."""
+
 _Key = tuple[UUID | None, str, str, int, str]
+
+
+_Vectors = OrderedDict[_Key, tuple[float, Vector]]
 
 
 @dataclass(slots=True)
@@ -33,9 +40,9 @@ class _Flight:
 class QueryCache:
     """EmbeddingProvider that caches the last queries for a short time.
 
-    The cache is separate for each tenant (`asking_tenant`). Concurrent equal queries of a tenant share one call,
-    which is cancelled only when all of its waiters are. `hits` counts queries answered without a separate call,
-    `misses` the others.
+    Each tenant (`asking_tenant`) has its own cache with `entries` places; TENANTS bounds the memory. Concurrent equal
+    queries of a tenant share one call, which is cancelled only when all of its waiters are. `hits` counts queries
+    answered without a separate call, `misses` the others.
     """
 
     def __init__(
@@ -51,7 +58,7 @@ class QueryCache:
         self._entries = entries
         self._ttl = ttl
         self._clock = clock
-        self._vectors: OrderedDict[_Key, tuple[float, Vector]] = OrderedDict()
+        self._vectors: OrderedDict[UUID | None, _Vectors] = OrderedDict()
         self._flights: dict[_Key, _Flight] = {}
         self.hits = 0
         self.misses = 0
@@ -101,14 +108,16 @@ class QueryCache:
         return asking_tenant.get(), model.provider, model.name, model.dimensions, text
 
     def _recall(self, key: _Key) -> Vector | None:
-        entry = self._vectors.get(key)
-        if entry is None:
+        own = self._vectors.get(key[0])
+        entry = own.get(key) if own is not None else None
+        if own is None or entry is None:
             return None
         expires_at, vector = entry
         if self._clock() >= expires_at:
-            del self._vectors[key]
+            del own[key]
             return None
-        self._vectors.move_to_end(key)
+        own.move_to_end(key)
+        self._vectors.move_to_end(key[0])
         return vector
 
     def _start(self, key: _Key, text: str) -> _Flight:
@@ -123,9 +132,13 @@ class QueryCache:
 
     def _remember(self, key: _Key, vector: Vector) -> Vector:
         vector.setflags(write=False)
-        self._vectors[key] = (self._clock() + self._ttl, vector)
-        self._vectors.move_to_end(key)
-        while len(self._vectors) > self._entries:
+        own = self._vectors.setdefault(key[0], OrderedDict())
+        self._vectors.move_to_end(key[0])
+        own[key] = (self._clock() + self._ttl, vector)
+        own.move_to_end(key)
+        if len(own) > self._entries:
+            own.popitem(last=False)
+        if len(self._vectors) > TENANTS:
             self._vectors.popitem(last=False)
         return vector
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
 
 import numpy as np
 import pytest
 
-from app.embeddings.resilience.cache import QueryCache
+from app.embeddings.resilience.cache import TENANTS, QueryCache, asking_tenant
 from app.errors import EmbeddingUnavailable
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 
@@ -15,6 +18,62 @@ from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
 async def settle() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+@contextmanager
+def asking(number: int) -> Iterator[None]:
+    """Queries are those of this tenant."""
+    token = asking_tenant.set(UUID(int=number))
+    try:
+        yield
+    finally:
+        asking_tenant.reset(token)
+
+
+@pytest.mark.parametrize("others", [0, 7, 13, 50, 500])
+async def test_cache_shows_a_tenant_nothing_of_anothers_queries(others: int) -> None:
+    """A tenant fills its places and counts which are left after another tenant's queries: always all."""
+    inner = ScriptedProvider()
+    cache = QueryCache(inner, clock=FakeClock())
+    with asking(1):
+        for number in range(50):
+            await cache.embed_query(f"mine {number}")
+    with asking(2):
+        for number in range(others):
+            await cache.embed_query(f"other {number}")
+            await cache.embed_queries([f"other {number}", f"batch {number}"])
+    inner.queries.clear()
+    with asking(1):
+        for number in range(50):
+            await cache.embed_query(f"mine {number}")
+    assert inner.queries == []
+
+
+async def test_cache_shares_no_call_between_tenants() -> None:
+    inner = ScriptedProvider()
+    cache = QueryCache(inner, clock=FakeClock())
+    inner.gate.clear()
+    tasks = []
+    for number in (1, 2):
+        with asking(number):
+            tasks.append(asyncio.create_task(cache.embed_query("question")))
+    await settle()
+    inner.gate.set()
+    await asyncio.gather(*tasks)
+    assert inner.queries == ["question", "question"]
+
+
+async def test_cache_keeps_the_last_tenants_within_its_bound() -> None:
+    inner = ScriptedProvider()
+    cache = QueryCache(inner, clock=FakeClock())
+    for number in [*range(1, TENANTS + 1), 1, TENANTS + 1]:
+        with asking(number):
+            await cache.embed_query("question")
+    inner.queries.clear()
+    for number, calls in ((1, 0), (3, 0), (TENANTS + 1, 0), (2, 1)):
+        with asking(number):
+            await cache.embed_query("question")
+        assert len(inner.queries) == calls, number
 
 
 async def test_cache_answers_a_repeated_query_without_a_call() -> None:
