@@ -91,7 +91,7 @@ async def check_work(settings: Settings, database: Database) -> AsyncIterator[Fi
 
 async def _check_plan(settings: Settings, database: Database, backlog: Backlog) -> Finding:
     from app.db.queries.search.search import VectorSpace
-    from app.db.queries.tenants.diagnosis import explain_indexed
+    from app.db.queries.search.vectors import explain_indexed
     from app.db.queries.tenants.tenants import list_models
     from app.knowledge.search.legs.semantic import session_setup
 

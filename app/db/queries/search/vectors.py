@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.db.queries.search.search import EntryFilter, LegHit, VectorSpace
 from app.db.session import Row, TenantSession
-from app.db.statements import load_statements
+from app.db.statements import Statement, load_statements
 
 SQL = load_statements(__name__)
 
@@ -90,6 +90,22 @@ def _vector_matches(rows: Sequence[Row]) -> VectorMatches:
     return VectorMatches(hits, rows[0]["matches"], rows[0]["pending"])
 
 
+async def explain_indexed(session: TenantSession, space: VectorSpace) -> str:
+    """The plan of `indexed`, without running it; the session must have the leg's settings."""
+    statement = _indexed_statement(space)
+    values = _indexed_values([1.0] + [0.0] * (space.dimensions - 1), EntryFilter())
+    explained = replace(statement, sql=f"explain (costs off) {statement.sql}")
+    return "\n".join(row[0] for row in await session.fetch(explained, **values))
+
+
+def _indexed_statement(space: VectorSpace) -> Statement:
+    return SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions)
+
+
+def _indexed_values(vector: Any, entry_filter: EntryFilter) -> dict[str, Any]:
+    return {"vector": vector, "filter": entry_filter.as_row(), "most_pending": MOST_PENDING}
+
+
 async def indexed(
     session: TenantSession,
     space: VectorSpace,
@@ -102,13 +118,7 @@ async def indexed(
     nearest: dict[UUID, LegHit] = {}
     enough = False
     pending = 0
-    rows = session.stream(
-        SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions),
-        2 * wanted,
-        vector=vector,
-        filter=entry_filter.as_row(),
-        most_pending=MOST_PENDING,
-    )
+    rows = session.stream(_indexed_statement(space), 2 * wanted, **_indexed_values(vector, entry_filter))
     async for batch in rows:
         pending = batch[0]["pending"]
         for hit in (LegHit(*row[:3]) for row in batch):

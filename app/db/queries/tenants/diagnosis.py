@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
@@ -11,11 +11,9 @@ from uuid import UUID
 import asyncpg
 
 from app.db.database import Database
-from app.db.queries.search import search
-from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.queries.tenants.tenants import StoredTenant, list_tenants
 from app.db.rows import read_rows
-from app.db.session import Row, TenantSession
+from app.db.session import Row
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -135,14 +133,3 @@ async def measure_backlog(database: Database, seconds: float) -> Backlog:
         pending=sum(r["pending"] for _, r in rows),
         largest=max(indexed, key=lambda found: found.passages, default=None),
     )
-
-
-async def explain_indexed(session: TenantSession, space: VectorSpace) -> str:
-    """The plan of an indexed semantic search, without running it; the session must have the leg's settings."""
-    statement = search.SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions)
-    known = {
-        "vector": [1.0] + [0.0] * (space.dimensions - 1),
-        "filter": EntryFilter().as_row(),
-    }
-    explained = replace(statement, sql=f"explain (costs off) {statement.sql}")
-    return "\n".join(row[0] for row in await session.fetch(explained, **known))
