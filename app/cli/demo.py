@@ -45,7 +45,8 @@ async def load_demo(services: Services) -> Tenant:
     if await _has(services, tenant.id, samples[-1].external_id):
         return tenant
     remark("loading the sample knowledge; this happens once")
-    async with working(services):
+    # The samples are not hostile, and the service warns when it starts.
+    async with working(services, warns=False):
         assets = await _upload_documents(services, tenant.id)
         await _write_entries(services, tenant.id, samples)
         if await wait_for_assets(

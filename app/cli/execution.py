@@ -171,9 +171,16 @@ async def open_tenants(settings: Settings) -> AsyncIterator[Platform]:
 
 
 @contextlib.asynccontextmanager
-async def working(services: Services) -> AsyncIterator[None]:
-    """Run a worker in this process, in addition to others; its failure ends the command."""
-    worker = asyncio.create_task(services.worker.run())
+async def working(services: Services, *, warns: bool = True) -> AsyncIterator[None]:
+    """Run a worker in this process, in addition to others; its failure ends the command.
+
+    It parses files here, so it warns of the protections that this system lacks, unless the command does so elsewhere.
+    """
+    from app.documents.process.parsing import log_missing_protections
+
+    tasks = [asyncio.create_task(services.worker.run())]
+    if warns:
+        tasks.append(asyncio.create_task(log_missing_protections()))
     current = asyncio.current_task()
     assert current is not None
 
@@ -181,11 +188,14 @@ async def working(services: Services) -> AsyncIterator[None]:
         if not task.cancelled() and task.exception() is not None:
             current.cancel()
 
-    worker.add_done_callback(give_up)
+    tasks[0].add_done_callback(give_up)
     try:
         yield
+        # A short command also waits for its warning.
+        await asyncio.gather(*tasks[1:])
     finally:
-        worker.remove_done_callback(give_up)
-        worker.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await worker
+        tasks[0].remove_done_callback(give_up)
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

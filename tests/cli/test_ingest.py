@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.found_files import find_files, name_file
+from app.documents.process import parsing
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
 from tests.fixtures.embedded import wait_until
@@ -103,6 +104,19 @@ def test_ingest_says_which_links_it_skips(knowledge: CommandLine, tenant: str, l
     assert f"docs/absolute.md: {OUT}" in result.err
     assert f"docs/config.md: {HIDDEN}" in result.err
     assert "signing" not in knowledge.succeed("export", "-t", tenant).out
+
+
+def test_ingest_warns_once_of_missing_protections(
+    knowledge: CommandLine, tenant: str, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = "from app.documents.process.child"
+    old_kernel = f"from app.documents.process import landlock; landlock.find_version = lambda: 3; {reader}"
+    monkeypatch.setattr(parsing, "_START", parsing._START.replace(reader, old_kernel))
+    for indexed in ("2 indexed", "0 indexed, 2 unchanged"):
+        result = knowledge.succeed("ingest", "docs", "-t", tenant)
+        assert indexed in result.out
+        (warning,) = [line for line in result.err.splitlines() if "parser less protected" in line]
+        assert "Landlock for connections (Linux 6.7)" in warning
 
 
 def test_file_outside_the_folder_is_named_by_its_full_path(
