@@ -29,6 +29,9 @@ from app.web.rendering import json_response
 FIELDS = frozenset({"file", "external_id", "tags", "roles", "metadata"})
 """Fields of the form. Other fields are refused, because their values would be lost."""
 
+TEXT_BYTES = 16 * 1024 * 1024
+"""Text of an asset, of which so many bytes count as in progress."""
+
 
 def _require_file(value: Any) -> Any:
     """Refuse a text field before FastAPI does, whose message names its own types."""
@@ -162,7 +165,8 @@ async def change_asset(
 @readers.get("/{asset_id}/text", response_class=PlainTextResponse, responses=problems(404, 409))
 async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the extracted text. A chunk's char_start and char_end are offsets in characters (Unicode code points)."""
-    return PlainTextResponse(await services.assets.text(caller.tenant_id, asset_id))
+    async with services.admission.answering(caller.tenant, TEXT_BYTES):
+        return PlainTextResponse(await services.assets.text(caller.tenant_id, asset_id))
 
 
 @readers.get(

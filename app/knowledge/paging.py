@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
@@ -17,6 +17,9 @@ from app.errors import InvalidInput
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_PAGE = 200
+
+PAGE_BYTES = 2 * 1024 * 1024
+"""Text and metadata of the entries of a page, of a list or a search: the page ends after the entry that reaches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,32 @@ class PageRequest:
         """Number of items to read: one more than the page holds, to see whether there is a next page."""
         return self.limit + 1
 
-    def cut(self, found: Sequence[T], position: Callable[[T], Position]) -> Page[T]:
-        """Make the page from the items that were read; `position` returns an item's place in the list."""
-        if len(found) <= self.limit:
+    def cut(
+        self,
+        found: Sequence[T],
+        position: Callable[[T], Position],
+        size: Callable[[T], int] = lambda _item: 0,
+    ) -> Page[T]:
+        """Make the page from the items that were read; `position` returns an item's place in the list.
+
+        It has fewer items than its limit when their sizes in bytes reach PAGE_BYTES.
+        """
+        most = count_within(map(size, found[: self.limit]))
+        if len(found) <= most:
             return Page(found, None)
-        items = found[: self.limit]
+        items = found[:most]
         return Page(items, write_position(position(items[-1])))
+
+
+def count_within(sizes: Iterable[int]) -> int:
+    """Number of items up to the one with which they have PAGE_BYTES."""
+    count = total = 0
+    for size in sizes:
+        if total >= PAGE_BYTES:
+            break
+        count += 1
+        total += size
+    return count
 
 
 def write_position(position: Position) -> str:

@@ -13,6 +13,7 @@ from app.db.database import Database
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry, LockedEntry
 from app.db.queries.tenants import audit
+from app.db.rows import Position
 from app.db.session import TenantSession
 from app.errors import EntryExists, EntryNotFound, InvalidInput, PartOfAsset, PreconditionFailed
 from app.knowledge.audit import AuditTrail
@@ -143,7 +144,7 @@ class EntryService:
                 source=source,
                 include_expired=include_expired,
             )
-            page = wanted.cut(places, lambda place: place)
+            page = wanted.cut(places, lambda place: Position(place.at, place.id), lambda place: place.bytes)
             found = await db.fetch_entries(session, [place.id for place in page.items])
         return Page([found[place.id] for place in page.items], page.next_cursor)
 

@@ -109,7 +109,7 @@ class Ranker:
             async with self._database.tenant_session(NO_TENANT, setup=session_setup(None)) as session:
                 await db.rehearse(session)
                 await vectors.rehearse(session, space, vector)
-                await hits.hydrate(session, space, [], "rehearsal", vector, EntryFilter())
+                await hits.hydrate(session, space, [], "rehearsal", vector, EntryFilter(), 1)
 
         for model_id, provider in self._providers.items():
             try:

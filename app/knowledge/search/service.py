@@ -8,6 +8,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+import orjson
+
 from app.concurrency.stopwatch import current_stopwatch, run_stopwatch
 from app.db.database import Database
 from app.db.identifiers import new_id
@@ -15,7 +17,7 @@ from app.db.queries.knowledge.entries import find_same
 from app.db.queries.search.hits import fetch_verdict
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, KnowledgeError
+from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, KnowledgeError, RateLimited
 from app.knowledge.search.answer.explanation import explain, explain_page
 from app.knowledge.search.answer.hydration import hydrate
 from app.knowledge.search.answer.metadata import Times, describe_ranking, make_metadata
@@ -42,6 +44,11 @@ log = logging.getLogger("app.knowledge.search")
 
 SIMULTANEOUS = 4
 """Searches of one batch that run at the same time; the limit leaves connections for other requests."""
+
+BATCH_BYTES = 8 * 1024 * 1024
+"""JSON of the results of one batch; 32 searches with 50 chunks each have about 5 MiB."""
+
+FULL = f"answer_bytes: the results of the batch reached {BATCH_BYTES} bytes; send this search again"
 
 
 class KnowledgeSearchService:
@@ -86,7 +93,8 @@ class KnowledgeSearchService:
     ) -> list[SearchResult | KnowledgeError]:
         """Run several searches whose queries are embedded in one call; return a result or an error for each.
 
-        The errors are those that `search` raises. Raises TenantNotFound and DatabaseUnavailable if no search can start.
+        The errors are those that `search` raises, and RateLimited for those for whose results there is no
+        room. Raises RateLimited, TenantNotFound and DatabaseUnavailable if no search can start.
         """
         tenant = await self._tenants.context(tenant_id)
         plans: list[Plan | KnowledgeError] = []
@@ -100,22 +108,29 @@ class KnowledgeSearchService:
         with contextlib.suppress(EmbeddingUnavailable):  # each search then falls back to the keyword leg
             batch = QueryBatch(find_provider(self._providers, tenant), texts)
         turns = asyncio.Semaphore(SIMULTANEOUS)
+        room = BATCH_BYTES
 
         async def run(plan: Plan | KnowledgeError) -> SearchResult | KnowledgeError:
+            nonlocal room
             if isinstance(plan, KnowledgeError):
                 return plan
             with run_stopwatch(current_stopwatch().fork()) as stopwatch:
                 with stopwatch.waiting():
                     await turns.acquire()
                 try:
-                    return await self._answer(plan, subject, batch.embed_query if batch else None)
+                    if room > 0:
+                        found = await self._answer(plan, subject, batch.embed_query if batch else None)
+                        room -= len(orjson.dumps(found))
+                    if room <= 0:
+                        return RateLimited(FULL, 1.0, "answer_bytes")
+                    return found
                 except KnowledgeError as error:
                     return error
                 finally:
                     turns.release()
 
         try:
-            async with asyncio.TaskGroup() as group:
+            async with self._admission.answering(tenant, BATCH_BYTES), asyncio.TaskGroup() as group:
                 tasks = [group.create_task(run(plan)) for plan in plans]
         finally:
             if batch is not None:
@@ -164,7 +179,7 @@ class KnowledgeSearchService:
             words, vector = legs.words_sought(plan.query.query), legs.vector
             page = candidates[: plan.limit]
             with span("hydrate", hits=len(page)):
-                hits = await hydrate(session, plan.tenant, plan.entry_filter, words, page, vector)
+                hits, taken = await hydrate(session, plan.tenant, plan.entry_filter, words, page, vector)
                 suggestions = [] if hits else await suggest(session, plan)
                 relaxations = [] if hits else await relax(session, plan, vector)
         ranking = describe_ranking(plan, legs, candidates)
@@ -174,10 +189,10 @@ class KnowledgeSearchService:
             keyword=legs.keyword.seconds if legs.keyword else None,
             fusion=ranked.fusion_seconds,
         )
-        metadata = make_metadata(
-            start, plan.limit, ranking, current_stopwatch(), times, suggestions, relaxations
+        metadata = make_metadata(start, taken, ranking, current_stopwatch(), times, suggestions, relaxations)
+        result = SearchResult(
+            hits, metadata, explain(plan, legs, page[:taken]) if plan.query.explain else None
         )
-        result = SearchResult(hits, metadata, explain(plan, legs, page) if plan.query.explain else None)
         for part, spent in times.known:
             SEARCH_LEG_SECONDS.labels(part).observe(spent)
         self._journal.record(plan, result, ranking, subject)
@@ -194,9 +209,9 @@ class KnowledgeSearchService:
         ranking = pinned_ranking(kept.receipt)
         page = ranking.candidates[start.offset : start.offset + plan.limit]
         async with self._database.tenant_session(tenant.tenant_id) as session:
-            hits = await hydrate(session, tenant, query.entry_filter, query.query, page, None)
-        metadata = make_metadata(start, plan.limit, ranking, current_stopwatch(), Times())
-        debug = explain_page(kept.receipt, page, start.offset) if query.explain else None
+            hits, taken = await hydrate(session, tenant, query.entry_filter, query.query, page, None)
+        metadata = make_metadata(start, taken, ranking, current_stopwatch(), Times())
+        debug = explain_page(kept.receipt, page[:taken], start.offset) if query.explain else None
         return SearchResult(hits, metadata, debug)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -38,6 +38,9 @@ INTAKE_REST = 3.0
 
 BODY_BYTES = 64 * 1024 * 1024
 """Bodies of one tenant that are in progress at the same time; further ones wait, unread."""
+
+ANSWER_BYTES = 64 * 1024 * 1024
+"""Large answers of one tenant that are made at the same time: batches and texts of assets; further ones wait."""
 
 CHARGED_BYTES = 64 * 1024
 """A refused body counts as one more request for each of these."""
@@ -96,6 +99,7 @@ class Admission:
         self._readings = Turns(PLACES, crowd=crowd, rest=READING_REST, clock=clock)
         self._intakes = Turns(PLACES, crowd=1, rest=INTAKE_REST, clock=clock)
         self._bodies = ByteBudget(BODY_BYTES)
+        self._answers = ByteBudget(ANSWER_BYTES)
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
@@ -157,15 +161,24 @@ class Admission:
         finally:
             self._readings.release(tenant.tenant_id, self._clock() - began)
 
-    @asynccontextmanager
-    async def holding(self, tenant: TenantContext, count: int) -> AsyncIterator[None]:
+    def holding(self, tenant: TenantContext, count: int) -> AbstractAsyncContextManager[None]:
         """Hold `count` bytes of the tenant's budget for bodies. Raises RateLimited when it is used up for too long."""
+        return self._hold(self._bodies, "body_bytes", tenant, count)
+
+    def answering(self, tenant: TenantContext, count: int) -> AbstractAsyncContextManager[None]:
+        """The same for a large answer."""
+        return self._hold(self._answers, "answer_bytes", tenant, count)
+
+    @asynccontextmanager
+    async def _hold(
+        self, budget: ByteBudget, name: str, tenant: TenantContext, count: int
+    ) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._patience):
-                    await stack.enter_async_context(self._bodies.hold(tenant.tenant_id, count))
+                    await stack.enter_async_context(budget.hold(tenant.tenant_id, count))
             except TimeoutError:
-                raise self._refuse("body_bytes", BODY_BYTES, 1.0) from None
+                raise self._refuse(name, 0, 1.0) from None
             yield
 
     @asynccontextmanager
@@ -212,7 +225,8 @@ class Admission:
             "concurrent_searches": f"the tenant's limit of {most} simultaneous searches is reached"
             if most
             else "too many searches are running",
-            "body_bytes": f"bodies of the tenant with {most} bytes are in progress",
+            "body_bytes": f"bodies of the tenant with {BODY_BYTES} bytes are in progress",
+            "answer_bytes": f"answers to the tenant with {ANSWER_BYTES} bytes are in progress",
             "concurrent_requests": "too many requests of the tenant are running",
         }[limit]
         return RateLimited(f"{limit}: {said}", retry_after, limit)

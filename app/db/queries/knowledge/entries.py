@@ -99,6 +99,15 @@ async def lock_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID
     return {entry.id: entry for entry in await session.fetch_as(LockedEntry, SQL["lock"], ids=list(ids))}
 
 
+@dataclass(frozen=True, slots=True)
+class ListedEntry:
+    """An entry's position in the list, and the size of its text and metadata."""
+
+    at: datetime
+    id: UUID
+    bytes: int
+
+
 async def list_entries(
     session: TenantSession,
     *,
@@ -110,11 +119,11 @@ async def list_entries(
     external_id: str | None,
     source: str | None = None,
     include_expired: bool = False,
-) -> list[Position]:
-    """A page of positions in the list of entries, newest first; `source` is `entry` (written) or `asset` (a chunk)."""
+) -> list[ListedEntry]:
+    """A page of the list of entries, newest first; `source` is `entry` (written) or `asset` (a chunk)."""
     at, last_id = before or (None, None)
     return await session.fetch_as(
-        Position,
+        ListedEntry,
         SQL["list"],
         before_at=at,
         before_id=last_id,

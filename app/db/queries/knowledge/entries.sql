@@ -19,7 +19,7 @@ select e.id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.
   from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: list
-select e.created_at as at, e.id from entries e
+select e.created_at as at, e.id, octet_length(e.content) + pg_column_size(e.metadata) as bytes from entries e
  where e.tenant_id = :tenant_id
    and (:before_id::uuid is null or (e.created_at, e.id) < (:before_at::timestamptz, :before_id::uuid))
    and (:entry_type::text is null or e.entry_type = :entry_type)

@@ -48,6 +48,7 @@ class HydratedEntry(StoredEntry):
         media_type: that of the asset.
         query_lexemes: the lexemes of the query, stemmed in the entry's language.
         char_start, char_end: the passage nearest to the query's vector, if there is one.
+        passing: number of entries of the page that pass the filter; fewer are read when they are too large.
     """
 
     language: str
@@ -55,6 +56,7 @@ class HydratedEntry(StoredEntry):
     query_lexemes: Sequence[str] | None
     char_start: int | None
     char_end: int | None
+    passing: int
 
 
 FILTERS = (
@@ -85,14 +87,17 @@ async def hydrate(
     query: str,
     vector: Any | None,
     entry_filter: EntryFilter,
+    most_bytes: int,
 ) -> list[HydratedEntry]:
-    """The entries with these ids that still pass the filter, in the order of `ids`."""
+    """The entries with these ids that still pass the filter, in the order of `ids`, up to the one with which they have
+    `most_bytes`."""
     rows = await session.fetch(
         SQL["hydrate"].literal(model_id=space.model_id, dimensions=space.dimensions),
         ids=list(ids),
         query=query,
         vector=vector,
         filter=entry_filter.as_row(),
+        most_bytes=most_bytes,
     )
     return [HydratedEntry(*row) for row in rows]
 

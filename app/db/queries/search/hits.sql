@@ -2,26 +2,33 @@
 
 -- name: hydrate
 -- The entries, with the data for the snippet: the query's lexemes in the entry's language, and the
--- passage nearest to the query's vector.
+-- passage nearest to the query's vector. The page ends after the entry with which it has :most_bytes; `passing` counts
+-- the entries of the whole page.
 with lexemes as materialized (
   select language, tsvector_to_array(text_lexemes(language, :query)) as query_lexemes
     from corpus_statistics where tenant_id = :tenant_id and entries > 0
 )
-select e.id, e.entry_type, e.title, e.content, e.tags, e.roles, e.confidence, e.scope, e.parent_id, e.source_ids,
-       e.superseded_by_id, e.is_verified, e.asset_id, a.name as asset_name, e.chunk_index, e.external_id, e.metadata,
-       e.created_at, e.updated_at, e.language, a.media_type, lexemes.query_lexemes, nearest.char_start, nearest.char_end
-  from unnest(:ids::uuid[]) with ordinality wanted (id, place)
-  join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
-  left join lexemes on lexemes.language = e.language
-  left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
-  left join lateral (
-    select p.char_start, p.char_end from embeddings p
-     where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
-       and :vector::halfvec({dimensions}) is not null
-     order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
-  ) nearest on true
- where entry_matches(e, :filter)
- order by wanted.place;
+select id, entry_type, title, content, tags, roles, confidence, scope, parent_id, source_ids,
+       superseded_by_id, is_verified, asset_id, asset_name, chunk_index, external_id, metadata,
+       created_at, updated_at, language, media_type, query_lexemes, char_start, char_end, passing
+  from (
+    select e.*, a.name as asset_name, a.media_type, lexemes.query_lexemes, nearest.char_start, nearest.char_end,
+           wanted.place, count(*) over () as passing,
+           sum(octet_length(e.content) + pg_column_size(e.metadata)) over (order by wanted.place)
+             - octet_length(e.content) - pg_column_size(e.metadata) as preceding
+      from unnest(:ids::uuid[]) with ordinality wanted (id, place)
+      join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+      left join lexemes on lexemes.language = e.language
+      left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
+      left join lateral (
+        select p.char_start, p.char_end from embeddings p
+         where p.tenant_id = :tenant_id and p.entry_id = e.id and p.model_id = {model_id}
+           and :vector::halfvec({dimensions}) is not null
+         order by p.embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) limit 1
+      ) nearest on true
+     where entry_matches(e, :filter)
+  ) page
+ where preceding < :most_bytes order by place;
 
 -- name: verdict
 -- Reasons why an entry may be missing: each part of the filter separately, and the entry's values in the legs.

@@ -11,6 +11,7 @@ from app.db.queries.search.hits import HydratedEntry, StoredEntry
 from app.db.queries.search.search import EntryFilter
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
+from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.answer.snippet import SnippetMaker
 from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.results import Hit
@@ -33,15 +34,16 @@ async def hydrate(
     words: str,
     page: Sequence[Candidate],
     vector: Vector | None,
-) -> list[Hit]:
+) -> tuple[list[Hit], int]:
     """Make the hits of a page in its order; entries that were deleted or hidden since the ranking are omitted.
 
+    Returns the number of candidates on the page, too: those up to the hit with which it has PAGE_BYTES.
     `words` are the words for snippets: the query with the corrections of its misspelt words.
     """
     if not page:
-        return []
+        return [], 0
     ids = [c.entry_id for c in page]
-    entries = await db.hydrate(session, tenant.space, ids, words, vector, entry_filter)
+    entries = await db.hydrate(session, tenant.space, ids, words, vector, entry_filter, PAGE_BYTES)
     by_id = {c.entry_id: c for c in page}
     snippets = SnippetMaker(words)
     hits: list[Hit] = []
@@ -49,7 +51,9 @@ async def hydrate(
         if len(hits) % HITS_AT_A_TIME == HITS_AT_A_TIME - 1:
             await asyncio.sleep(0)
         hits.append(_make_hit(entry, by_id[entry.id], snippets))
-    return hits
+    if entries and len(entries) < entries[0].passing:
+        return hits, ids.index(entries[-1].id) + 1
+    return hits, len(page)
 
 
 def _make_hit(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker) -> Hit:
