@@ -5,28 +5,40 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
+BOUNDARY = "benchmark"
+
+
+def request_of(url: str, token: str, path: str, body: bytes) -> bytes:
+    """The bytes of a request; without a body, the path is read with GET. The body of an upload is its file."""
+    kind = "application/json"
+    if path == "/knowledge/assets":
+        kind = f"multipart/form-data; boundary={BOUNDARY}"
+        part = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n'
+        body = part.encode() + body + f"\r\n--{BOUNDARY}--\r\n".encode()
+    head = (
+        f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {urlsplit(url).hostname}\r\n"
+        f"Authorization: Bearer {token}\r\n"
+        f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
 
 class Connection:
     """One kept connection that sends requests and reads responses."""
 
     def __init__(self, url: str, token: str) -> None:
+        self._url = url
         self._address = urlsplit(url)
         self._token = token
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
         """The status and the body of the response. Raises OSError, IncompleteReadError."""
-        host, port = self._address.hostname, self._address.port
         if self._streams is None:
-            self._streams = await asyncio.open_connection(host, port)
+            self._streams = await asyncio.open_connection(self._address.hostname, self._address.port)
         reader, writer = self._streams
-        head = (
-            f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {host}\r\n"
-            f"Authorization: Bearer {self._token}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
         try:
-            writer.write(head.encode() + body)
+            writer.write(request_of(self._url, self._token, path, body))
             answer = await reader.readuntil(b"\r\n\r\n")
             content = await reader.readexactly(
                 int(answer.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])

@@ -3,7 +3,8 @@
 Runs the service in its own process. One tenant sends one query after the other, first alone, then while
 many callers of a second tenant, in a third process, send as many requests of one kind as they can. The
 phases alternate, so that both run under the same conditions. Every answer to the first tenant must use
-vectors: a fallback ends the run.
+vectors: a fallback ends the run. The memory is the highest of the service during a flood, compared with that
+before all floods.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import httpx
 import numpy as np
-import orjson
+import psutil
 
 from app.auth.principal import Role
 from app.cli.execution import run_async
@@ -37,20 +39,20 @@ from app.errors import TenantNotFound
 from app.evaluation.collection import Document
 from app.knowledge.entries.drafts import EntryDraft
 from app.settings import Settings
-from benchmarks.connection import Connection
+from benchmarks.connection import Connection, request_of
+from benchmarks.flood_kinds import KINDS, Asked, send_searches
 from benchmarks.place import KEPT, ROOT, bench_settings
-from benchmarks.texts import make_queries, read_texts, vary_text
+from benchmarks.texts import read_texts, vary_text
 
 SLUGS = ("flooded", "flooding")
 WARM_UP_SECONDS = 2.0
 START_SECONDS = 60
 
-LONGEST_QUERY = 9_999
-AT_ONCE = 32
-"""Searches in one batch, the maximum that the service accepts."""
+GIANTS = 52
+"""Entries of the maximum length."""
 
-Asked = tuple[str, bytes]
-"""A path and the body to post to it; without a body, the path is read with GET."""
+IDLE = 430
+"""Connections without a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +73,73 @@ async def main(course: Course) -> None:
     async with open_services(settings) as services:
         tenants = [await _fill(services, slug, texts, course.entries) for slug in SLUGS]
         tokens = [make_token(settings, tenant, [Role.TENANT_ADMIN], "flood", 7200) for tenant in tenants]
-    async with _serve(settings) as url:
-        await _ask(url, tokens[0], _searches(texts, seed=1), WARM_UP_SECONDS)
+    if set(course.kinds) & {"giant", "unread"}:
+        await _fill_with_giants(settings, tenants[1])
+    async with _serve(settings) as (url, memory):
+        await _ask(url, tokens[0], send_searches(texts, seed=1), WARM_UP_SECONDS)
+        quiet = memory()
+        print(f"memory of the service before the floods: {quiet >> 20} MiB")
         for kind in course.kinds:
-            await _measure(url, tokens, kind, course, texts)
+            await _measure(url, tokens, kind, course, texts, memory, quiet)
+
+
+async def _fill_with_giants(settings: Settings, tenant: UUID) -> None:
+    async with open_services(settings) as services:
+        drafts = [
+            EntryDraft(content=f"giant {n} " + "\u00e9\n" * 49_990, external_id=f"giant-{n}")
+            for n in range(GIANTS)
+        ]
+        await services.entries.create_many(tenant, drafts)
 
 
 async def _measure(
-    url: str, tokens: Sequence[str], kind: str, course: Course, texts: Sequence[Document]
+    url: str,
+    tokens: Sequence[str],
+    kind: str,
+    course: Course,
+    texts: Sequence[Document],
+    memory: Callable[[], int],
+    quiet: int,
 ) -> None:
-    asked = _searches(texts, seed=2)
+    asked = send_searches(texts, seed=2)
     alone: list[float] = []
     during: list[float] = []
     answers: Counter[str] = Counter()
+    most = 0
     for _ in range(course.rounds):
         alone += await _ask(url, tokens[0], asked, course.seconds)
         async with _flooding(url, tokens[1], course.callers, kind, texts, answers):
+            watching = asyncio.create_task(_watch(memory))
             await asyncio.sleep(WARM_UP_SECONDS)
             during += await _ask(url, tokens[0], asked, course.seconds)
+            watching.cancel()
+            most = max(most, await watching)
     p95 = [float(np.quantile(times, 0.95)) for times in (alone, during)]
     flooded = (course.seconds + WARM_UP_SECONDS) * course.rounds
     rates = ", ".join(f"{n / flooded:.0f}/s {status}" for status, n in sorted(answers.items()))
     print(
-        f"{kind:>8}: p95 during the flood is {p95[1] / p95[0]:.2f} times the p95 alone"
-        f" ({_describe(alone)}; {_describe(during)}); {course.callers} callers were answered {rates}"
+        f"{kind:>9}: p95 during the flood is {p95[1] / p95[0]:.2f} times the p95 alone"
+        f" ({_describe(alone)}; {_describe(during)}); memory {most / quiet:.2f} times; "
+        f"{course.callers} callers were answered {rates}"
     )
 
 
+async def _watch(memory: Callable[[], int]) -> int:
+    """The highest memory until it is cancelled."""
+    most = 0
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            most = max(most, memory())
+            await asyncio.sleep(0.05)
+    return most
+
+
 @contextlib.asynccontextmanager
-async def _serve(settings: Settings) -> AsyncIterator[str]:
-    """`knowledge serve` with the settings of the environment, except for the data folder and the address."""
+async def _serve(settings: Settings) -> AsyncIterator[tuple[str, Callable[[], int]]]:
+    """`knowledge serve` with the settings of the environment, except for the data folder and the address.
+
+    Yields its address and a function that returns its memory in bytes.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
@@ -122,7 +161,7 @@ async def _serve(settings: Settings) -> AsyncIterator[str]:
                     if (await client.get(f"{url}/readyz")).status_code == 200:
                         break
                 await asyncio.sleep(0.1)
-        yield url
+        yield url, lambda: int(psutil.Process(process.pid).memory_info().rss)
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
@@ -148,53 +187,6 @@ async def _fill(services: Services, slug: str, texts: Sequence[Document], entrie
         await services.entries.create_many(tenant.id, batch)
     await services.embedder.embed_all(tenant.id)
     return tenant.id
-
-
-def _searches(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
-    for query in make_queries(texts, seed):
-        yield "/knowledge/search", orjson.dumps({"query": query})
-
-
-def _writes(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
-    generator = random.Random(seed)
-    for number in itertools.count():
-        text = vary_text(generator.choice(texts), generator.choice(texts), generator)
-        yield "/knowledge/entries", orjson.dumps({"content": f"{seed} {time.time_ns()} {number} {text}"})
-
-
-def _long_searches(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
-    generator = random.Random(seed)
-    while True:
-        words = f"{generator.random()} " + " ".join(t.text for t in generator.choices(texts, k=20))
-        yield "/knowledge/search", orjson.dumps({"query": words[:LONGEST_QUERY]})
-
-
-def _batches(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
-    queries = make_queries(texts, seed)
-    while True:
-        searches = [{"query": q, "mode": "keyword", "limit": 50} for q in itertools.islice(queries, AT_ONCE)]
-        yield "/knowledge/search/batch", orjson.dumps({"searches": searches})
-
-
-def _lists(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
-    return itertools.repeat(("/knowledge/entries?limit=200", b""))
-
-
-def _trails(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
-    return itertools.repeat(("/admin/audit?limit=200", b""))
-
-
-KINDS = {
-    "search": _searches,
-    "long": _long_searches,
-    "batch": _batches,
-    "write": _writes,
-    "list": _lists,
-    "audit": _trails,
-}
-"""What a flood can send: short searches, searches of the maximum length, batches with long result lists,
-entries, and pages of lists.
-"""
 
 
 async def _ask(url: str, token: str, asked: Iterator[Asked], seconds: float) -> list[float]:
@@ -243,7 +235,10 @@ def _flood(
     answers: Counter[str] = Counter()
 
     async def call(seed: int) -> None:
-        connection = Connection(url, token)
+        if kind in ("idle", "unread"):
+            await _hold(url, token, next(KINDS[kind](texts, seed)), kind, stop, answers)
+            return
+        connection = Connection(url, "" if kind == "openapi" else token)
         sent = KINDS[kind](texts, seed)
         while not stop.is_set():
             try:
@@ -254,10 +249,30 @@ def _flood(
         connection.close()
 
     async def flood() -> None:
-        await asyncio.gather(*(call(os.getpid() * 1000 + n) for n in range(callers)))
+        count = IDLE if kind == "idle" else callers
+        await asyncio.gather(*(call(os.getpid() * 1000 + n) for n in range(count)))
 
     asyncio.run(flood())
     counted.put(answers)
+
+
+async def _hold(url: str, token: str, asked: Asked, kind: str, stop: Event, answers: Counter[str]) -> None:
+    """Keep connections open that send nothing, or read no answer; open another when one is closed."""
+    address = urlsplit(url)
+    while not stop.is_set():
+        try:
+            reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=1)
+        except OSError:
+            answers["refused"] += 1
+            await asyncio.sleep(0.1)
+            continue
+        answers["opened"] += 1
+        if kind == "unread":
+            writer.write(request_of(url, token, *asked))
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+        while not (stop.is_set() or writer.is_closing() or reader.at_eof()):  # noqa: ASYNC110 (another process)
+            await asyncio.sleep(0.1)
+        writer.close()
 
 
 def _describe(latencies: Sequence[float]) -> str:

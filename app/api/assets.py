@@ -29,7 +29,7 @@ from app.web.rendering import json_response
 FIELDS = frozenset({"file", "external_id", "tags", "roles", "metadata"})
 """Fields of the form. Other fields are refused, because their values would be lost."""
 
-TEXT_BYTES = 16 * 1024 * 1024
+TEXT_BYTES = 32 * 1024 * 1024
 """Text of an asset, of which so many bytes count as in progress."""
 
 

@@ -1,0 +1,81 @@
+"""The tables of docs/bounds.md are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.api.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
+from app.api.http.occupancy import DESCRIPTORS, SPARE_DESCRIPTORS, UNREAD_BYTES
+from app.documents.parsed import ParseLimits
+from app.knowledge.paging import PAGE_BYTES
+from app.knowledge.search.query import MAX_METADATA_VALUES
+from app.knowledge.search.service import BATCH_BYTES
+from app.knowledge.tenants.admission import ANSWER_BYTES, BODY_BYTES, CHARGED_BYTES, PATIENCE
+from app.settings import Settings
+from app.web.bodies.bounds import BODIES, DEPTH, MCP_READER, SMALL, UPLOAD_ROOM
+from app.web.field_errors import MOST
+
+PAGE = (Path(__file__).parents[2] / "docs" / "bounds.md").read_text("utf-8")
+PARSING = ParseLimits()
+
+
+def read_rows(heading: str) -> list[list[str]]:
+    """The cells of a section's table."""
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip(" `") for cell in line.strip("|").split("|")]
+        for line in section.splitlines()
+        if line.startswith("|")
+    ]
+    return rows[2:]
+
+
+def test_the_bounds_of_bodies_are_those_of_the_code() -> None:
+    found = {(path, role): tuple(numbers) for path, role, *numbers in read_rows("Requests")}
+    bounds = {(path, role): BODIES[path] for path, role in found if path in BODIES}
+    bounds |= {("/mcp", "reader"): MCP_READER, ("all other paths", "any"): SMALL}
+    assert {path for path, _ in bounds} == {*BODIES, "all other paths"}
+    assert found == {
+        place: tuple(f"{number:,}" for number in (b.bytes, b.containers, b.values))
+        for place, b in bounds.items()
+    }
+
+
+def test_the_other_bounds_are_those_of_the_code() -> None:
+    found = {what: bound for what, _, bound, _ in read_rows("Work, answers and connections")}
+    assert found == {
+        what: f"{number:,}"
+        for what, number in {
+            "bytes of bodies in progress": BODY_BYTES,
+            "text and metadata of a page of a search or of entries": PAGE_BYTES,
+            "results of a batch": BATCH_BYTES,
+            "batches and texts of assets in progress, in bytes": ANSWER_BYTES,
+            "answers that are not read, in bytes": UNREAD_BYTES,
+            "invalid fields named in a problem": MOST,
+            "characters of an asset's text": PARSING.max_characters,
+            "headings of an asset": PARSING.max_headings,
+            "pages of an asset": PARSING.max_pages,
+            "connections": Settings().server.connections_per_address,
+            "open files of the process": DESCRIPTORS,
+            "bytes of a request's head": MAX_HEAD_BYTES,
+            "headers": MAX_HEADERS,
+        }.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"and {UPLOAD_ROOM:,} bytes around it",
+        f"at most {DEPTH} levels deep",
+        f"a search has at most {MAX_METADATA_VALUES} values",
+        f"for each {CHARGED_BYTES:,} bytes",
+        f"wait up to {PATIENCE:.0f} s",
+        f"that leave fewer than {SPARE_DESCRIPTORS}",
+    ],
+)
+def test_the_text_states_the_numbers_of_the_code(text: str) -> None:
+    assert text in re.sub(r"\s+", " ", PAGE)
