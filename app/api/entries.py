@@ -78,7 +78,7 @@ async def list_entries(
     include_expired: Annotated[bool, Query(description="Whether to list expired entries, too.")] = False,
 ) -> Response:
     """List entries, newest first, optionally of one type, tag, asset or external id. Superseded entries are listed,
-    expired ones only with `include_expired`."""
+    expired ones only with `include_expired`. A page has fewer than `limit` when its text reaches 2 MiB."""
     for name, value in (("tag", tag), ("external_id", external_id)):
         if value is not None and "\x00" in value:
             raise InvalidInput.of(name, "must not contain NUL characters")

@@ -49,7 +49,9 @@ async def search_batch(
 ) -> Response:
     """Run 1 to 32 searches in one request. One call embeds all queries, and each search has its own outcome.
 
-    If one search is refused or fails, the others still run. Each search counts as one request for the limit per minute.
+    If one search is refused or fails, the others still run. When the results reach 8 MiB together, the other searches
+    have status 429 and the limit `answer_bytes`: send them again. Each search counts as one request for the limit per
+    minute.
     """
     services.admission.charge(caller.tenant, len(body.searches) - 1)
     outcomes: dict[int, SearchResult | KnowledgeError] = {}

@@ -68,7 +68,8 @@ class SearchRequest(RequestBody):
         None,
         strict=True,
         description="Hits per page. Default: the tenant's, or the service's, which is"
-        f" {DEFAULT_LIMIT}; the maximum is {DEFAULT_MAX_LIMIT} unless the operator has changed it.",
+        f" {DEFAULT_LIMIT}; the maximum is {DEFAULT_MAX_LIMIT} unless the operator has changed it. A page has fewer"
+        " when the text of its hits reaches 2 MiB; `next_cursor` continues.",
     )
     similarity_threshold: Annotated[Number, Field(ge=0, le=1)] | None = Field(
         None, description="Minimum cosine of a semantic match. Default: the tenant's, or the model's."
