@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
+from uuid import UUID
 
 import httpx
 
+from app.concurrency.turns import Turns
 from app.errors import InvalidInput
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -35,8 +37,20 @@ SPECIAL_USE = tuple(
 """Special-use networks that Python treats as public, at least in part: protocol assignments (RFC 6890), 6to4 relays
 (RFC 7526), deprecated site-local addresses (RFC 3879), and documentation examples (RFC 9637)."""
 
-LOOKUPS = 16
-"""Simultaneous name lookups: as many as a worker sends messages at the same time."""
+METADATA = frozenset({ipaddress.ip_address("fd00:ec2::254"), ipaddress.ip_address("fd20:ce::254")})
+"""Private addresses at which AWS and Google Cloud serve credentials: refused even if private networks are allowed."""
+
+LOOKUPS, SHARE = 16, 4
+"""Simultaneous name lookups: as many as a worker sends messages at the same time; and those of one tenant."""
+LOOKUP_PATIENCE = 3.0
+"""Seconds that a lookup waits for a place."""
+
+sending_tenant: ContextVar[UUID | None] = ContextVar("sending_tenant", default=None)
+"""The tenant that names are resolved for; a tenant whose names hang leaves the places of others free."""
+
+
+class LookupsBusy(Exception):
+    """No place for a lookup became free in time: a fault of neither the name nor its endpoint."""
 
 
 class AddressRefused(Exception):
@@ -47,17 +61,17 @@ def check_url(url: str, *, allow_private: bool) -> None:
     """Raise InvalidInput unless a webhook can have this URL. A host name is resolved later, for each delivery."""
     try:
         parsed = httpx.URL(url)
+        host = parsed.host.rstrip(".").lower()  # decodes an international name, which can be malformed
     except (httpx.InvalidURL, ValueError, UnicodeError):
         raise InvalidInput.of("url", "must be an http:// or https:// address") from None
     if len(url) > MAX_URL or not url.isprintable() or " " in url:
         raise InvalidInput.of("url", f"must have at most {MAX_URL} printable characters and no blanks")
-    if parsed.scheme not in ("http", "https") or not parsed.host:
+    if parsed.scheme not in ("http", "https") or not host:
         raise InvalidInput.of("url", "must be an http:// or https:// address")
     if not 1 <= (parsed.port or 80) <= 65535:
         raise InvalidInput.of("url", "must have a port from 1 to 65535")
     if parsed.userinfo or parsed.fragment:
         raise InvalidInput.of("url", "must have no user name, password or fragment")
-    host = parsed.host.rstrip(".").lower()
     try:
         refused = not is_allowed(host, allow_private=allow_private)
     except ValueError:
@@ -84,7 +98,7 @@ def is_allowed(address: str, *, allow_private: bool) -> bool:
             return False
     if any(ip in network for network in SPECIAL_USE):
         return False
-    if ip in CLOUD_SERVICES or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
+    if ip in CLOUD_SERVICES | METADATA or ip.is_link_local or ip.is_multicast or ip.is_unspecified:
         return False
     if ip.is_reserved and not ip.is_loopback:
         return False
@@ -122,23 +136,44 @@ class Resolver:
     A lookup that hangs delays neither its caller nor the lookups of other parts of the service.
     """
 
-    def __init__(self, threads: int = LOOKUPS, look_up: Callable[..., Any] = socket.getaddrinfo) -> None:
+    def __init__(
+        self,
+        threads: int = LOOKUPS,
+        look_up: Callable[..., Any] = socket.getaddrinfo,
+        *,
+        share: int = SHARE,
+        patience: float = LOOKUP_PATIENCE,
+    ) -> None:
+        """`share` is the most lookups of one tenant, `patience` in seconds."""
         self._threads = ThreadPoolExecutor(threads, "webhook-dns")
-        self._free = threading.BoundedSemaphore(threads)
+        self._turns = Turns(threads)
+        self._share = share
+        self._patience = patience
         self._look_up = look_up
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Resolve a name. Raises OSError, and AddressRefused at once while all threads are busy."""
-        if not self._free.acquire(blocking=False):
-            raise AddressRefused("too many names are being resolved")
+        """Resolve a name for `sending_tenant`. Raises OSError, and LookupsBusy when no place becomes free in time."""
+        tenant, loop = sending_tenant.get(), asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._turns.acquire(tenant, most=self._share)
+        except TimeoutError:
+            raise LookupsBusy("the service is resolving too many names") from None
         try:
             lookup = self._threads.submit(self._look_up, host, port, type=socket.SOCK_STREAM)
         except BaseException:
-            self._free.release()
+            self._turns.release(tenant)
             raise
-        lookup.add_done_callback(lambda _: self._free.release())
+        lookup.add_done_callback(lambda _: self._release(loop, tenant))
         found = await asyncio.wrap_future(lookup)
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+    def _release(self, loop: asyncio.AbstractEventLoop, tenant: UUID | None) -> None:
+        """Free a place, from the thread of its lookup."""
+        try:
+            loop.call_soon_threadsafe(self._turns.release, tenant)
+        except RuntimeError:  # the loop has ended, so no caller waits
+            self._turns.release(tenant)
 
 
 resolve_host: Resolve = Resolver().resolve

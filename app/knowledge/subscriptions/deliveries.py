@@ -20,6 +20,7 @@ from app.db.queries.work import deliveries as db
 from app.db.queries.work.deliveries import Delivery
 from app.errors import DatabaseUnavailable
 from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.subscriptions.addresses import sending_tenant
 from app.knowledge.subscriptions.matching import fingerprint
 from app.knowledge.subscriptions.webhooks import EndpointAnswer, WebhookSender
 
@@ -96,6 +97,7 @@ class DeliveryService:
                 await db.end_delivery(session, delivery.id, "overtaken")
             return
         body = make_body(delivery, shown[0])
+        sending_tenant.set(tenant_id)  # in the context of this delivery's task
         answer = await self._sender.send(delivery.url, delivery.secret, f"msg_{delivery.id.hex}", body)
         try:
             state = await self._note(tenant_id, delivery, answer)
@@ -120,6 +122,9 @@ class DeliveryService:
             if answer.error is None:
                 await db.end_delivery(session, delivery.id, "delivered")
                 await db.note_success(session, delivery.saved_search_id)
+                return "active"
+            if answer.overloaded:
+                await db.postpone_delivery(session, delivery.id, timedelta(seconds=RETRY_SECONDS[0]))
                 return "active"
             if delivery.attempts > len(RETRY_SECONDS):
                 await db.end_delivery(session, delivery.id, "given_up")

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import httpx
 
 from app.errors import InvalidInput
-from app.knowledge.subscriptions.addresses import AddressRefused, Resolve, choose_address, resolve_host
+from app.knowledge.subscriptions.addresses import (
+    AddressRefused,
+    LookupsBusy,
+    Resolve,
+    choose_address,
+    resolve_host,
+)
 
 PREFIX = "whsec_"
 SECRET_BYTES = (24, 64)
@@ -31,12 +37,14 @@ class EndpointAnswer:
     Attributes:
         gone: the endpoint wants no more messages (410).
         own_fault: the endpoint failed, not the message, so other messages would fail too.
+        overloaded: nothing was sent, because this service is busy; the try does not count.
         retry_after: seconds from the `Retry-After` header.
     """
 
     error: str | None = None
     gone: bool = False
     own_fault: bool = False
+    overloaded: bool = False
     retry_after: float | None = None
 
 
@@ -90,6 +98,8 @@ class WebhookSender:
                 return await self._send(httpx.URL(url), secret, message_id, body)
         except TimeoutError:
             return EndpointAnswer(f"no answer within {self._seconds:g} seconds", own_fault=True)
+        except LookupsBusy as error:
+            return EndpointAnswer(str(error), overloaded=True)
         except AddressRefused as error:
             return EndpointAnswer(str(error), own_fault=True)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

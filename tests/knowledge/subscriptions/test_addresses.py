@@ -28,6 +28,7 @@ NEVER = [
     "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1",  # noqa: S104
     "255.255.255.255", "240.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:0:7f00:1::", "::7f00:1",
     "168.63.129.16", "fe80::1%eth0", "fec0::1", "192.88.99.1", "::ffff:192.88.99.1", "3fff::1", "192.0.0.8",
+    "fd00:ec2::254", "fd20:ce::254",
 ]  # fmt: skip
 
 
@@ -55,6 +56,7 @@ def test_unroutable_addresses_are_never_allowed(address: str) -> None:
         "https://example.com/#x", "http://127.0.0.1/", "http://[::1]/", "http://[::ffff:10.0.0.1]/", "http://localhost:8000",
         "http://db.internal", "http://169.254.169.254/latest", "https://exa mple.com", "https://example.com:99999",
         "https://example.com/" + "x" * 2000, "http://127.0.0.1./", "http://x.localhost.", "https://example.com/\n",
+        "http://xn--/", "https://xn--a.example/",
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_be_public_is_refused_at_once(url: str) -> None:

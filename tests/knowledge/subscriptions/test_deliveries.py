@@ -10,6 +10,7 @@ import pytest
 from app.errors import DatabaseUnavailable
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions import deliveries
+from app.knowledge.subscriptions.addresses import LookupsBusy
 from app.knowledge.subscriptions.deliveries import RETRY_SECONDS, DeliveryService, find_pause
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
@@ -254,3 +255,25 @@ async def test_an_outage_of_the_database_leaves_no_send_running(desk: Desk) -> N
     finally:
         await desk.sql("drop function refuse cascade")
     assert sorted(await desk.states()) == ["delivered", "waiting"]
+
+
+async def test_a_message_that_waits_for_a_lookup_counts_against_nothing(desk: Desk) -> None:
+    saved = await desk.subscribe(query="harbour", mode="keyword")
+    await desk.write("The harbour")
+    await desk.work()
+    await desk.sql(
+        "update deliveries set state = 'waiting', attempts = 0, run_at = clock_timestamp(), ended_at = null"
+    )
+
+    async def resolve(host: str, port: int) -> list[str]:
+        raise LookupsBusy("the service is resolving too many names")
+
+    sender = WebhookSender(resolve=resolve, allow_private=True)
+    await desk.sql("update subscriptions set url = 'http://busy.example/'")
+    service = DeliveryService(desk.services.database, desk.services.jobs, sender)
+    for _ in range(len(RETRY_SECONDS) + 2):
+        await service.deliver(desk.tenant.id)
+        await desk.sql("update deliveries set run_at = clock_timestamp()")
+    found = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
+    assert (found.failures, found.waiting, found.last_error, found.state) == (0, 1, None, "active")
+    assert await desk.sql("select attempts from deliveries") == [0]

@@ -98,6 +98,11 @@ async def retry_delivery(session: TenantSession, delivery_id: UUID, delay: timed
     await session.execute(SQL["retry"], id=delivery_id, delay=delay)
 
 
+async def postpone_delivery(session: TenantSession, delivery_id: UUID, delay: timedelta) -> None:
+    """Schedule a delivery that was not sent again; the attempt does not count."""
+    await session.execute(SQL["postpone"], id=delivery_id, delay=delay)
+
+
 async def note_success(session: TenantSession, saved_search_id: UUID) -> None:
     """Record that the endpoint accepted a message."""
     await session.execute(SQL["note_success"], saved_search_id=saved_search_id)

@@ -74,6 +74,10 @@ update deliveries set state = :state, ended_at = clock_timestamp()
 update deliveries set run_at = clock_timestamp() + :delay::interval
  where tenant_id = :tenant_id and id = :id and state = 'waiting';
 
+-- name: postpone
+update deliveries set attempts = greatest(attempts - 1, 0), run_at = clock_timestamp() + :delay::interval
+ where tenant_id = :tenant_id and id = :id and state = 'waiting';
+
 -- name: note_success
 -- An error about dropped messages is kept.
 update subscriptions set failures = 0, failing_since = null, retry_at = null,
