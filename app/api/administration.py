@@ -105,7 +105,8 @@ async def start_model_change(
 
 @tenant_admins.get("/reembed", response_model=ModelChangeModel, responses=problems(404))
 async def get_model_change(caller: CurrentCaller, services: CurrentServices) -> Response:
-    """Get the progress of the model change; 404 if none is in progress."""
+    """Get the progress of the model change; 404 if there is none. A complete rebuild is shown until the next change
+    begins or DELETE."""
     return _show_change(await services.reembedding.status(caller.tenant_id, reader=caller.subject))
 
 

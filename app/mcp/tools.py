@@ -81,7 +81,7 @@ async def _add(arguments: NewEntry, call: Call) -> ToolAnswer:
     caller = call.caller
     entry, new = await call.services.entries.create(caller.tenant_id, arguments.draft(), actor=caller.subject)
     status = "created" if new else "existing"
-    said = "Stored as a new entry" if new else "The entry existed already; its fields have been updated"
+    said = "Stored as a new entry" if new else "The entry existed already and has the given fields now"
     text = f"{said}: id {entry.id}. Keyword search: ready; semantic search: {entry.embedding_status}."
     return ToolAnswer(text, to_json({"status": status, "entry": entry}))
 

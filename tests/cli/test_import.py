@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_import_lists_refused_lines(knowledge: CommandLine, tenant: str, tmp_pat
     for reason in (
         "line 2: is not an object with fields",
         "line 3: confidence: must be a number between 0 and 1",
-        "line 4: content: must have",
+        "line 4: content: must be text",
         "line 5: is not JSON",
     ):
         assert f"failed: {reason}" in result.err
@@ -83,6 +84,39 @@ def test_import_drops_references_without_a_target(
     assert (result["created"], result["dropped_references"], result["failed"]) == (1, 3, 0)
     (entry,) = exported(knowledge, tenant)
     assert (entry["parent_id"], entry["source_ids"]) == (None, [])
+
+
+def test_import_keeps_references_when_another_record_of_the_line_is_refused(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
+    records = [
+        {"id": "a", "content": "parent"},
+        {"id": "b", "content": "child", "parent_id": "a"},
+        {"content": "no such scope", "scope": "everywhere"},
+        {"content": "no such field", "body": "x"},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    result = knowledge("import", "a.json", "-t", tenant, "--json").json
+    assert (result["created"], result["failed"]) == (2, 2)
+    entries = {entry["content"]: entry for entry in exported(knowledge, tenant)}
+    assert entries["child"]["parent_id"] == entries["parent"]["id"]
+
+
+def test_import_names_the_type_that_a_field_must_have(
+    knowledge: CommandLine, tenant: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "- content: 12\n- {content: a, tags: solo}\n- {content: b, external_id: 7}\n- {content: c, title: 1}\n"
+    )
+    result = knowledge("import", "a.yaml", "-t", tenant, "--json").json
+    assert result["failed"] == 4
+    for reason in (
+        "content: must be text",
+        "tags: must be a list",
+        "external_id: must be text",
+        "title: must be text",
+    ):
+        assert any(given.startswith(reason) for given in result["reasons"]), reason
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ LAWFUL_REFUSALS = (
     r"there is no entry with this id",
     r"there is no asset with this id",
     r"must be the next_cursor of an earlier response",
-    r"must (be|have) (at most )?\d+ .* characters, no NUL and no lone surrogates",
+    r"must (be|have) (text of |a list of )?(at most )?\d+ .* characters, no NUL and no lone surrogates",
     r"must not contain (NUL|lone)",
     r"must be finite numbers, not all zero",
     r"^must have \d+ numbers, as the tenant's model has$",

@@ -61,6 +61,14 @@ async def test_conflicts_of_entries_name_the_other_entry(admin: Caller) -> None:
         assert other["id"] in body["detail"]
 
 
+async def test_a_removed_external_id_names_the_entry_with_the_same_content(admin: Caller) -> None:
+    other = await admin.add("The lighthouse is red")
+    named = await admin.add("The lighthouse is red", external_id="H1")
+    body = expect_problem(await admin.patch(f"{ENTRIES}/{named['id']}", {"external_id": None}), 409)
+    assert body["existing_id"] == other["id"]
+    assert body["detail"] == f"another entry has the same content: {other['id']}"
+
+
 async def test_problems_of_one_status_have_different_types(admin: Caller, http: httpx.AsyncClient) -> None:
     asset = (await admin.upload("a.txt", b"The lighthouse is red", "text/plain")).json()
     entry = await admin.add("The harbour opens at six")

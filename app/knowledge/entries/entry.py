@@ -79,13 +79,13 @@ NULLABLE = frozenset({"title", "parent_id", "language", "expires_at", "supersede
 RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "content": (
         _text(1, MAX_CONTENT),
-        f"must have 1 to {MAX_CONTENT} characters, {STORABLE}",
+        f"must be text of 1 to {MAX_CONTENT} characters, {STORABLE}",
     ),
     "entry_type": (lambda v: v in WRITABLE_TYPES, f"must be one of {', '.join(WRITABLE_TYPES)}"),
-    "title": (_text(1, MAX_TITLE), f"must have 1 to {MAX_TITLE} characters, {STORABLE}"),
+    "title": (_text(1, MAX_TITLE), f"must be text of 1 to {MAX_TITLE} characters, {STORABLE}"),
     "tags": (
         _list(_text(1, MAX_TAG), MAX_TAGS),
-        f"must be at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters, {STORABLE}",
+        f"must be a list of at most {MAX_TAGS} tags of 1 to {MAX_TAG} characters, {STORABLE}",
     ),
     "roles": (
         lambda v: _list(lambda r: r in get_args(Audience), MAX_ROLES)(v) and len(v) > 0,
@@ -94,7 +94,7 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "confidence": (_is_share, "must be a number between 0 and 1"),
     "scope": (lambda v: v in get_args(Scope), "must be global or project"),
     "parent_id": (_is_uuid, "must be the id of an entry"),
-    "source_ids": (_list(_is_uuid, MAX_SOURCES), f"must be at most {MAX_SOURCES} ids of entries"),
+    "source_ids": (_list(_is_uuid, MAX_SOURCES), f"must be a list of at most {MAX_SOURCES} ids of entries"),
     "superseded_by_id": (_is_uuid, "must be the id of an entry"),
     "is_verified": (lambda v: isinstance(v, bool), "must be true or false"),
     "metadata": (
@@ -106,5 +106,8 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         _is_moment,
         "must be a date and time with a time zone, between the years 1 and 9999 in UTC",
     ),
-    "external_id": (_text(1, MAX_EXTERNAL_ID), f"must have 1 to {MAX_EXTERNAL_ID} characters, {STORABLE}"),
+    "external_id": (
+        _text(1, MAX_EXTERNAL_ID),
+        f"must be text of 1 to {MAX_EXTERNAL_ID} characters, {STORABLE}",
+    ),
 }

@@ -207,6 +207,8 @@ class EntryService:
             keys["external_id"] = (draft.external_id, b"")
         if isinstance(draft.content, str):
             keys["content"] = (None, content_hash(draft.content))
+        elif draft.external_id is None:  # without an external_id, the entry's own content identifies it
+            keys["content"] = (None, content_hash((await self.get(tenant_id, entry_id)).content))
         async with self._database.tenant_session(tenant_id) as session:
             found = await db.find_same(session, list(keys.values()))
         for place, name in enumerate(keys):

@@ -34,29 +34,29 @@ class EntryImport:
         self._tenant_id = tenant_id
         self._actor = actor
         self._ids: dict[str, UUID] = {}
-        self._refused: set[int] = set()
+        self._refused: set[int] = set()  # places in the file, because one line can have several records
         self._known: dict[str, bool] = {}
         self.outcome = Imported()
         self.has_references = False
 
     async def write_entries(self, file: Path, report: Progress) -> None:
         """Write all entries without their references. Raises DatabaseUnavailable."""
-        batch: list[Line] = []
-        for record in read_records(file):
+        batch: list[tuple[int, Line]] = []
+        for place, record in enumerate(read_records(file)):
             number = self.outcome.lines = record.line
             try:
                 if record.error is not None:
                     raise ValueError(record.error)
                 line = parse_record(number, record.value)
             except ValueError as error:
-                self._refused.add(number)
+                self._refused.add(place)
                 self.outcome.fail(number, str(error))
                 continue
             if line is None:
                 self.outcome.skipped_empty += 1
                 continue
             self.has_references = self.has_references or bool(line.references)
-            batch.append(line)
+            batch.append((place, line))
             if len(batch) == BATCH:
                 await self._write(batch)
                 batch = []
@@ -67,9 +67,9 @@ class EntryImport:
     async def write_references(self, file: Path, report: Progress) -> None:
         """Set the parents, sources and successors of entries, with the ids that these have in this tenant."""
         batch: list[tuple[Line, EntryDraft]] = []
-        for record in read_records(file):
+        for place, record in enumerate(read_records(file)):
             number = record.line
-            if number in self._refused:
+            if place in self._refused:
                 continue
             line = parse_record(number, record.value)
             if line is None or not line.references:
@@ -82,13 +82,13 @@ class EntryImport:
         await self._relate(batch)
         report(self.outcome.lines)
 
-    async def _write(self, batch: list[Line]) -> None:
+    async def _write(self, batch: list[tuple[int, Line]]) -> None:
         if not batch:
             return
         results = await self._entries.create_many(
-            self._tenant_id, [line.draft for line in batch], actor=self._actor
+            self._tenant_id, [line.draft for _, line in batch], actor=self._actor
         )
-        for line, result in zip(batch, results, strict=True):
+        for (place, line), result in zip(batch, results, strict=True):
             match result.status:
                 case "created":
                     self.outcome.created += 1
@@ -97,7 +97,7 @@ class EntryImport:
                 case "unchanged":
                     self.outcome.unchanged += 1
                 case _:
-                    self._refused.add(line.number)
+                    self._refused.add(place)
                     self.outcome.fail(line.number, result.error or "refused")
             if result.id is not None and line.old_id is not None:
                 self._ids[line.old_id] = result.id

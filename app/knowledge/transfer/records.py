@@ -126,7 +126,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _read_yaml(file: Path) -> Iterator[Record]:
-    """Read the items of a list, or each document that is not a list."""
+    """Read the items of a list, or each document that is neither a list nor empty."""
     with file.open(encoding="utf-8-sig", errors="replace") as stream:
         try:
             loader: Any = _Loader(stream)
@@ -139,7 +139,9 @@ def _read_yaml(file: Path) -> Iterator[Record]:
                     line = loader.peek_event().start_mark.line + 1
                     node = loader.compose_node(None, None)
                     loader.anchors.clear()
-                    yield Record(line, loader.construct_document(node))
+                    value = loader.construct_document(node)
+                    if listed or value is not None:  # a document without content has no record
+                        yield Record(line, value)
                 if listed:
                     loader.get_event()
                 loader.get_event()
@@ -158,6 +160,9 @@ def _read_csv(file: Path) -> Iterator[Record]:
         try:
             rows = csv.reader(_bounded(stream, head), delimiter=delimiter, strict=True)
             names = [name.strip() for name in next(rows, [])]
+            if twice := sorted({name for name in names if name and names.count(name) > 1}):
+                yield Record(1, error=f"has a column twice: {', '.join(twice)}")
+                return
             before = rows.line_num
             for row in rows:
                 line, before = before + 1, rows.line_num

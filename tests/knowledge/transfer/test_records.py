@@ -60,6 +60,11 @@ def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
         (1, {"content": "a"}),
         (3, {"content": "b"}),
     ]
+    assert read(tmp_path, "a.yml", "content: a\n---\n---\ncontent: b\n---\n") == [
+        (1, {"content": "a"}),
+        (4, {"content": "b"}),
+    ]
+    assert read(tmp_path, "a.yml", "- content: a\n-\n") == [(1, {"content": "a"}), (2, None)]
     bomb = "- &a [x, x]\n- [*a, *a]\n"
     assert "error: is not YAML: aliases are not supported" in [
         value for _, value in read(tmp_path, "a.yml", bomb)
@@ -93,6 +98,9 @@ def test_csv_has_names_in_its_first_row(tmp_path: Path) -> None:
     ]
     assert read(tmp_path, "a.tsv", "content\ttitle\na, b\tT\n") == [(2, {"content": "a, b", "title": "T"})]
     assert str(read(tmp_path, "a.csv", 'content,title\nx,"y\n')[-1][1]).startswith("error: is not CSV")
+    assert read(tmp_path, "a.csv", "content,title, content\nx,y,z\n") == [
+        (1, "error: has a column twice: content")
+    ]
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.yaml"])
