@@ -22,8 +22,9 @@ def upgrade() -> None:
          'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';
         create index if not exists entries_by_repeated on entries (tenant_id, repeats) where repeats is not null;
     """)
-    for function in ("entry_passes", "repeats_another", "entry_matches", "keyword.tag_overlaps"):
-        load_function("keyword_search", function)
+    for function in ("entry_passes", "repeats_another", "entry_matches"):
+        load_function("entry_filter", function)
+    load_function("keyword_search", "keyword.tag_overlaps")
 
 
 def downgrade() -> None:

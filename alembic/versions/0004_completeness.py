@@ -14,7 +14,7 @@ def upgrade() -> None:
         " integer, integer, integer, double precision[], text[], text[])"
     )
     load_function("keyword_search", "keyword.search")
-    load_function("keyword_search", "pending_entries")
+    load_function("entry_filter", "pending_entries")
 
 
 def downgrade() -> None:

@@ -17,9 +17,8 @@ from app.web.models.search import (
     SearchBatchResponse,
     SearchRequest,
     SearchResponse,
-    WhyNotRequest,
-    WhyNotResponse,
 )
+from app.web.models.why_not import WhyNotRequest, WhyNotResponse
 from app.web.problems import invalid_input, problem_of, problems
 from app.web.rendering import json_response
 

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets
-from app.db.queries.knowledge.assets import ChunkRow, NewAsset
+from app.db.queries.knowledge.assets import NewAsset
+from app.db.queries.knowledge.chunks import ChunkRow, insert_chunks, insert_vectors
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.documents.chunking import split
 from app.documents.formats import find_format
@@ -84,8 +85,8 @@ async def insert_alone(line: Line, files: Sequence[Prepared]) -> float:
             assert inherited is not None
             for start in range(0, len(file.rows), STORED_AT_ONCE):
                 part = file.rows[start : start + STORED_AT_ONCE]
-                await assets.insert_chunks(session, asset_id, part, inherited, language="english")
+                await insert_chunks(session, asset_id, part, inherited, language="english")
             for start in range(0, len(passages), STORED_AT_ONCE):
                 part_vectors = passages[start : start + STORED_AT_ONCE]
-                await assets.insert_vectors(session, context.space.model_id, part_vectors)
+                await insert_vectors(session, context.space.model_id, part_vectors)
     return time.perf_counter() - started

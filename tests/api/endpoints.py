@@ -80,7 +80,6 @@ UNDESCRIBED = {
     "GET /problems",
     "GET /problems/{name}",
     "GET /openapi.json",
-    "HEAD /openapi.json",
     "ANY /mcp",
 }
 

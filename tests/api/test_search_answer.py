@@ -257,7 +257,8 @@ async def test_explain_makes_every_score_recomputable(
 
 
 async def test_explain_describes_what_the_legs_did(admin: Caller, provider: FailingProvider) -> None:
-    await add_notes(admin, 3)
+    for n in range(3):
+        await admin.add(f"Note {n} about the harbour")
     found = await admin.search("harbour", explain=True)
     legs = found["debug_info"]["legs"]
     assert legs["semantic"]["strategy"] == "exact"

@@ -8,7 +8,8 @@ from typing import Any
 
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge.assets import ChunkChange, LockedAsset
+from app.db.queries.knowledge.assets import LockedAsset
+from app.db.queries.knowledge.chunks import ChunkChange, change_chunks
 from app.db.session import TenantSession
 from app.errors import PreconditionFailed
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft
@@ -79,7 +80,7 @@ async def write_change(
     )
     if change == ChunkChange(place=change.place):
         return changed
-    touched = await db.change_chunks(session, stored.id, change)
+    touched = await change_chunks(session, stored.id, change)
     if touched:
         growth = 2 * len(touched) * (len(titles[1] or "") - len(titles[0] or ""))
         if room is not None and (over := room.take_bytes(max(0, growth))) is not None:

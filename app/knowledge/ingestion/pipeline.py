@@ -15,7 +15,16 @@ from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
 from app.db.queries.knowledge import embeddings as vectors
-from app.db.queries.knowledge.assets import ChunkChange, ChunkRow, Original
+from app.db.queries.knowledge.assets import Original
+from app.db.queries.knowledge.chunks import (
+    ChunkChange,
+    ChunkRow,
+    change_chunks,
+    delete_chunks,
+    insert_chunks,
+    insert_vectors,
+    known_vectors,
+)
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.tenants import usage
 from app.db.queries.work import jobs as queue
@@ -129,9 +138,9 @@ class Ingestion:
                 )
                 if inherited is None:
                     raise ClaimLost
-                await db.delete_chunks(session, asset_id)
+                await delete_chunks(session, asset_id)
                 for start in range(0, len(rows), STORED_AT_ONCE):
-                    await db.insert_chunks(
+                    await insert_chunks(
                         session,
                         asset_id,
                         rows[start : start + STORED_AT_ONCE],
@@ -139,12 +148,12 @@ class Ingestion:
                         language=language,
                     )
                 for start in range(0, len(passages), STORED_AT_ONCE):
-                    await db.insert_vectors(
+                    await insert_vectors(
                         session, tenant.space.model_id, passages[start : start + STORED_AT_ONCE]
                     )
                 if inherited.given_title != asset.given_title:
                     titles = (asset.given_title or document.title, inherited.given_title or document.title)
-                    retitled = await db.change_chunks(session, asset_id, ChunkChange(titles=titles))
+                    retitled = await change_chunks(session, asset_id, ChunkChange(titles=titles))
                     await vectors.drop_vectors(session, retitled)
                     waiting = sorted({*waiting, *retitled})
                 if waiting:
@@ -194,7 +203,7 @@ class Ingestion:
         """
         known: dict[bytes, list[tuple[int, int, int, Any]]] = {}
         async with self._database.tenant_session(tenant.tenant_id) as session:
-            for k in await db.known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
+            for k in await known_vectors(session, tenant.space.model_id, [r.text_hash for r in rows]):
                 known.setdefault(k.text_hash, []).append((k.passage, k.char_start, k.char_end, k.vector))
             left = await tokens_left(session, tenant)
             unavailable = await queue.is_provider_paused(session)

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-from app.knowledge.entries.entry import MAX_EXTERNAL_ID
 from app.knowledge.search.plan import DEFAULT_LIMIT, DEFAULT_MAX_LIMIT, SearchDefaults
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import Explanation
@@ -133,40 +132,6 @@ class SearchRequest(RequestBody):
         if self.weights is not None:
             values["weights"] = self.weights.to_weights()
         return SearchQuery(**values, max_limit=defaults.max_limit)
-
-
-class WhyNotRequest(RequestBody):
-    """An entry, and the search whose results lack it."""
-
-    entry_id: Annotated[str, Field(min_length=1, max_length=MAX_EXTERNAL_ID)] = Field(
-        description="The id of the entry, or its external_id."
-    )
-    request: SearchRequest
-
-    def entry(self) -> UUID | str:
-        """The id, or else the external_id."""
-        try:
-            return UUID(self.entry_id)
-        except ValueError:
-            return self.entry_id
-
-
-class ReasonModel(BaseModel):
-    """One reason why the entry is missing."""
-
-    stage: str = Field(examples=["semantic"])
-    detail: str = Field(examples=["similarity 0.2104 is below the threshold 0.3000"])
-
-
-class WhyNotResponse(BaseModel):
-    """Whether the entry is on the page, its rank among the candidates, and what excluded it."""
-
-    entry_id: UUID
-    in_results: bool
-    rank: int | None
-    reasons: list[ReasonModel]
-    query_time_ms: int = Field(description="As in the metadata of a search.")
-    waiting_ms: int = Field(description="As in the metadata of a search.")
 
 
 class HitModel(BaseModel):

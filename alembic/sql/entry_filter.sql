@@ -1,0 +1,99 @@
+-- The filter of all searches: which entries a search can find, and how many of them wait for a vector.
+
+create type entry_filter as (
+  include_superseded boolean,
+  roles text[],
+  tags text[],
+  all_tags boolean,
+  entry_types text[],
+  min_confidence double precision,
+  scope text,
+  source text,
+  asset_ids uuid[],
+  metadata jsonb
+);
+comment on type entry_filter is 'The conditions of a search on entries, without the text; a null field is not a condition';
+
+-- Whether an entry fulfils the conditions of a filter.
+create or replace function entry_passes(e entries, f entry_filter) returns boolean
+language sql stable parallel safe
+return (e.expires_at is null or e.expires_at > now())
+   and (e.superseded_by_id is null or f.include_superseded)
+   and (f.roles is null or e.roles && f.roles)
+   and (f.tags is null or case when f.all_tags then e.tags @> f.tags else e.tags && f.tags end)
+   and (f.entry_types is null or e.entry_type = any (f.entry_types))
+   and (f.min_confidence is null or e.confidence >= f.min_confidence)
+   and (f.scope is null or e.scope = f.scope)
+   and (f.source is null or (e.asset_id is not null) = (f.source = 'asset'))
+   and (f.asset_ids is null or e.asset_id = any (f.asset_ids))
+   and (f.metadata is null or e.metadata @> f.metadata);
+revoke all on function entry_passes(entries, entry_filter) from public;
+grant execute on function entry_passes(entries, entry_filter) to kb_app, kb_keyword;
+
+-- Whether a search finds another chunk instead of this one: the chunk that this one repeats, or an earlier one that
+-- repeats the same, if it has the same text and passes the same filter. Only chunks with a value in `repeats` need it.
+create or replace function repeats_another(p_id uuid, p_repeats uuid, p_text_hash bytea, f entry_filter) returns boolean
+language plpgsql stable parallel safe
+as $$
+declare tenant constant uuid := public.current_tenant();
+begin
+  return exists (
+      select from public.entries e
+       where e.tenant_id = tenant and e.id = p_repeats and e.text_hash = p_text_hash and public.entry_passes(e, f))
+    or exists (
+      select from public.entries e
+       where e.tenant_id = tenant and e.repeats = p_repeats and e.id < p_id and e.text_hash = p_text_hash
+         and public.entry_passes(e, f));
+end $$;
+revoke all on function repeats_another(uuid, uuid, bytea, entry_filter) from public;
+grant execute on function repeats_another(uuid, uuid, bytea, entry_filter) to kb_app, kb_keyword;
+
+-- Whether a search with this filter can find an entry: it passes the filter and repeats no chunk that also passes it.
+create or replace function entry_matches(e entries, f entry_filter) returns boolean
+language sql stable parallel safe
+return entry_passes(e, f) and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, f));
+revoke all on function entry_matches(entries, entry_filter) from public;
+grant execute on function entry_matches(entries, entry_filter) to kb_app, kb_keyword;
+
+-- The number of entries that pass a filter and have no vector of a model. Where no entry waits for a vector, this is one
+-- look at an index. At most p_limit entries are looked at; with more, the result is a lower bound, and at least 1. With
+-- p_ids, the ids of the entries that pass the filter, only these are counted, all of them. A model that the tenant no
+-- longer uses has no queue and may lose its vectors at any time: then the entries are compared with its vectors.
+create or replace function pending_entries(
+  p_tenant uuid, p_model integer, p_filter entry_filter, p_ids uuid[], p_limit integer) returns bigint
+language plpgsql stable
+as $$
+declare
+  in_use boolean;
+  waiting boolean;
+  counted bigint;
+  looked_at bigint;
+begin
+  select t.model_id = p_model,
+         exists (select from pending_embeddings p where p.tenant_id = p_tenant and p.model_id = p_model)
+    into in_use, waiting from tenants t where t.id = p_tenant;
+  if in_use and not waiting then
+    return 0;
+  elsif in_use is not true then
+    select count(*), count(*) into counted, looked_at
+      from (select from entries e
+             where e.tenant_id = p_tenant and entry_matches(e, p_filter) and (p_ids is null or e.id = any (p_ids))
+               and not exists (select from embeddings k
+                                where k.tenant_id = p_tenant and k.entry_id = e.id and k.model_id = p_model)
+             limit p_limit) w;
+  elsif p_ids is not null then
+    select count(*), 0 into counted, looked_at
+      from pending_embeddings p
+     where p.tenant_id = p_tenant and p.model_id = p_model and p.entry_id = any (p_ids);
+  else
+    select count(*) filter (where e.passes), count(*) into counted, looked_at
+      from (select p.entry_id from pending_embeddings p
+             where p.tenant_id = p_tenant and p.model_id = p_model limit p_limit) w
+     cross join lateral (
+       select entry_matches(e, p_filter) as passes from entries e where e.tenant_id = p_tenant and e.id = w.entry_id
+      offset 0) e;
+  end if;
+  return case when looked_at >= p_limit then greatest(counted, 1) else counted end;
+end $$;
+revoke all on function pending_entries(uuid, integer, entry_filter, uuid[], integer) from public;
+grant execute on function pending_entries(uuid, integer, entry_filter, uuid[], integer) to kb_app;
