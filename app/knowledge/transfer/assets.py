@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from app.db.queries.knowledge import transfer as db
 from app.db.queries.tenants import audit
 from app.db.queries.work import jobs as queue
 from app.knowledge.queue.jobs import JobQueue
+from app.knowledge.transfer.exported import ExportedAsset, read_asset, read_part
 from app.knowledge.transfer.outcome import REFUSALS, Restored, describe_refusal
 
 STORING = timedelta(minutes=10)
@@ -27,7 +27,7 @@ class _Original:
     """An asset whose bytes are still being read."""
 
     number: int
-    values: dict[str, Any]
+    asset: ExportedAsset
     data: bytearray
 
 
@@ -52,20 +52,21 @@ class AssetRestoration:
         self._original: _Original | None = None
         self.outcome = outcome
 
-    async def begin(self, number: int, given: dict[str, Any]) -> None:
+    async def begin(self, number: int, given: Mapping[str, Any]) -> None:
         """Process the line of an asset. Raises DatabaseUnavailable, as the other methods do."""
         await self.give_up()
         try:
+            asset = read_asset(given)
             async with self._database.tenant_session(self._tenant_id) as session:
-                found = await db.find_asset(session, orjson.dumps(given).decode())
+                found = await db.find_asset(session, orjson.dumps(asset.columns).decode())
         except REFUSALS as error:
             self.outcome.fail(number, describe_refusal(error))
             return
-        if found is not None and str(found[0]) != given["id"]:
-            self._renamed[given["id"]] = str(found[0])
-            given["id"] = str(found[0])
+        if found is not None and found[0] != asset.id:
+            self._renamed[str(asset.id)] = str(found[0])
+            asset = asset.found_as(found[0])
         if found is None or not found[1]:
-            self._original = _Original(number, given, bytearray())
+            self._original = _Original(number, asset, bytearray())
             await self._finish()
 
     async def add_part(self, number: int, given: Mapping[str, Any]) -> None:
@@ -74,9 +75,10 @@ class AssetRestoration:
         if original is None:
             return  # the asset is unchanged or was refused
         try:
-            if given["start"] != len(original.data):
+            part = read_part(given)
+            if part.start != len(original.data):
                 raise ValueError("a part of the file is missing")
-            original.data += base64.b64decode(given["data"], validate=True)
+            original.data += part.data
         except (KeyError, TypeError, ValueError) as error:
             self._original = None
             self.outcome.fail(number, describe_refusal(error))
@@ -86,24 +88,23 @@ class AssetRestoration:
     async def _finish(self) -> None:
         """Write the asset if all of its bytes have been read."""
         original = self._original
-        if original is None or len(original.data) < original.values.get("byte_size", 0):
+        if original is None or len(original.data) < original.asset.byte_size:
             return
         self._original = None
-        values = original.values
+        asset = original.asset
         data = bytes(original.data)
-        if values.get("sha256") != "\\x" + hashlib.sha256(data).hexdigest():
+        if asset.sha256 != "\\x" + hashlib.sha256(data).hexdigest():
             self.outcome.fail(original.number, "the bytes differ from the exported ones")
             return
         try:
-            asset_id = UUID(values["id"])
             async with self._database.tenant_session(self._tenant_id, background=STORING) as session:
-                await queue.cancel_jobs(session, "ingest_asset", str(asset_id))
-                await db.put_asset(session, orjson.dumps(values).decode(), data)
-                await db.drop_chunks(session, asset_id)
-                if values.get("status") in ("pending", "processing"):
-                    await self._jobs.enqueue(session, "ingest_asset", str(asset_id))
+                await queue.cancel_jobs(session, "ingest_asset", str(asset.id))
+                await db.put_asset(session, orjson.dumps(asset.columns).decode(), data)
+                await db.drop_chunks(session, asset.id)
+                if asset.unfinished:
+                    await self._jobs.enqueue(session, "ingest_asset", str(asset.id))
                 detail = {"part": "asset", "bytes": len(data)}
-                await audit.write_audit(session, self._actor, "tenant.import", [asset_id], detail)
+                await audit.write_audit(session, self._actor, "tenant.import", [asset.id], detail)
         except REFUSALS as error:
             self.outcome.fail(original.number, describe_refusal(error))
             return

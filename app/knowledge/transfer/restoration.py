@@ -6,14 +6,13 @@ changes to the audit trail in its own transaction.
 
 from __future__ import annotations
 
-import base64
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import orjson
-from pgvector import HalfVector
 
 from app.db.database import Database
 from app.db.queries.knowledge import embeddings as vectors
@@ -27,6 +26,13 @@ from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantContext, TenantDirectory
 from app.knowledge.transfer.assets import AssetRestoration
 from app.knowledge.transfer.export import FORMAT
+from app.knowledge.transfer.exported import (
+    ExportedEntry,
+    read_entry,
+    read_object,
+    read_record,
+    rename,
+)
 from app.knowledge.transfer.outcome import REFUSALS, Progress, Restored, describe_refusal
 
 BATCH = 200
@@ -38,11 +44,8 @@ NumberedLine = tuple[int, bytes]
 
 def read_header(first_line: bytes) -> Mapping[str, Any] | None:
     """Parse the first line of an export; return None if it is something else."""
-    try:
-        given = orjson.loads(first_line)
-    except orjson.JSONDecodeError:
-        return None
-    return given if isinstance(given, dict) and given.get("kind") == "tenant" else None
+    given = read_object(first_line)
+    return given if given is not None and given.get("kind") == "tenant" else None
 
 
 class TenantRestoration:
@@ -74,15 +77,18 @@ class TenantRestoration:
         self._tenant = tenant = await self._tenants.context(self._tenant_id)
         model = {"provider": tenant.model.provider, "name": tenant.model.name}
         self._with_vectors = header.get("model") == {**model, "dimensions": tenant.model.dimensions}
-        batch: list[tuple[int, dict[str, Any]]] = []
+        batch: list[tuple[int, ExportedEntry]] = []
         size = 0
         kind: object = None
         for number, raw in lines:
             self.outcome.lines = number
-            given = _read(raw)
+            given = read_object(raw)
             kind = given.get("kind") if given is not None else None
             if given is not None and kind == "entry":
-                batch.append((number, given))
+                try:
+                    batch.append((number, read_entry(given, with_vectors=self._with_vectors)))
+                except REFUSALS as error:
+                    self.outcome.fail(number, describe_refusal(error))
                 size += len(raw)
                 if len(batch) == BATCH or size > BATCH_BYTES:
                     await self._write_entries(batch)
@@ -114,13 +120,15 @@ class TenantRestoration:
 
     async def link(self, lines: Iterable[NumberedLine], report: Progress) -> None:
         """Set the references between entries, once all are written. Reads the same lines again."""
-        batch: list[dict[str, Any]] = []
+        batch: list[Mapping[str, Any]] = []
         for number, raw in lines:
-            given = _read(raw) if b'"kind":"entry"' in raw[:20] else None
-            if given is None or not _refers(given):
+            given = read_object(raw) if b'"kind":"entry"' in raw[:20] else None
+            if given is None:
                 continue
-            links = {name: given.get(name) for name in ("id", "parent_id", "superseded_by_id", "source_ids")}
-            batch.append(self._rename(links))
+            with contextlib.suppress(*REFUSALS):  # it was reported when it was refused
+                entry = read_entry(given, with_vectors=False)
+                if entry.refers:
+                    batch.append(rename(entry.links, self._renamed))
             if len(batch) == BATCH:
                 await self._link(batch)
                 batch = []
@@ -128,21 +136,21 @@ class TenantRestoration:
         await self._link(batch)
         report(self.outcome.lines)
 
-    async def _link(self, batch: Sequence[Mapping[str, Any]]) -> None:
+    async def _link(self, batch: list[Mapping[str, Any]]) -> None:
         async with self._database.tenant_session(self._tenant_id, background=RESTORING) as session:
-            linked, dropped = await db.link_entries(session, _dump(batch))
+            linked, dropped = await db.link_entries(session, orjson.dumps(batch).decode())
             await self._note(session, "links", linked, {"entries": len(linked)})
         self.outcome.dropped_references += dropped
 
-    async def _write_entries(self, batch: list[tuple[int, dict[str, Any]]]) -> None:
+    async def _write_entries(self, batch: list[tuple[int, ExportedEntry]]) -> None:
         """Write a batch; if a line in it is refused, write the lines one by one."""
         # Of lines with the same id only the last counts, as if they were written one by one.
-        latest = {given.get("id"): (number, given) for number, given in batch}
+        latest = {entry.id: (number, entry) for number, entry in batch}
         if not latest:
             return
         batch = list(latest.values())
         try:
-            await self._write_batch([given for _, given in batch])
+            await self._write_batch([entry for _, entry in batch])
         except REFUSALS as error:
             if len(batch) == 1:
                 self.outcome.fail(batch[0][0], describe_refusal(error))
@@ -150,29 +158,25 @@ class TenantRestoration:
             for line in batch:
                 await self._write_entries([line])
 
-    async def _write_batch(self, given: list[dict[str, Any]]) -> None:
-        self.has_references = self.has_references or any(_refers(line) for line in given)
-        given = [self._rename(line) for line in given]
-        renamed: dict[str, str] = {}
+    async def _write_batch(self, entries: Sequence[ExportedEntry]) -> None:
+        self.has_references = self.has_references or any(entry.refers for entry in entries)
+        given = [entry.renamed(self._renamed) for entry in entries]
         async with self._database.tenant_session(self._tenant_id, background=RESTORING) as session:
             present = await db.find_entries(session, _dump(given))
-            for line in given:
-                here = present.get(UUID(line["id"]))
-                if here is not None and str(here) != line["id"]:
-                    renamed[line["id"]] = str(here)
-                    line["id"] = str(here)
+            renamed = {str(id): str(here) for id, here in present.items() if here != id}
+            given = [entry.found_as(present.get(entry.id)) for entry in given]
             known = set(present.values())
-            old = [line for line in given if UUID(line["id"]) in known]
-            new = [line for line in given if UUID(line["id"]) not in known]
+            old = [entry for entry in given if entry.id in known]
+            new = [entry for entry in given if entry.id not in known]
             changed = await db.update_entries(session, _dump(old)) if old else {}
             if texts := [i for i, text_changed in changed.items() if text_changed]:
                 await vectors.drop_vectors(session, texts)
             if new:
                 await db.insert_entries(session, _dump(new))
-            accesses = {UUID(line["id"]): int(n) for line in given if (n := line.get("accesses"))}
+            accesses = {entry.id: entry.accesses for entry in given if entry.accesses}
             counted = await db.set_accesses(session, accesses) if accesses else ()
             await self._write_vectors(session, given)
-            added = [UUID(line["id"]) for line in new]
+            added = [entry.id for entry in new]
             counts = {"created": len(added), "updated": len(changed)}
             await self._note(session, "entries", list(dict.fromkeys([*added, *changed, *counted])), counts)
         self._renamed.update(renamed)
@@ -180,33 +184,31 @@ class TenantRestoration:
         self.outcome.updated += len(changed)
         self.outcome.unchanged += len(old) - len(changed)
 
-    async def _write_vectors(self, session: TenantSession, given: Sequence[Mapping[str, Any]]) -> None:
+    async def _write_vectors(self, session: TenantSession, given: Sequence[ExportedEntry]) -> None:
         assert self._tenant is not None
         stored = [
             PassageVector(
-                entry_id=UUID(line["id"]),
-                passage=int(v["passage"]),
-                text_hash=text_hash(line["title"], line["content"]),
-                char_start=int(v["char_start"]),
-                char_end=int(v["char_end"]),
-                vector=HalfVector.from_binary(base64.b64decode(v["vector"], validate=True)),
+                entry_id=entry.id,
+                passage=found.passage,
+                text_hash=text_hash(entry.title, entry.content),
+                char_start=found.char_start,
+                char_end=found.char_end,
+                vector=found.vector,
             )
-            for line in given
-            for v in line.get("vectors") or ()
-            if self._with_vectors
+            for entry in given
+            for found in entry.vectors
         ]
         if stored:
             await vectors.store_vectors(session, self._tenant.space.model_id, stored)
-        if await db.mark_lacking(session, [UUID(line["id"]) for line in given]):
+        if await db.mark_lacking(session, [entry.id for entry in given]):
             await self._jobs.enqueue(session, "embed_entries", "entries")
 
-    async def _write_record(self, number: int, kind: str, given: dict[str, Any]) -> None:
+    async def _write_record(self, number: int, kind: str, given: Mapping[str, Any]) -> None:
         try:
+            record = read_record(kind, given, self._renamed)
             async with self._database.tenant_session(self._tenant_id) as session:
-                given = self._rename(given)
-                if await db.put_record(session, kind, orjson.dumps(given).decode()):
-                    names = ("id",) if kind == "saved_search" else ("search_id", "entry_id")
-                    await self._note(session, kind, [UUID(given[name]) for name in names], {})
+                if await db.put_record(session, record.kind, orjson.dumps(record.columns).decode()):
+                    await self._note(session, record.kind, record.ids, {})
         except REFUSALS as error:
             self.outcome.fail(number, describe_refusal(error))
 
@@ -217,31 +219,6 @@ class TenantRestoration:
         if ids or part == "end":
             await audit.write_audit(session, self._actor, "tenant.import", ids, {"part": part, **detail})
 
-    def _rename(self, line: dict[str, Any]) -> dict[str, Any]:
-        """Replace the ids in a line with the ids that the same things have in this tenant."""
-        if not self._renamed:
-            return line
-        names: dict[str, Any] = {
-            name: self._renamed.get(value, value)
-            for name in ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")
-            if isinstance(value := line.get(name), str)
-        }
-        if isinstance(sources := line.get("source_ids"), list):
-            names["source_ids"] = [self._renamed.get(s, s) for s in sources]
-        return {**line, **names}
 
-
-def _refers(line: Mapping[str, Any]) -> bool:
-    return any(line.get(name) for name in ("parent_id", "superseded_by_id", "source_ids"))
-
-
-def _read(raw: bytes) -> dict[str, Any] | None:
-    try:
-        given = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return None
-    return given if isinstance(given, dict) else None
-
-
-def _dump(lines: Sequence[Mapping[str, Any]]) -> str:
-    return orjson.dumps([{k: v for k, v in line.items() if k != "vectors"} for line in lines]).decode()
+def _dump(entries: Sequence[ExportedEntry]) -> str:
+    return orjson.dumps([entry.columns for entry in entries]).decode()
