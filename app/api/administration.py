@@ -19,7 +19,9 @@ from app.web.access import (
 from app.web.headers import LOCATION
 from app.web.models.administration import (
     AuditList,
+    NewRevocation,
     NewTenant,
+    RevokedTokenModel,
     SettingsModel,
     SettingsPatch,
     Stats,
@@ -127,6 +129,21 @@ async def end_model_change(caller: CurrentCaller, services: CurrentServices) -> 
     """End the change: keep the model in use, and remove the vectors of the other model in the background."""
     await services.reembedding.end(caller.tenant_id, actor=caller.subject)
     return Response(status_code=204)
+
+
+@tenant_admins.post("/revoked-tokens", response_model=RevokedTokenModel, responses=problems(409, 413, 415))
+async def revoke_token(
+    revocation: NewRevocation, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Refuse a token of the tenant before it expires. Every process refuses it within two seconds."""
+    return json_response(
+        await services.revocations.revoke(
+            caller.tenant_id,
+            revocation.token_id,
+            expires_at=revocation.expires_at,
+            actor=caller.subject,
+        )
+    )
 
 
 def _show_change(change: ModelChange, status: int = 200) -> Response:

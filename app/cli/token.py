@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from app.auth.principal import Role
-from app.cli.execution import open_tenants, read_settings, run_async
-from app.cli.options import complete_tenant, examples, json_option
+from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
+from app.cli.options import TenantOption, complete_tenant, examples, json_option
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
+    from app.db.queries.tenants.revocations import RevokedToken
     from app.settings import Settings
 
 DAY = 24 * 3600
@@ -23,20 +25,31 @@ SUBJECT = "token"
 
 def register(app: typer.Typer) -> None:
     """Add the command `token`."""
-    app.command(
-        "token",
-        short_help="Print a bearer token, and nothing else.",
+    group = typer.Typer(rich_markup_mode=None)
+    group.callback(invoke_without_command=True)(print_token)
+    group.command(
+        "revoke",
+        short_help="Refuse a token before it expires.",
+        epilog=examples("knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --tenant demo"),
+    )(revoke)
+    app.add_typer(
+        group,
+        name="token",
+        short_help="Print a bearer token, and nothing else; or revoke one.",
         epilog=examples(
             "knowledge token --tenant demo --role reader",
             "knowledge token --tenant demo --role creator --subject jane --ttl 3600",
             "knowledge token --role platform_admin",
             "TOKEN=$(knowledge token --tenant demo --role reader)",
         ),
-    )(print_token)
+    )
 
 
 def print_token(
-    roles: Annotated[list[Role], typer.Option("--role", help="Role of the token; may be repeated.")],
+    context: typer.Context,
+    roles: Annotated[
+        list[Role] | None, typer.Option("--role", help="Role of the token; may be repeated.")
+    ] = None,
     tenant: Annotated[
         str | None,
         typer.Option(
@@ -49,17 +62,24 @@ def print_token(
     ] = None,
     subject: Annotated[str, typer.Option(metavar="S", help="The subject (`sub`).")] = SUBJECT,
     ttl: Annotated[int, typer.Option(metavar="SECONDS", min=1, help="Validity in seconds.")] = DAY,
-    as_json: Annotated[bool, json_option("{token, subject, tenant_id, roles, ttl}")] = False,
+    as_json: Annotated[bool, json_option("{token, token_id, subject, tenant_id, roles, ttl}")] = False,
 ) -> None:
     """Print a bearer token, and nothing else. Requires JWT_SECRET(S), or the secret of the embedded mode."""
+    if context.invoked_subcommand is not None:
+        return
+    if not roles:
+        raise InvalidInput.of("--role", "at least one is required")
     settings = read_settings(identity_required=True)
     if tenant is None and set(roles) != {Role.PLATFORM_ADMIN}:
         raise InvalidInput.of("--tenant", "every role except platform_admin requires one")
     tenant_id = run_async(_find(settings, tenant)) if tenant is not None else None
     token = make_token(settings, tenant_id, roles, subject, ttl)
     if as_json:
+        from app.auth.tokens import read_token_id
+
         names = sorted(set(roles))
-        print_json({"token": token, "subject": subject, "tenant_id": tenant_id, "roles": names, "ttl": ttl})
+        claims = {"subject": subject, "tenant_id": tenant_id, "roles": names, "ttl": ttl}
+        print_json({"token": token, "token_id": read_token_id(token), **claims})
     else:
         typer.echo(token)
 
@@ -87,6 +107,25 @@ def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], su
         audience=settings.jwt.audience,
         issuer=settings.jwt.issuer,
     )
+
+
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="JTI", help="The token's `jti`.", show_default=False)],
+    tenant: TenantOption,
+    as_json: Annotated[bool, json_option("{token_id, revoked_at, expires_at}")] = False,
+) -> None:
+    """Refuse a token of a tenant before it expires; every process of the service does so within two seconds."""
+    revoked = run_async(_revoke(read_settings(), tenant, token_id))
+    if as_json:
+        print_json(asdict(revoked))
+    else:
+        typer.echo(f"revoked {revoked.token_id}")
+
+
+async def _revoke(settings: Settings, slug: str, token_id: str) -> RevokedToken:
+    async with open_tenants(settings) as platform:
+        tenant = await platform.tenants.find(slug)
+        return await platform.revocations.revoke(tenant.id, token_id, actor=ACTOR)
 
 
 async def _find(settings: Settings, slug: str) -> UUID:

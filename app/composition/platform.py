@@ -12,6 +12,7 @@ from app.knowledge.administration.platform import PlatformService
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.limits import Limits
+from app.knowledge.tenants.revocations import TokenRevocations
 from app.settings import Settings
 
 
@@ -21,6 +22,7 @@ class Platform:
 
     tenants: TenantDirectory
     service: PlatformService
+    revocations: TokenRevocations
 
 
 @contextlib.asynccontextmanager
@@ -40,7 +42,7 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
                 limits=default_limits(settings),
                 max_limit=settings.search.max_limit,
             )
-            yield Platform(tenants, PlatformService(database, tenants))
+            yield Platform(tenants, PlatformService(database, tenants), TokenRevocations(database, tenants))
 
 
 def default_limits(settings: Settings) -> Limits:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from app.composition.database import DatabaseAddresses, check_database, check_engine, open_database
+from app.composition.encryption import encryption_keys
 from app.composition.platform import default_limits
 from app.composition.providers import build_providers, find_models
 from app.db.database import Database
@@ -40,11 +41,13 @@ from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.subscriptions.saved_searches import SavedSearchService
+from app.knowledge.subscriptions.sealing import SecretSealer
 from app.knowledge.subscriptions.service import RIGHTS_LAST, SubscriptionService
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.limits import Limits
+from app.knowledge.tenants.revocations import TokenRevocations
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.growth import Upkeep
@@ -70,6 +73,7 @@ class Services:
     provider: EmbeddingProvider
     providers: Mapping[int, EmbeddingProvider]
     tenants: TenantDirectory
+    revocations: TokenRevocations
     trail: AuditTrail
     admission: Admission
     search: KnowledgeSearchService
@@ -115,12 +119,14 @@ async def build_services(
     crowd: int | None = None,
     webhooks: WebhookSender | None = None,
     rights_last: timedelta = RIGHTS_LAST,
+    encryption_keys: Sequence[bytes] = (),
 ) -> Services:
     """Build the services over a given database and provider, for example inside another application.
 
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
-    continue for `rights_last` after their owner's last call. Raises ConfigurationError when a provider's model is not
-    registered, a tenant uses neither model, or a lent engine's role or database does not isolate tenants.
+    continue for `rights_last` after their owner's last call; their secrets are encrypted with the first of
+    `encryption_keys`. Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
+    or a lent engine's role or database does not isolate tenants.
     """
     if database.is_lent:
         await check_engine(database.engine)
@@ -141,7 +147,8 @@ async def build_services(
     accesses = AccessCounter(database)
     embedder = EntryEmbedder(database, providers, tenants)
     webhooks = webhooks or WebhookSender()
-    deliveries = DeliveryService(database, jobs, webhooks)
+    sealer = SecretSealer(encryption_keys)
+    deliveries = DeliveryService(database, jobs, webhooks, sealer)
     upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
     ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
     machine = ChangeMachine(database, tenants, jobs, providers, exact_limit=defaults.exact_limit)
@@ -168,6 +175,7 @@ async def build_services(
         provider=provider,
         providers=providers,
         tenants=tenants,
+        revocations=TokenRevocations(database, tenants),
         trail=trail,
         admission=admission,
         search=search,
@@ -177,10 +185,10 @@ async def build_services(
         export=TenantExport(database),
         saved_searches=SavedSearchService(database, trail, search),
         subscriptions=SubscriptionService(
-            database, trail, jobs, allow_private=webhooks.allow_private, rights_last=rights_last
+            database, trail, jobs, sealer, allow_private=webhooks.allow_private, rights_last=rights_last
         ),
         feedback=FeedbackService(database, trail, tenants, journal, accesses),
-        administration=AdministrationService(database, tenants, admission, journal),
+        administration=AdministrationService(database, trail, tenants, admission, journal),
         inspection=InspectionService(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
@@ -249,6 +257,7 @@ async def _services_at(
             chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
             webhooks=WebhookSender(allow_private=settings.webhooks.allow_private),
             rights_last=timedelta(days=settings.webhooks.rights_days),
+            encryption_keys=encryption_keys(settings),
         )
         try:
             yield services

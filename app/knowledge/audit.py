@@ -1,7 +1,8 @@
-"""The audit trail of refusals.
+"""The audit trail of refusals and of administrative reads.
 
-A successful operation is recorded in its own transaction, with `write_audit` of `app.db.queries.tenants.audit`. The
-transaction of a refused operation is rolled back, so refusals are recorded here in a transaction of their own.
+A change is recorded in its own transaction, with `write_audit` of `app.db.queries.tenants.audit`. The transaction of a
+refused operation is rolled back, so refusals are recorded here in a transaction of their own. Refusals and reads are
+bounded, so that no token can fill the trail.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import tenants as platform
+from app.db.session import TenantSession
 from app.errors import (
     Conflict,
     DatabaseUnavailable,
@@ -36,16 +38,20 @@ NOTED = (NotFound, Conflict, PreconditionFailed)
 REFUSAL_SECONDS = 10.0
 """Interval in which one refusal is recorded per caller and operation, so that no token can fill the trail."""
 
+READ_SECONDS = 60.0
+"""Interval in which one read is recorded per reader, action and subject; the next record counts those in between."""
+
 MAX_REMEMBERED = 10_000
 
 
 class AuditTrail:
-    """Records refusals: per caller and operation, the first in every `REFUSAL_SECONDS`."""
+    """Records refusals, per caller and operation the first in every `REFUSAL_SECONDS`, and reads in the same way."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._clock = clock
         self._noted: dict[tuple[UUID | None, str, str], float] = {}
+        self._reads: dict[tuple[UUID, str, str, UUID | None], tuple[float, int]] = {}
 
     @contextlib.asynccontextmanager
     async def attempt(
@@ -83,6 +89,50 @@ class AuditTrail:
         async with self._turn(tenant_id, actor, action, action) as due:
             if due:
                 await self._write(tenant_id, actor, action, subject_ids, noted)
+
+    async def note_read(
+        self,
+        session: TenantSession,
+        reader: str | None,
+        action: audit.Action,
+        subject: UUID | None = None,
+        *,
+        found: bool = True,
+    ) -> None:
+        """Record an administrative read in its transaction: the first in every `READ_SECONDS`.
+
+        Its detail has the number of reads since the previous record, if there were more. Reads of subjects that do
+        not exist share one record. Without `reader` nothing is recorded.
+        """
+        if reader is None:
+            return
+        key = (
+            session.tenant_id,
+            reader,
+            action if found else f"{action} refused",
+            subject if found else None,
+        )
+        now = self._clock()
+        due, unrecorded = self._reads.get(key, (now, 0))
+        if now < due:
+            self._reads[key] = (due, unrecorded + 1)
+            return
+        if len(self._reads) >= MAX_REMEMBERED:
+            self._reads.clear()
+        # Set before the write, so that a simultaneous read is not recorded as well.
+        self._reads[key] = (now + READ_SECONDS, 0)
+        try:
+            await audit.write_audit(
+                session,
+                reader,
+                action,
+                () if subject is None else (subject,),
+                {"reads": unrecorded + 1} if unrecorded else {},
+                outcome="done" if found else "refused",
+            )
+        except BaseException:
+            self._reads[key] = (now, unrecorded)
+            raise
 
     async def _write(
         self,

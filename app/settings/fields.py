@@ -69,6 +69,7 @@ def check_secret(secret: SecretStr) -> SecretStr:
 
 _KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 MAX_NAMED_SECRETS = 2
+_ENCRYPTION_KEY = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 def parse_secrets(secrets: SecretStr) -> dict[str, str]:
@@ -87,6 +88,19 @@ def parse_secrets(secrets: SecretStr) -> dict[str, str]:
 def check_secrets(secrets: SecretStr) -> SecretStr:
     parse_secrets(secrets)
     return secrets
+
+
+def parse_encryption_keys(keys: SecretStr) -> tuple[bytes, ...]:
+    """The keys in their order, each as the 44 characters of 32 bytes in URL-safe base64. Raises ValueError."""
+    found = [part.strip().rstrip("=") for part in keys.get_secret_value().split(",")]
+    if not all(map(_ENCRYPTION_KEY.fullmatch, found)):
+        raise ValueError("not a list of keys")
+    return tuple(f"{key}=".encode() for key in found)
+
+
+def check_encryption_keys(keys: SecretStr) -> SecretStr:
+    parse_encryption_keys(keys)
+    return keys
 
 
 def _folder(path: Path) -> Path:

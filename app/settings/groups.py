@@ -16,6 +16,7 @@ from app.settings.fields import (
     HttpUrl,
     Port,
     PostgresUrl,
+    check_encryption_keys,
     check_host,
     check_origins,
     check_secret,
@@ -176,6 +177,16 @@ class ServerSettings(SettingsGroup):
     )
 
 
+class EncryptionSettings(SettingsGroup):
+    """Keys that encrypt secrets in the database."""
+
+    keys: Annotated[SecretStr, AfterValidator(check_encryption_keys)] | None = setting(
+        "KB_ENCRYPTION_KEY",
+        None,
+        "one or more keys of 32 bytes in URL-safe base64, separated by commas, or empty",
+    )
+
+
 class LoggingSettings(SettingsGroup):
     """What is logged, and in which form."""
 
@@ -201,6 +212,7 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     webhooks: WebhookSettings = WebhookSettings()
     server: ServerSettings = ServerSettings()
+    encryption: EncryptionSettings = EncryptionSettings()
     logging: LoggingSettings = LoggingSettings()
 
     @classmethod

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
-from app.errors import Forbidden, TenantNotFound
+from app.errors import Forbidden, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.admission import Intake
 from app.knowledge.tenants.directory import TenantContext
 from app.web.bodies.json_body import JsonRequest, body_length, media_type
@@ -97,6 +97,8 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
             tenant = await parts.services.tenants.context(principal.tenant_id)
         except TenantNotFound:
             raise tenant_gone() from None
+        if principal.token_id is not None and principal.token_id in tenant.revoked_tokens:
+            raise Unauthenticated("the token was revoked")
         request.state.tenant = tenant
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)

@@ -223,6 +223,7 @@ CHANGES = _by_name(
     _over_http("PATCH /knowledge/assets/{asset_id}", "asset.update", "asset_id", json={"title": "T"}),
     _over_http("DELETE /knowledge/assets/{asset_id}", "asset.delete", "asset_id"),
     _over_http("PATCH /admin/settings", "settings.update", json={"fusion": "score"}),
+    _over_http("POST /admin/revoked-tokens", "token.revoke", json={"token_id": "unheard-of"}),
     Act("POST /knowledge/feedback", "feedback.write", _give_feedback, _search),
     _over_http(
         "POST /knowledge/saved-searches",

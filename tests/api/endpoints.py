@@ -67,6 +67,7 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
     "POST /admin/reembed/switch": (ADMINISTER, {}, 404),
     "POST /admin/reembed/switch-back": (ADMINISTER, {}, 404),
     "DELETE /admin/reembed": (ADMINISTER, {}, 404),
+    "POST /admin/revoked-tokens": (ADMINISTER, {"json": {"token_id": "unheard-of"}}, 200),
     "GET /admin/tenants": (PLATFORM, {}, 200),
     "POST /admin/tenants": (PLATFORM, {"json": {"slug": "Not A Slug"}}, 422),
     "PATCH /admin/tenants/{tenant_id}": (PLATFORM, {"json": {"limits": {}}}, 404),

@@ -16,9 +16,10 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.db.database import Database
+from app.db.queries.tenants.audit import list_audit
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable, EntryNotFound, Forbidden
-from app.knowledge.audit import REFUSAL_SECONDS, AuditTrail
+from app.knowledge.audit import READ_SECONDS, REFUSAL_SECONDS, AuditTrail
 from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller, make_token
 
@@ -219,6 +220,34 @@ async def test_a_refusal_is_noted_again_after_the_interval(scene: Scene) -> None
         await trail.refuse(tenant_id, "rob", "entry.delete", EntryNotFound("gone"))
         counts.append(sum(row[0] == "rob" for row in await scene.read_rows()))
     assert counts == [1, 1, 2, 2]
+
+
+async def test_reads_are_noted_once_in_an_interval_with_their_number(scene: Scene) -> None:
+    now = 0.0
+    trail = AuditTrail(scene.services.database, clock=lambda: now)
+    tenant_id = scene.admin.tenant_id
+    assert tenant_id is not None
+    one, another = uuid4(), uuid4()
+
+    async def note(reader: str, subject: UUID | None = None, *, found: bool = True) -> None:
+        async with scene.services.database.tenant_session(tenant_id) as session:
+            await trail.note_read(session, reader, "search.read", subject, found=found)
+
+    async def rows(reader: str) -> list[tuple[str, int]]:
+        async with scene.services.database.tenant_session(tenant_id) as session:
+            found = await list_audit(session, None, 100)
+        return [(r.outcome, r.detail.get("reads", 1)) for r in reversed(found) if r.actor == reader]
+
+    for moment in (0.0, 1.0, READ_SECONDS - 0.1, READ_SECONDS):
+        now = moment
+        await note("rob")
+    assert await rows("rob") == [("done", 1), ("done", 3)]
+    for subject in (one, another, one):
+        await note("rita", subject)
+    assert await rows("rita") == [("done", 1), ("done", 1)]
+    for _ in range(3):
+        await note("mallory", uuid4(), found=False)
+    assert await rows("mallory") == [("refused", 1)]
 
 
 class UnsteadyDatabase(Database):

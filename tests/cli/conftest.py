@@ -33,6 +33,7 @@ from tests.fixtures.embedded import FAST
 
 LOGGERS = ("", "app", "uvicorn", "alembic")
 SECRET = "a secret of more than thirty-two bytes for tests"
+ENCRYPTION_KEY = "k" * 43
 PROGRAM = Path(sys.executable).with_name("knowledge")
 
 ENTRIES: list[EntryDraft] = [
@@ -133,13 +134,14 @@ def knowledge(
     monkeypatch.setenv("DATABASE_URL", cli_database.service_dsn)
     monkeypatch.setenv("EMBEDDING_DIMENSIONS", str(MODEL.dimensions))
     monkeypatch.setenv("JWT_SECRET", SECRET)
+    monkeypatch.setenv("KB_ENCRYPTION_KEY", ENCRYPTION_KEY)
     return offline
 
 
 @pytest.fixture
 def embedded(knowledge: CommandLine, cli_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """The command, on the shared embedded database, with the mock model at its defaults."""
-    for name in ("DATABASE_URL", "EMBEDDING_DIMENSIONS", "JWT_SECRET"):
+    for name in ("DATABASE_URL", "EMBEDDING_DIMENSIONS", "JWT_SECRET", "KB_ENCRYPTION_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("KB_DATA_DIR", str(cli_data_dir))
     return knowledge

@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 
 from app.cli.doctor.database import check_connections
+from app.cli.doctor.machine import check_connection
 from app.cli.doctor.work import describe_failures, describe_plan, describe_queue
 from app.db.database import Database
 from app.db.queries.tenants.diagnosis import Backlog, measure_backlog
+from app.settings import load_settings
 from tests.cli.conftest import CommandLine, Result
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 CHECKS = [
     "settings",
     "tokens",
+    "webhooks",
     "limits",
     "parser",
     "disk",
@@ -308,3 +311,27 @@ def test_plan_without_the_index_is_a_finding() -> None:
     assert describe_plan(used, 2, 9000).status == "ok"
     assert describe_plan("->  Seq Scan on embeddings_p3 embeddings", 2, 9000).status == "wrong"
     assert describe_plan(used, 1, 9000).status == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"),
+    [
+        ("postgresql://u:p@db.example/kb", True),
+        ("postgresql://u:p@db.example/kb?sslmode=require", True),
+        ("postgresql://u:p@10.0.0.7:5432/kb?sslmode=verify-ca", True),
+        ("postgresql://u:p@127.0.0.1,db.example/kb", True),
+        ("postgresql://u:p@/kb?host=db.example", True),
+        ("postgresql://u:p@db.example/kb?sslmode=verify-full", False),
+        ("postgresql://u:p@localhost/kb", False),
+        ("postgresql://u:p@[::1]:5432/kb", False),
+        ("postgresql://u:p@/kb?host=/run/postgresql", False),
+    ],
+)
+def test_doctor_warns_of_a_remote_database_whose_certificate_is_not_verified(
+    address: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGSSLMODE", raising=False)
+    settings = load_settings({"DATABASE_URL": address}, identity_required=False)
+    findings = check_connection(settings)
+    assert bool(findings) is warned
+    assert all("sslmode=verify-full" in (finding.remedy or "") for finding in findings)

@@ -29,7 +29,7 @@ def test_token_contains_the_requested_claims(
 
 def test_token_of_a_platform_admin_needs_no_tenant(knowledge: CommandLine) -> None:
     made = knowledge.succeed("token", "--role", "platform_admin", "--ttl", "60", "--json").json
-    assert made.keys() == {"token", "subject", "tenant_id", "roles", "ttl"}
+    assert made.keys() == {"token", "token_id", "subject", "tenant_id", "roles", "ttl"}
     assert (made["roles"], made["ttl"]) == (["platform_admin"], 60)
     principal = verify(made["token"])
     assert (principal.tenant_id, principal.roles) == (None, frozenset({Role.PLATFORM_ADMIN}))

@@ -100,6 +100,8 @@ async def diagnose() -> list[Finding]:
     return [
         Finding("settings", "ok", f"{place}, embeddings by {settings.embedding.provider}"),
         *[finding async for finding in machine.check_tokens(settings)],
+        machine.check_encryption(settings),
+        *machine.check_connection(settings),
         machine.check_limits(settings),
         await machine.check_parser(),
         machine.check_disk(settings),

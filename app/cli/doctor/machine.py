@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 from app.cli.doctor.finding import Finding, from_error, size
 from app.errors import KnowledgeError
@@ -45,6 +48,61 @@ async def check_tokens(settings: Settings) -> AsyncIterator[Finding]:
             "tokens cannot be verified; `knowledge serve` needs this, a worker does not",
             "set JWT_SECRET or JWT_JWKS_URL",
         )
+
+
+def check_connection(settings: Settings) -> list[Finding]:
+    """Check that connections to databases on other machines verify the server."""
+    exposed = [
+        name
+        for name, url in (
+            ("DATABASE_URL", settings.database.url),
+            ("DATABASE_ADMIN_URL", settings.database.admin_url),
+        )
+        if url is not None and _is_unverified(url.get_secret_value())
+    ]
+    if not exposed:
+        return []
+    return [
+        Finding(
+            "tls",
+            "warning",
+            f"{' and '.join(exposed)}: the database is on another machine, and its certificate is not verified",
+            "add sslmode=verify-full to the address",
+        )
+    ]
+
+
+def _is_unverified(url: str) -> bool:
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    if query.get("sslmode", os.environ.get("PGSSLMODE")) == "verify-full":
+        return False
+    hosts = [part.rpartition("@")[2] for part in parts.netloc.split(",")]
+    names = [urlsplit(f"//{host}").hostname or query.get("host", "") for host in hosts]
+    return not all(name == "" or name.startswith("/") or _is_loopback(name) for name in names)
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_encryption(settings: Settings) -> Finding:
+    """Check that webhook secrets are encrypted in the database."""
+    if settings.encryption.keys is not None:
+        return Finding("webhooks", "ok", "their signing keys are encrypted with KB_ENCRYPTION_KEY")
+    if settings.database.embedded:
+        return Finding("webhooks", "ok", "their signing keys are encrypted with the key kept in KB_DATA_DIR")
+    return Finding(
+        "webhooks",
+        "warning",
+        "their signing keys are stored in plain text",
+        "set KB_ENCRYPTION_KEY for the service and its workers",
+    )
 
 
 async def _check_issuer(settings: Settings) -> Finding:

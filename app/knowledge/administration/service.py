@@ -11,8 +11,8 @@ from app.db.queries.search.receipts import KeptSearch, ModelName
 from app.db.queries.tenants import audit, statistics, usage
 from app.db.queries.tenants.audit import AuditRecord
 from app.db.rows import Position
-from app.db.session import TenantSession
 from app.errors import SearchNotFound
+from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.search.journal.records import SearchJournal
 from app.knowledge.tenants.admission import Admission
@@ -54,9 +54,15 @@ class AdministrationService:
     """Reads what the admin of a tenant sees. With `reader`, a read is recorded in the audit trail."""
 
     def __init__(
-        self, database: Database, tenants: TenantDirectory, admission: Admission, journal: SearchJournal
+        self,
+        database: Database,
+        trail: AuditTrail,
+        tenants: TenantDirectory,
+        admission: Admission,
+        journal: SearchJournal,
     ) -> None:
         self._database = database
+        self._trail = trail
         self._tenants = tenants
         self._admission = admission
         self._journal = journal
@@ -75,7 +81,7 @@ class AdministrationService:
             work = await statistics.backlog(session)
             stored = await usage.fetch_stored(session)
             tokens = await usage.fetch_tokens(session) + self._journal.meter.unwritten(tenant_id)
-            await _note_read(session, reader, "stats.read")
+            await self._trail.note_read(session, reader, "stats.read")
         searches = sum(hour.searches for hour in hours)
         used = {
             **self._admission.used(tenant),
@@ -110,22 +116,14 @@ class AdministrationService:
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
             found = await audit.list_audit(session, wanted.after, wanted.reach)
-            await _note_read(session, reader, "audit.read")
+            await self._trail.note_read(session, reader, "audit.read")
         return wanted.cut(found, lambda record: Position(record.at, record.id))
 
     async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> KeptSearch:
         """Find the receipt of a search: its settings, model and ranking. Raises SearchNotFound."""
         kept = await self._journal.find(tenant_id, search_id)
         async with self._database.tenant_session(tenant_id) as session:
-            await _note_read(session, reader, "search.read", search_id, found=kept is not None)
+            await self._trail.note_read(session, reader, "search.read", search_id, found=kept is not None)
         if kept is None:
             raise SearchNotFound("there is no search with this id, or its receipt has expired")
         return kept
-
-
-async def _note_read(
-    session: TenantSession, reader: str | None, action: audit.Action, *subject_ids: UUID, found: bool = True
-) -> None:
-    if reader is not None:
-        outcome: audit.AuditOutcome = "done" if found else "refused"
-        await audit.write_audit(session, reader, action, subject_ids, {}, outcome=outcome)

@@ -109,7 +109,7 @@ class FeedbackService:
             empty = await db.list_empty_searches(session, REPORTED, MAX_LISTED) if kept else []
             disliked = await db.list_disliked(session, REPORTED, MAX_LISTED)
             if reader is not None:
-                await audit.write_audit(session, reader, "feedback.read", [], {})
+                await self._trail.note_read(session, reader, "feedback.read")
         return FeedbackReport(
             days=REPORTED.days,
             queries_kept=kept,
@@ -125,7 +125,7 @@ class FeedbackService:
         async with self._database.tenant_session(tenant_id) as session:
             rows = await db.list_judgements(session)
             if reader is not None:
-                await audit.write_audit(session, reader, "feedback.read", [], {})
+                await self._trail.note_read(session, reader, "feedback.read")
         return judge_queries(rows)
 
 

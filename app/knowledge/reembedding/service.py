@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.tenants import audit
 from app.db.queries.work import reembedding as db
 from app.errors import InvalidInput, ModelChangeConflict
 from app.knowledge.audit import AuditTrail
@@ -80,7 +79,7 @@ class ReembeddingService:
         ):
             change = require_change(await db.fetch_change(session))
             if reader is not None:
-                await audit.write_audit(session, reader, "model.read", [], {})
+                await self._trail.note_read(session, reader, "model.read")
         return show_change(change, self._machine.served)
 
     async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str = "service") -> ModelChange:

@@ -17,11 +17,14 @@ from app.db.database import Database
 from app.db.queries.knowledge import entries
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work import deliveries as db
+from app.db.queries.work import subscriptions
 from app.db.queries.work.deliveries import Delivery
+from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.subscriptions.addresses import sending_tenant
 from app.knowledge.subscriptions.matching import fingerprint
+from app.knowledge.subscriptions.sealing import SecretSealer, SecretUnreadable
 from app.knowledge.subscriptions.webhooks import EndpointAnswer, WebhookSender
 
 log = logging.getLogger("app.knowledge.subscriptions.deliveries")
@@ -49,11 +52,18 @@ class DeliveryService:
     """
 
     def __init__(
-        self, database: Database, jobs: JobQueue, sender: WebhookSender, *, lease: timedelta = LEASE
+        self,
+        database: Database,
+        jobs: JobQueue,
+        sender: WebhookSender,
+        sealer: SecretSealer,
+        *,
+        lease: timedelta = LEASE,
     ) -> None:
         self._database = database
         self._jobs = jobs
         self._sender = sender
+        self._sealer = sealer
         self._lease = lease
 
     async def deliver(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
@@ -85,11 +95,27 @@ class DeliveryService:
         """Give up old messages, remove old records, and queue jobs for messages and changes that have none."""
         async with self._database.tenant_session(tenant_id) as session:
             await db.tidy(session, waiting=WAITING, kept=KEPT, absence=WAITING)
+            await self._reseal(session, tenant_id)
             work = await db.due_work(session)
             if work.changes:
                 await self._jobs.enqueue(session, "match_changes", "entries")
             if work.deliveries:
                 await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+
+    async def _reseal(self, session: TenantSession, tenant_id: UUID) -> None:
+        """Encrypt secrets with the first key that are not yet: those stored before it was the first."""
+        if not self._sealer.mark:
+            return
+        for stored in await subscriptions.list_secrets_without(session, self._sealer.mark):
+            try:
+                secret = self._sealer.open(stored.secret)
+            except SecretUnreadable:
+                log.error(
+                    "a webhook secret is encrypted with a key that is not in KB_ENCRYPTION_KEY",
+                    extra={"tenant_id": str(tenant_id), "saved_search_id": str(stored.saved_search_id)},
+                )
+                continue
+            await subscriptions.replace_secret(session, stored, self._sealer.seal(secret))
 
     async def _deliver(self, tenant_id: UUID, delivery: Delivery, shown: tuple[Entry, bytes] | None) -> None:
         if shown is None or shown[1] != delivery.fingerprint or _is_hidden(shown[0], delivery):
@@ -97,8 +123,13 @@ class DeliveryService:
                 await db.end_delivery(session, delivery.id, "overtaken")
             return
         body = make_body(delivery, shown[0])
-        sending_tenant.set(tenant_id)  # in the context of this delivery's task
-        answer = await self._sender.send(delivery.url, delivery.secret, f"msg_{delivery.id.hex}", body)
+        try:
+            secret = self._sealer.open(delivery.secret)
+        except SecretUnreadable as error:
+            answer = EndpointAnswer(str(error))
+        else:
+            sending_tenant.set(tenant_id)  # in the context of this delivery's task
+            answer = await self._sender.send(delivery.url, secret, f"msg_{delivery.id.hex}", body)
         try:
             state = await self._note(tenant_id, delivery, answer)
         except DatabaseUnavailable:

@@ -24,6 +24,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.subscriptions.addresses import check_url
+from app.knowledge.subscriptions.sealing import SecretSealer
 from app.knowledge.subscriptions.webhooks import make_secret, read_secret
 
 log = logging.getLogger("app.knowledge.subscriptions")
@@ -49,6 +50,7 @@ class SubscriptionService:
         database: Database,
         trail: AuditTrail,
         jobs: JobQueue,
+        sealer: SecretSealer,
         *,
         allow_private: bool = False,
         rights_last: timedelta = RIGHTS_LAST,
@@ -58,6 +60,7 @@ class SubscriptionService:
         self._database = database
         self._trail = trail
         self._jobs = jobs
+        self._sealer = sealer
         self._allow_private = allow_private
         self._rights_last = rights_last
         self._clock = clock
@@ -87,7 +90,9 @@ class SubscriptionService:
                     f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum"
                 )
             new = saved_search_id not in await db.fetch_subscriptions(session, [saved_search_id])
-            await db.put_subscription(session, saved_search_id, url, secret, self._rights_last)
+            await db.put_subscription(
+                session, saved_search_id, url, self._sealer.seal(secret), self._rights_last
+            )
             await audit.write_audit(session, owner, "subscription.write", [saved_search_id], {})
             if not new:
                 await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
@@ -116,8 +121,7 @@ class SubscriptionService:
             places = await db.list_subscriptions(session, wanted.after, wanted.reach)
             page = wanted.cut(places, lambda place: place)
             rows = await db.fetch_subscriptions(session, [place.id for place in page.items])
-            if reader is not None:
-                await audit.write_audit(session, reader, "subscription.list", [], {})
+            await self._trail.note_read(session, reader, "subscription.list")
         found = [rows[place.id] for place in page.items]
         return Page([replace(s, url=httpx.URL(s.url).host) for s in found], page.next_cursor)
 

@@ -58,6 +58,7 @@ class TenantContext:
         indexed: whether the HNSW index contains all of them.
         limits: the limits in force.
         allowed: the platform's limits for the tenant, without the tenant's own settings.
+        revoked_tokens: ids of tokens that are refused.
         tokens_today: embedding tokens used today (UTC) when this was read.
     """
 
@@ -70,6 +71,7 @@ class TenantContext:
     indexed: bool
     limits: Limits = field(default_factory=Limits)
     allowed: Limits = field(default_factory=Limits)
+    revoked_tokens: frozenset[str] = frozenset()
     tokens_today: int = 0
 
 
@@ -130,6 +132,7 @@ class TenantDirectory:
             indexed=row.index_state == "ready",
             limits=allowed.lowered(settings.limits),
             allowed=allowed,
+            revoked_tokens=frozenset(row.revoked_tokens),
             tokens_today=row.tokens_today,
         )
         if len(self._known) >= 10_000:
@@ -142,7 +145,7 @@ class TenantDirectory:
         context = await self.context(tenant_id)
         if reader is not None:
             async with self._database.tenant_session(tenant_id) as session:
-                await audit.write_audit(session, reader, "settings.read", [], {})
+                await self._trail.note_read(session, reader, "settings.read")
         return context.settings
 
     def forget(self, tenant_id: UUID) -> None:

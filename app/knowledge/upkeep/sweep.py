@@ -8,7 +8,7 @@ from uuid import UUID
 from app.db.database import Database
 from app.db.queries.knowledge import entries
 from app.db.queries.search import feedback, receipts
-from app.db.queries.tenants import audit, usage
+from app.db.queries.tenants import audit, revocations, usage
 from app.db.queries.work.jobs import is_statements_fault
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.feedback.service import REPORTED
@@ -58,6 +58,7 @@ class Sweep:
         async with self._database.tenant_session(tenant_id) as session:
             await receipts.purge_searches(session, KEPT, REPORTED)
             await usage.purge_tokens(session, TOKENS_KEPT_DAYS)
+            await revocations.purge_revocations(session)
             await feedback.erase_queries(session)
         await self._deliveries.tidy(tenant_id)
 

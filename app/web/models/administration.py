@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.knowledge.tenants.limits import GREATEST
 from app.knowledge.tenants.settings import MAX_FACTOR, MAX_PURGE_DAYS, MIN_FACTOR
@@ -208,6 +208,28 @@ class AuditList(BaseModel):
 
     items: list[AuditModel]
     next_cursor: str | None
+
+
+class NewRevocation(RequestBody):
+    """A token to refuse from now on, by its `jti`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"token_id": "3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11"}]}
+    )
+
+    token_id: Annotated[str, Field(min_length=1, max_length=255)]
+    expires_at: Annotated[
+        AwareDatetime | None,
+        Field(description="When the token expires by itself; by default, as late as any token can."),
+    ] = None
+
+
+class RevokedTokenModel(BaseModel):
+    """A token that is refused until it expires."""
+
+    token_id: str
+    revoked_at: datetime
+    expires_at: datetime
 
 
 class TenantModel(BaseModel):

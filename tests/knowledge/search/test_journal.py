@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,3 +50,19 @@ async def test_flush_starts_the_writer_again_after_it_was_cancelled(
     await asyncio.wait([writer])
     await asyncio.wait_for(services.journal.flush(), 20)
     assert (services.journal.written, services.journal.waiting) == (1, 0)
+
+
+async def test_a_record_that_the_database_refuses_is_lost_alone(services: Services, tenant: Tenant) -> None:
+    journal = services.journal
+    ids = []
+    for number in range(5):
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour"))
+        ids.append(result.metadata.search_id)
+        if number == 2:
+            tenant_id, kept = journal._queue.pop()
+            journal._queue.append((tenant_id, replace(kept, subject="nul \x00")))
+    assert journal.waiting == 5
+    await journal.flush()
+    assert (journal.written, journal.dropped, journal.waiting) == (4, 1, 0)
+    found = [await journal.find(tenant.id, search_id) is not None for search_id in ids]
+    assert found == [True, True, False, True, True]

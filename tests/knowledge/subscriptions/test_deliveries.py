@@ -12,6 +12,7 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions import deliveries
 from app.knowledge.subscriptions.addresses import LookupsBusy
 from app.knowledge.subscriptions.deliveries import RETRY_SECONDS, DeliveryService, find_pause
+from app.knowledge.subscriptions.sealing import SecretSealer
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
@@ -225,6 +226,7 @@ def make_service(desk: Desk, lease: float = 60.0) -> DeliveryService:
         desk.services.database,
         desk.services.jobs,
         WebhookSender(allow_private=True, seconds=5),
+        SecretSealer(),
         lease=timedelta(seconds=lease),
     )
 

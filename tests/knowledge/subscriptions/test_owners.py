@@ -9,6 +9,7 @@ import pytest
 
 from app.errors import Conflict, InvalidInput, SavedSearchNotFound, SubscriptionNotFound
 from app.knowledge.subscriptions import service as subscriptions
+from app.knowledge.subscriptions.sealing import SecretSealer
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 
@@ -49,7 +50,12 @@ async def test_an_inactive_owner_loses_the_subscription(desk: Desk) -> None:
 async def test_a_callers_rights_are_recorded_once_an_hour(desk: Desk) -> None:
     now = 0.0
     service = subscriptions.SubscriptionService(
-        desk.services.database, desk.services.trail, desk.services.jobs, allow_private=True, clock=lambda: now
+        desk.services.database,
+        desk.services.trail,
+        desk.services.jobs,
+        SecretSealer(),
+        allow_private=True,
+        clock=lambda: now,
     )
     await desk.subscribe(query="harbour")
     for now, changed in ((0.0, True), (3_599.0, False), (3_600.0, True)):
@@ -75,7 +81,7 @@ async def test_a_subscription_needs_an_own_saved_search_and_a_public_address(des
     with pytest.raises(SavedSearchNotFound):
         await service.subscribe(desk.tenant.id, "berta", saved.id, "https://example.com")
     strict = subscriptions.SubscriptionService(
-        desk.services.database, desk.services.trail, desk.services.jobs
+        desk.services.database, desk.services.trail, desk.services.jobs, SecretSealer()
     )
     with pytest.raises(InvalidInput, match="must resolve to a public address"):
         await strict.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)

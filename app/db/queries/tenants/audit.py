@@ -48,6 +48,7 @@ Action = Literal[
     "subscription.write",
     "tenant.export",
     "tenant.import",
+    "token.revoke",
 ]
 """The actions in a tenant's audit trail; `tests/api/acts.py` performs each of them."""
 

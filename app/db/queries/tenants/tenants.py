@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -59,6 +59,7 @@ class OwnTenant:
     similarity_threshold: float
     passages: int
     index_state: str
+    revoked_tokens: Sequence[str]
 
 
 async def list_tenants(session: PlatformSession) -> list[StoredTenant]:

@@ -29,7 +29,9 @@ select 1 from tenants where id = :tenant_id for no key update;
 -- All data of the tenant that a request needs, in one row.
 select t.id, t.slug, t.name, t.settings, t.limits, coalesce(u.tokens, 0) as tokens_today, m.id as model_id, m.provider, m.name as model, m.dimensions,
        m.max_tokens, m.similarity_threshold, coalesce(v.passages, 0) as passages,
-       coalesce(v.index_state, 'none') as index_state
+       coalesce(v.index_state, 'none') as index_state,
+       array(select r.token_id from revoked_tokens r
+              where r.tenant_id = t.id and r.expires_at > clock_timestamp()) as revoked_tokens
   from tenants t
   join embedding_models m on m.id = t.model_id
   left join vector_statistics v on v.tenant_id = t.id and v.model_id = t.model_id

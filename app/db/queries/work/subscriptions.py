@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -52,6 +52,14 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """The secret of a subscription as it is stored, encrypted or not."""
+
+    saved_search_id: UUID
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ActiveSearch:
     """A saved search with a subscription, and its request."""
 
@@ -89,6 +97,16 @@ async def put_subscription(
 ) -> None:
     """Create or replace a subscription."""
     await session.execute(SQL["put"], id=saved_search_id, url=url, secret=secret, rights=rights)
+
+
+async def list_secrets_without(session: TenantSession, mark: str) -> list[StoredSecret]:
+    """Secrets, as stored, that do not start with `mark`; locked until the transaction ends."""
+    return await session.fetch_as(StoredSecret, SQL["secrets_without"], mark=mark)
+
+
+async def replace_secret(session: TenantSession, stored: StoredSecret, secret: str) -> None:
+    """Store the same secret in another form."""
+    await session.execute(SQL["replace_secret"], id=stored.saved_search_id, secret=secret)
 
 
 async def fetch_subscriptions(

@@ -15,6 +15,13 @@ on conflict (tenant_id, saved_search_id) do update
        failures = 0, failing_since = null, last_error = null,
        retry_at = case when u.url = excluded.url then u.retry_at end;
 
+-- name: secrets_without
+select saved_search_id, secret from subscriptions
+ where tenant_id = :tenant_id and not starts_with(secret, :mark) order by saved_search_id for no key update;
+
+-- name: replace_secret
+update subscriptions set secret = :secret where tenant_id = :tenant_id and saved_search_id = :id;
+
 -- name: fetch
 -- Subscriptions of one owner, or of all owners if none is given.
 select u.saved_search_id, s.owner, s.name, u.url,

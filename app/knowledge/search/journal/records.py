@@ -142,6 +142,12 @@ class SearchJournal:
             return  # the tenant was deleted with all its records
         except Exception as error:  # a lost record must not stop the writer
             self.meter.put_back(tenant_id, tokens)
+            if len(searches) > 1 and not isinstance(error, DatabaseUnavailable):
+                # Halves, down to the record that the database refuses, so that only this one is lost.
+                half = len(searches) // 2
+                await self._write_tenant(tenant_id, searches[:half])
+                await self._write_tenant(tenant_id, searches[half:])
+                return
             self.dropped += len(searches)
             log.warning(
                 "search records dropped",

@@ -1,0 +1,102 @@
+"""Revoked tokens: refused at once here, and within two seconds by other processes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+
+from app.auth.principal import Role
+from app.auth.tokens import read_token_id
+from app.composition.services import Services
+from app.knowledge.audit import AuditTrail
+from app.knowledge.tenants import revocations
+from app.knowledge.tenants.directory import TenantDirectory
+from tests.fixtures.http.callers import Caller, make_token
+from tests.fixtures.http.expectations import expect_problem
+
+PATH = "/admin/revoked-tokens"
+
+
+async def read(http: httpx.AsyncClient, token: str, path: str = "/knowledge/entries") -> httpx.Response:
+    return await http.get(path, headers={"Authorization": f"Bearer {token}"})
+
+
+async def test_a_revoked_token_is_refused_everywhere_and_others_are_not(
+    http: httpx.AsyncClient, admin: Caller, stranger: Caller
+) -> None:
+    leaked, other = (make_token(admin.tenant_id, Role.TENANT_ADMIN) for _ in range(2))
+    assert (await read(http, leaked)).status_code == 200
+    answer = await admin.post(PATH, {"token_id": read_token_id(leaked)})
+    assert answer.status_code == 200
+    assert answer.json()["token_id"] == read_token_id(leaked)
+    for path in ("/knowledge/entries", "/admin/stats"):
+        assert expect_problem(await read(http, leaked, path), 401)["detail"] == "the token was revoked"
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    headers = {"Authorization": f"Bearer {leaked}", "Accept": "application/json, text/event-stream"}
+    assert (await http.post("/mcp", json=call, headers=headers)).status_code == 401
+    assert (await read(http, other)).status_code == 200
+    # Another tenant's list does not concern this tenant's tokens.
+    await stranger.post(PATH, {"token_id": read_token_id(other)})
+    assert (await read(http, other)).status_code == 200
+
+
+async def test_another_process_refuses_it_when_its_context_of_the_tenant_expires(
+    admin: Caller, api_services: Services
+) -> None:
+    now = 0.0
+    assert admin.tenant_id is not None
+    database = api_services.database
+    elsewhere = TenantDirectory(database, AuditTrail(database), default_model_id=1, clock=lambda: now)
+    assert "leaked" not in (await elsewhere.context(admin.tenant_id)).revoked_tokens
+    await admin.post(PATH, {"token_id": "leaked"})
+    now = 2.0
+    assert "leaked" in (await elsewhere.context(admin.tenant_id)).revoked_tokens
+
+
+async def test_a_revocation_ends_when_the_token_has_expired(admin: Caller, api_services: Services) -> None:
+    assert admin.tenant_id is not None
+    until = datetime.now(UTC) + timedelta(seconds=0.3)
+    revoked = await api_services.revocations.revoke(admin.tenant_id, "short", expires_at=until, actor="test")
+    assert revoked.expires_at == until
+    again = await api_services.revocations.revoke(admin.tenant_id, "long", actor="test")
+    assert again.expires_at - again.revoked_at > timedelta(days=3600)
+    while datetime.now(UTC) < until:
+        api_services.tenants.forget(admin.tenant_id)
+        await api_services.tenants.context(admin.tenant_id)
+    api_services.tenants.forget(admin.tenant_id)
+    assert (await api_services.tenants.context(admin.tenant_id)).revoked_tokens == {"long"}
+
+
+async def test_a_second_revocation_does_not_shorten_the_first(admin: Caller) -> None:
+    first = (await admin.post(PATH, {"token_id": "leaked"})).json()
+    soon = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()
+    again = (await admin.post(PATH, {"token_id": "leaked", "expires_at": soon})).json()
+    assert again == first
+
+
+async def test_bad_revocations_are_refused(admin: Caller) -> None:
+    past = (datetime.now(UTC) - timedelta(minutes=5)).isoformat()
+    for body in (
+        {"token_id": ""},
+        {"token_id": "x" * 256},
+        {"token_id": "nul\x00"},
+        {"token_id": "a", "expires_at": past},
+        {"token_id": "a", "expires_at": "9999-12-31T00:00:00Z"},
+        {"token_id": "a", "expires_at": "2030-01-01T00:00:00"},
+        {},
+    ):
+        expect_problem(await admin.post(PATH, body), 422)
+
+
+async def test_a_tenants_list_is_bounded(
+    admin: Caller, api_services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revocations, "MAX_REVOKED", 3)
+    for number in (1, 2, 3, 3, 1):
+        assert (await admin.post(PATH, {"token_id": f"token-{number}"})).status_code == 200
+    expect_problem(await admin.post(PATH, {"token_id": "token-4"}), 409)
+    assert admin.tenant_id is not None
+    context = await api_services.tenants.context(admin.tenant_id)
+    assert context.revoked_tokens == {"token-1", "token-2", "token-3"}
