@@ -97,9 +97,9 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
             tenant = await parts.services.tenants.context(principal.tenant_id)
         except TenantNotFound:
             raise tenant_gone() from None
+        request.state.tenant = tenant
         if principal.token_id is not None and principal.token_id in tenant.revoked_tokens:
             raise Unauthenticated("the token was revoked")
-        request.state.tenant = tenant
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)
     try:
