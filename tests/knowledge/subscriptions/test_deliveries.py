@@ -272,7 +272,7 @@ async def test_a_message_that_waits_for_a_lookup_counts_against_nothing(desk: De
 
     sender = WebhookSender(resolve=resolve, allow_private=True)
     await desk.sql("update subscriptions set url = 'http://busy.example/'")
-    service = DeliveryService(desk.services.database, desk.services.jobs, sender)
+    service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer())
     for _ in range(len(RETRY_SECONDS) + 2):
         await service.deliver(desk.tenant.id)
         await desk.sql("update deliveries set run_at = clock_timestamp()")
