@@ -154,7 +154,7 @@ class WebhookSettings(SettingsGroup):
     """Webhooks of saved searches, and how long they continue after their owner's last call."""
 
     allow_private: bool = setting("KB_WEBHOOK_ALLOW_PRIVATE", False, "on or off")
-    rights_days: int = setting("KB_WEBHOOK_RIGHTS_DAYS", 30, "an integer from 1 to 3650", ge=1, le=3650)
+    rights_days: int = setting("KB_WEBHOOK_RIGHTS_DAYS", 7, "an integer from 1 to 3650", ge=1, le=3650)
 
 
 class ServerSettings(SettingsGroup):

@@ -32,7 +32,11 @@ log = logging.getLogger("app.knowledge.subscriptions")
 MAX_SUBSCRIPTIONS = 100
 """Most subscriptions of one tenant; every changed entry is matched against each of them."""
 
-RIGHTS_LAST = timedelta(days=30)
+MAX_OF_A_HOST = 10
+"""Most subscriptions of one tenant whose webhooks go to the same host: a host that did not ask for them gets no more than
+this many messages for a changed entry."""
+
+RIGHTS_LAST = timedelta(days=7)
 """How long an owner counts as a reader after a call with a reader's token. Only tokens contain roles, so the service
 learns of a change from the next token."""
 
@@ -85,9 +89,14 @@ class SubscriptionService:
         ):
             if await searches.fetch_saved_search(session, owner, saved_search_id) is None:
                 raise SavedSearchNotFound("you have no saved search with this id")
-            if await db.count_others(session, saved_search_id) >= MAX_SUBSCRIPTIONS:
+            others = await db.list_other_urls(session, saved_search_id)
+            if len(others) >= MAX_SUBSCRIPTIONS:
                 raise MaximumReached(
                     f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum"
+                )
+            if [_host(other) for other in others].count(_host(url)) >= MAX_OF_A_HOST:
+                raise MaximumReached(
+                    f"the tenant has {MAX_OF_A_HOST} subscriptions with this host, which is the maximum"
                 )
             new = saved_search_id not in await db.fetch_subscriptions(session, [saved_search_id])
             await db.put_subscription(
@@ -175,3 +184,7 @@ class SubscriptionService:
                 type(error).__name__,
                 extra={"tenant_id": str(tenant_id)},
             )
+
+
+def _host(url: str) -> str:
+    return httpx.URL(url).host.rstrip(".").lower()

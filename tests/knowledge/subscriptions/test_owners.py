@@ -35,7 +35,7 @@ async def test_an_inactive_owner_loses_the_subscription(desk: Desk) -> None:
     service = desk.services.subscriptions
     saved = await desk.subscribe(query="harbour", mode="keyword")
     rights = (await service.get(desk.tenant.id, OWNER, saved)).rights_until
-    assert timedelta(days=29) < rights - datetime.now(UTC) < timedelta(days=31)
+    assert timedelta(days=6) < rights - datetime.now(UTC) < timedelta(days=8)
     await desk.sql("update subscriptions set rights_until = now() - interval '1 minute'")
     await desk.services.worker.sweep.run()
     assert (await service.get(desk.tenant.id, OWNER, saved)).state == "paused"
@@ -114,6 +114,20 @@ async def test_the_number_of_subscriptions_of_a_tenant_is_limited(
     with pytest.raises(Conflict, match="2 subscriptions"):
         await desk.subscribe(name="c", query="harbour")
     await desk.subscribe(name="b", query="harbour")
+
+
+async def test_the_number_of_subscriptions_for_one_host_is_limited(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_OF_A_HOST", 2)
+    for name in ("a", "b"):
+        saved = await desk.subscribe(name=name, query="harbour")
+    with pytest.raises(Conflict, match="2 subscriptions with this host"):
+        await desk.subscribe(name="c", query="harbour")
+    await desk.sql(
+        "update subscriptions set url = 'https://elsewhere.example/' where saved_search_id = $1", saved
+    )
+    await desk.subscribe(name="c", query="harbour")
 
 
 async def test_admins_see_all_subscriptions_without_keys_and_may_end_them(desk: Desk) -> None:

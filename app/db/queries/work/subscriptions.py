@@ -86,10 +86,10 @@ class MatchedEntry:
     similarity: float | None
 
 
-async def count_others(session: TenantSession, saved_search_id: UUID) -> int:
-    """The number of the tenant's other subscriptions; other transactions wait to count until this one ends."""
+async def list_other_urls(session: TenantSession, saved_search_id: UUID) -> list[str]:
+    """The URLs of the tenant's other subscriptions; other transactions wait to count them until this one ends."""
     await session.fetch(SQL["lock_tenant"])
-    return int(await session.fetch_value(SQL["count_others"], id=saved_search_id))
+    return [row["url"] for row in await session.fetch(SQL["list_other_urls"], id=saved_search_id)]
 
 
 async def put_subscription(

@@ -3,8 +3,8 @@
 -- name: lock_tenant
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' subscriptions', 0));
 
--- name: count_others
-select count(*) from subscriptions where tenant_id = :tenant_id and saved_search_id <> :id;
+-- name: list_other_urls
+select url from subscriptions where tenant_id = :tenant_id and saved_search_id <> :id;
 
 -- name: put
 -- Subscribing again with a failing address does not shorten its hold.
