@@ -33,8 +33,7 @@ MAX_SUBSCRIPTIONS = 100
 """Most subscriptions of one tenant; every changed entry is matched against each of them."""
 
 MAX_OF_A_HOST = 10
-"""Most subscriptions of one tenant whose webhooks go to the same host: a host that did not ask for them gets no more than
-this many messages for a changed entry."""
+"""Most subscriptions of one tenant whose webhooks go to the same host: it gets no more messages for a changed entry."""
 
 RIGHTS_LAST = timedelta(days=7)
 """How long an owner counts as a reader after a call with a reader's token. Only tokens contain roles, so the service
