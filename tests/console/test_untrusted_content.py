@@ -112,4 +112,5 @@ async def expect_attachment(browser: Browser, address: str) -> None:
         assert answer.status_code == 200, address
         assert answer.headers["content-disposition"].startswith("attachment;"), address
         assert answer.headers["x-content-type-options"] == "nosniff", address
+        assert answer.headers["content-security-policy"].startswith("sandbox;"), address
         assert not answer.headers["content-type"].startswith(("text/html", "image/svg")), address
