@@ -124,7 +124,7 @@ _ROWS = (
         "part-of-asset",
         409,
         "The entry is a chunk of an asset, which determines its text, title, type and position.",
-        "Upload a new version of the asset, or delete the asset.",
+        "Change the title of the asset, upload a new version of it, or delete it.",
         errors.PartOfAsset,
     ),
     ProblemType(

@@ -156,7 +156,9 @@ async def test_a_chunk_cannot_be_changed_or_deleted_by_itself(admin: Caller, wor
     await work()
     (chunk,) = (await admin.get("/knowledge/entries")).json()["items"]
     expect_problem(await admin.delete(f"/knowledge/entries/{chunk['id']}"), 409)
-    expect_problem(await admin.patch(f"/knowledge/entries/{chunk['id']}", {"content": "x"}), 409)
+    for field in ("content", "title"):
+        body = expect_problem(await admin.patch(f"/knowledge/entries/{chunk['id']}", {field: "x"}), 409)
+        assert "change the asset's title, or upload a new version" in body["detail"]
     changed = await admin.patch(f"/knowledge/entries/{chunk['id']}", {"is_verified": True})
     assert (changed.status_code, changed.json()["is_verified"]) == (200, True)
 

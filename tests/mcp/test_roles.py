@@ -88,6 +88,7 @@ async def test_changes_by_tools_are_audited_as_over_http(app: FastAPI, admin: Ca
     async with connect(app, admin.token) as client:
         added, text = await succeed(client, "kb_add", content="The harbour opens at six", tags=["harbour"])
         again, _ = await succeed(client, "kb_add", content="The harbour opens at six", title="Opening")
+        _, unchanged = await succeed(client, "kb_add", content="The harbour opens at six", title="Opening")
         await succeed(client, "kb_stats")
         imported, said = await succeed(
             client, "kb_bulk_import", entries=[{"content": "one"}, {"content": ""}]
@@ -96,6 +97,7 @@ async def test_changes_by_tools_are_audited_as_over_http(app: FastAPI, admin: Ca
     assert added["entry"]["id"] == again["entry"]["id"]
     assert added["entry"]["id"] in text
     assert again["entry"]["title"] == "Opening"
+    assert "updated" not in unchanged
     assert [r["status"] for r in imported["results"]] == ["created", "failed"]
     assert "1 created" in said
     assert "entry 1: content" in said

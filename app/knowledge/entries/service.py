@@ -252,7 +252,9 @@ async def _lock_entry(
 def _change_of_chunk(stored: LockedEntry, draft: EntryDraft) -> EntryDraft:
     """The change of a chunk. Raises Conflict when it touches what the chunk has from its asset."""
     if draft.given().keys() & {"content", "title", "entry_type", "external_id"}:
-        raise PartOfAsset("the entry is a chunk of an asset: upload a new version of the asset instead")
+        raise PartOfAsset(
+            "the entry is a chunk of an asset: change the asset's title, or upload a new version of it, instead"
+        )
     if isinstance(draft.metadata, Unset):
         return draft
     return replace(draft, metadata=_keep_place(stored.metadata, draft.metadata))
