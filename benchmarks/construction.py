@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
 import asyncpg
 
 from app.composition.services import Services
-from app.db.queries.knowledge import embeddings
+from app.db.queries.knowledge import embeddings, vector_indexes
 from app.db.queries.knowledge.embeddings import PassageVector
 from app.db.queries.knowledge.entries import WrittenEntry, insert_entries
 from app.db.queries.tenants.tenants import create_tenant
 from app.db.schema.registration import register_model
+from app.db.session import TenantSession
 from app.evaluation.output.progress import ShowProgress
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import embedding_text
@@ -38,13 +40,9 @@ async def build_tenants(
     progress: ShowProgress,
     exact_limit: int = EXACT_LIMIT,
 ) -> None:
-    """Fill each tenant with its missing entries; build the HNSW index when all vectors are stored.
-
-    Entries of tenants with more than `exact_limit` entries go into that index.
-    """
+    """Fill each tenant with its missing entries; build an index for each with more than `exact_limit` entries."""
     known = {tenant.id for tenant in await services.tenants.list_tenants()}
     model_id, _ = await register_model(admin_dsn, services.provider.model)
-    await _drop_vector_index(admin_dsn)
     waiting = list(reversed(tenants))
     done = 0
     with progress("entries", sum(t.size for t in tenants)) as report:
@@ -62,14 +60,16 @@ async def build_tenants(
                         await create_tenant(
                             session, tenant.tenant_id, tenant.slug, tenant.slug, model_id, "benchmark"
                         )
-                await _fill(services, stock, tenant, exact_limit, advance)
+                await _fill(services, stock, tenant, advance)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(BUILDERS):
                 group.create_task(build())
-    with progress("vector index", 1) as report:
-        await register_model(admin_dsn, services.provider.model)
-        report(1)
+    large = [tenant for tenant in tenants if tenant.size > exact_limit]
+    with progress("vector indexes", len(large)) as report:
+        for number, tenant in enumerate(large):
+            await build_index(services, admin_dsn, tenant)
+            report(number + 1)
 
 
 async def analyze(admin_dsn: str) -> None:
@@ -81,24 +81,40 @@ async def analyze(admin_dsn: str) -> None:
         await connection.close()
 
 
-async def _drop_vector_index(admin_dsn: str) -> None:
-    """Filling an HNSW index row by row takes ten times as long as building it, even for a small one."""
+async def build_index(services: Services, admin_dsn: str, tenant: Population) -> None:
+    """Build the tenant's own index, unless it has one. Moving the vectors row by row takes ten times as long."""
+    services.tenants.forget(tenant.tenant_id)
+    context = await services.tenants.context(tenant.tenant_id)
+    if context.indexed:
+        return
+    model_id = context.space.model_id
+
+    def open_session() -> AbstractAsyncContextManager[TenantSession]:
+        return services.database.tenant_session(tenant.tenant_id, setup=UNSYNCED, background=LOADING)
+
+    async with open_session() as session:
+        await vector_indexes.give_up_index(session, model_id)
+        await vector_indexes.drop_index(session, model_id)
+        await vector_indexes.clear_batch(session, model_id, tenant.size)
+    async with open_session() as session:
+        await vector_indexes.create_index(session, model_id)
+    name = f"embeddings_hnsw_{model_id}_{tenant.tenant_id.hex}"
     connection = await asyncpg.connect(admin_dsn)
     try:
-        names = await connection.fetch(
-            "select c.oid::regclass::text as name from pg_index i join pg_class c on c.oid = i.indexrelid"
-            " join pg_am a on a.oid = c.relam"
-            " where a.amname = 'hnsw' and i.indrelid = 'embeddings'::regclass"
-        )
-        for row in names:
-            await connection.execute(f"drop index {row['name']}")
+        definition = await connection.fetchval("select pg_get_indexdef($1::text::regclass)", name)
+        await connection.execute(f"drop index {name}")
+        async with open_session() as session:
+            await vector_indexes.start_index(session, model_id)
+            await vector_indexes.move_batch(session, model_id, tenant.size)
+        await connection.execute(definition)
     finally:
         await connection.close()
+    async with open_session() as session:
+        await vector_indexes.finish_index(session, model_id)
+    services.tenants.forget(tenant.tenant_id)
 
 
-async def _fill(
-    services: Services, stock: Stock, tenant: Population, exact_limit: int, advance: Callable[[int], None]
-) -> None:
+async def _fill(services: Services, stock: Stock, tenant: Population, advance: Callable[[int], None]) -> None:
     """Add the missing entries. A batch stores entries and vectors in one transaction, so the number of
     entries is the progress.
     """
@@ -106,7 +122,6 @@ async def _fill(
     context = await services.tenants.context(tenant.tenant_id)
     model_id = context.space.model_id
     advance(context.passages)
-    large = tenant.size > exact_limit
     for start in range(context.passages, tenant.size, BATCH):
         batch = await asyncio.to_thread(stock.make_batch, tenant, start)
         async with services.database.tenant_session(
@@ -114,15 +129,7 @@ async def _fill(
         ) as session:
             await insert_entries(session, [_written(entry) for entry in batch])
             await embeddings.store_vectors(session, model_id, [_passage(entry) for entry in batch])
-            if large and start == 0:
-                await embeddings.start_index(session, model_id, 0)
         advance(len(batch))
-    if large and not context.indexed:
-        async with services.database.tenant_session(
-            tenant.tenant_id, setup=UNSYNCED, background=LOADING
-        ) as session:
-            await embeddings.index_batch(session, model_id, tenant.size)
-            await embeddings.finish_index(session, model_id)
     services.tenants.forget(tenant.tenant_id)
 
 

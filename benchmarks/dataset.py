@@ -20,7 +20,7 @@ from app.evaluation.tenant import finish_upkeep
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.upkeep.growth import Upkeep
 from app.settings import Settings
-from benchmarks.construction import analyze, build_tenants
+from benchmarks.construction import analyze, build_index, build_tenants
 from benchmarks.place import DATA, KEPT, alone, bench_settings
 from benchmarks.population import Population, find_tenant, plan_tenants
 from benchmarks.stock import Stock, prepare_stock
@@ -93,19 +93,21 @@ async def _prepare(stack: contextlib.AsyncExitStack, progress: ShowProgress) -> 
     # Another exact limit or a new migration may require upkeep again.
     state = f"exact limit {EXACT_LIMIT}, migration {latest_revision()}"
     if mark.get("settled_for") != state:
-        await _settle(services, progress)
+        await _settle(services, addresses.admin, progress)
         await analyze(addresses.admin)
         mark["settled_for"] = state
         _write_mark(mark)
     return Dataset(settings, addresses, services, stock)
 
 
-async def _settle(services: Services, progress: ShowProgress) -> None:
-    """Do the upkeep that is due, as the service's worker would: word statistics, and tenants past the exact limit."""
+async def _settle(services: Services, admin_dsn: str, progress: ShowProgress) -> None:
+    """Do the upkeep that is due: missing indexes in bulk, and the rest as the service's worker would."""
     upkeep = Upkeep(services.database, services.tenants, services.jobs)
     tenants = plan_tenants()
     with progress("upkeep", len(tenants)) as report:
         for number, tenant in enumerate(tenants):
+            if tenant.size > EXACT_LIMIT:
+                await build_index(services, admin_dsn, tenant)
             await upkeep.check(tenant.tenant_id)
             await finish_upkeep(services, tenant.tenant_id, patience=PATIENCE)
             report(number + 1)

@@ -28,7 +28,7 @@ create table vector_statistics (
   primary key (tenant_id, model_id)
 );
 comment on column vector_statistics.index_state is
-  'ready: every passage of the tenant is in the HNSW index, and new ones go there at once';
+  'ready: every passage of the tenant is in its HNSW index, and new ones go there at once';
 
 create or replace function count_entries() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 begin

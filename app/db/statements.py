@@ -3,8 +3,8 @@
 Files are read once, and named parameters are converted to asyncpg's numbered ones.
 
 A file holds statements headed `-- name: fetch_entry`; comments that follow describe them. `:name` is a bound
-parameter. `{model_id}` is a literal integer, needed where the planner must see the value to pick a partial
-index; `Statement.literal` accepts integers only.
+parameter. `{model_id}` is a literal, needed where the planner must see the value to pick a partial index;
+`Statement.literal` accepts integers and UUIDs only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from uuid import UUID
 
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 HEADING = re.compile(r"^-- name: ([a-z_]+)$", re.MULTILINE)
@@ -27,15 +28,20 @@ class Statement:
     sql: str
     parameters: tuple[str, ...]
 
-    def literal(self, **integers: int) -> Statement:
-        """The statement with its `{name}` placeholders replaced by integers."""
-        return _with_literals(self, tuple(sorted(integers.items())))
+    def literal(self, **values: int | UUID) -> Statement:
+        """The statement with its `{name}` placeholders replaced by integers and UUIDs."""
+        return _with_literals(self, tuple(sorted(values.items())))
 
 
 @lru_cache(maxsize=1024)
-def _with_literals(statement: Statement, integers: tuple[tuple[str, int], ...]) -> Statement:
-    values = {name: f"{int(value):d}" for name, value in integers}
-    return Statement(statement.name, statement.sql.format(**values), statement.parameters)
+def _with_literals(statement: Statement, values: tuple[tuple[str, int | UUID], ...]) -> Statement:
+    texts = {name: _write_literal(value) for name, value in values}
+    return Statement(statement.name, statement.sql.format(**texts), statement.parameters)
+
+
+def _write_literal(value: int | UUID) -> str:
+    # Only the text of an integer reaches the statement, or that of a UUID, whatever the object's own text would be.
+    return f"'{UUID(int=value.int)}'::uuid" if isinstance(value, UUID) else f"{int(value):d}"
 
 
 def parse_statement(name: str, text: str) -> Statement:

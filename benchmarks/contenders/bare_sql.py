@@ -30,7 +30,11 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     plan = make_plan(SearchQuery(query="?"), tenant, defaults)
     indexed = tenant.indexed and tenant.passages > defaults.exact_limit
     integers = {"model_id": tenant.space.model_id, "dimensions": tenant.space.dimensions}
-    nearest = vectors.SQL["indexed" if indexed else "exact_all"].literal(**integers)
+    nearest = (
+        vectors.SQL["indexed"].literal(tenant_id=tenant.tenant_id, **integers)
+        if indexed
+        else vectors.SQL["exact_all"].literal(**integers)
+    )
     hydrate = hits.SQL["hydrate"].literal(**integers)
     begin = f"begin;select set_config('app.current_tenant', '{tenant.tenant_id}', true);"
     end = "set local statement_timeout='30000ms';set local jit=off"

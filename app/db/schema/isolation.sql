@@ -116,6 +116,21 @@ select format('foreign key %s of %s does not start with tenant_id', quote_ident(
             else f.oid = to_regclass('public.tenants') and k.conkey[1] is distinct from t.attnum end
  order by 1;
 
+-- name: vector_indexes
+-- In a graph of vectors that tenants share, one tenant changes the time and the completeness of another's searches. So an
+-- index of vectors has the vectors of the one tenant and the one model that its name contains.
+select format('index %s is not limited to the vectors of one tenant', i.indexrelid::regclass) as fault,
+       format('drop index %s', i.indexrelid::regclass) as remedy
+  from pg_index i
+  join pg_class x on x.oid = i.indexrelid
+  join pg_am m on m.oid = x.relam and m.amname in ('hnsw', 'ivfflat')
+  join pg_class c on c.oid = i.indrelid
+  join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
+ cross join lateral regexp_match(x.relname, '^embeddings_hnsw_(\d+)_([0-9a-f]{32})$') n (parts)
+ where pg_get_expr(i.indpred, i.indrelid) is distinct from
+       format('((tenant_id = %L::uuid) AND (model_id = %s) AND in_index)', n.parts[2]::uuid, n.parts[1])
+ order by 1;
+
 -- name: views
 -- A view reads with its owner's rights unless it is security_invoker; a materialised view stores rows itself. A
 -- security_invoker view shows the service only rows that it may read anyway: rights and policies of the tables apply.
@@ -205,6 +220,7 @@ select format('the service may %s', x.what),
 with known (name, owner) as (
   values ('tenancy.list_tenants', 'entries'), ('tenancy.create_tenant', 'entries'), ('tenancy.delete_tenant', 'entries'),
          ('tenancy.note_action', 'entries'), ('tenancy.change_limits', 'entries'), ('public.index_words', 'entries'),
+         ('tenancy.create_vector_index', 'entries'), ('tenancy.drop_vector_index', 'entries'),
          ('keyword.search', 'kb_keyword'), ('keyword.filtered_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'),
          ('queue.claim_job', 'kb_queue'), ('queue.count_jobs', 'kb_queue')

@@ -1,4 +1,4 @@
-"""Registers embedding models: a row, a check constraint on the dimension, and a separate HNSW index."""
+"""Registers embedding models: a row, and a check constraint on the dimension."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import asyncpg
 
 from app.db.schema.catalog import connect
 from app.embeddings.provider import EmbeddingModel
-
-M = 16
-EF_CONSTRUCTION = 128
-"""HNSW build parameters. With `hnsw.ef_search` 100, pgvector's default of 64 for the second finds 0.94 of the ten
-nearest of 100,000 passages; 128 finds 0.99 and doubles the build time."""
 
 
 async def register_model(
@@ -20,8 +15,7 @@ async def register_model(
 
     With `actor`, a new model is recorded in the platform's audit trail.
 
-    Can be called again after an interruption: it creates only what is missing. The index is built partition by
-    partition, because CONCURRENTLY does not work on a partitioned parent and writers must not be blocked.
+    Can be called again after an interruption: it creates only what is missing.
     """
     connection = await connect(admin_dsn, "DATABASE_ADMIN_URL")
     try:
@@ -33,7 +27,6 @@ async def register_model(
         )
         model_id: int = known or await _insert_model(connection, model, actor)
         await _guard_dimension(connection, model_id, model.dimensions)
-        await _build_index(connection, model_id, model.dimensions)
         return model_id, known is None
     finally:
         await connection.close()
@@ -73,35 +66,3 @@ async def _guard_dimension(
             f"alter table embeddings add constraint {name}"
             f" check (model_id <> {model_id:d} or vector_dims(embedding) = {dimensions:d})"
         )
-
-
-async def _build_index(
-    connection: asyncpg.Connection[asyncpg.Record], model_id: int, dimensions: int
-) -> None:
-    parent = f"embeddings_hnsw_{model_id:d}"
-    definition = (
-        f"using hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops)"
-        f" with (m = {M}, ef_construction = {EF_CONSTRUCTION}) where model_id = {model_id:d} and in_index"
-    )
-    if await connection.fetchval(
-        "select indisvalid from pg_index where indexrelid = to_regclass($1)", parent
-    ):
-        return
-    await connection.execute(f"create index if not exists {parent} on only embeddings {definition}")
-    partitions = await connection.fetch(
-        "select relid::regclass::text as name from pg_partition_tree('embeddings') where isleaf order by 1"
-    )
-    for partition in partitions:
-        index = f"{partition['name']}_hnsw_{model_id:d}"
-        valid = await connection.fetchval(
-            "select indisvalid from pg_index where indexrelid = to_regclass($1)", index
-        )
-        if valid is False:
-            await connection.execute(f"drop index concurrently {index}")
-        if not valid:
-            await connection.execute(f"create index concurrently {index} on {partition['name']} {definition}")
-        attached = await connection.fetchval(
-            "select exists (select from pg_inherits where inhrelid = to_regclass($1))", index
-        )
-        if not attached:
-            await connection.execute(f"alter index {parent} attach partition {index}")

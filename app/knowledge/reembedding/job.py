@@ -132,12 +132,11 @@ class ReembeddingJob:
                 return 0.0
 
     async def _index(self, tenant_id: UUID, change: ChangeRow, end: float) -> float | None:
-        """Move a large tenant's new vectors into the HNSW index."""
+        """Build a large tenant's index of the new vectors."""
         if not self._machine.lacks_index(change):
             return None
         left = max(0.0, end - time.monotonic())
-        done = await self._upkeep.index_vectors(tenant_id, model_id=change.other, seconds=left)
-        return None if done else 0.0
+        return await self._upkeep.index_vectors(tenant_id, model_id=change.other, seconds=left)
 
     async def _compare(self, tenant_id: UUID, change: ChangeRow, _end: float) -> None:
         """Compare the new model with the old one, once per change."""
@@ -173,6 +172,7 @@ class ReembeddingJob:
         while not await self._machine.drop(tenant_id, change):
             if time.monotonic() >= end:
                 return 0.0
+        await self._upkeep.indexes.drop_strays(tenant_id)
         log.info("the vectors of the former model have been removed", extra={"tenant_id": str(tenant_id)})
         return None
 

@@ -15,6 +15,7 @@ import orjson
 
 from app.db.database import Database
 from app.db.identifiers import new_id
+from app.db.queries.knowledge.vector_indexes import drop_strays
 from app.db.queries.search import feedback
 from app.db.queries.search.search import VectorSpace
 from app.db.queries.tenants import audit
@@ -55,7 +56,7 @@ class TenantContext:
     Attributes:
         space: the model's id and dimensions, for SQL literals.
         passages: number of vectors stored for the model.
-        indexed: whether the HNSW index contains all of them.
+        indexed: whether the tenant's HNSW index contains all of them.
         limits: the limits in force.
         allowed: the platform's limits for the tenant, without the tenant's own settings.
         revoked_tokens: ids of tokens that are refused.
@@ -212,6 +213,7 @@ class TenantDirectory:
         if not deleted:
             await self._trail.refuse_on_platform(actor, "tenant.delete", tenant_id)
             raise TenantNotFound("the tenant does not exist")
+        await drop_strays(self._database, tenant_id)
 
     async def change_limits(
         self, tenant_id: UUID, changes: Mapping[str, int | None], *, actor: str

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import time
 from datetime import timedelta
 from uuid import UUID
 
 from app.db.database import Database
-from app.db.queries.knowledge import embeddings as vectors
 from app.db.queries.tenants import statistics
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.tenants.directory import TenantDirectory
-
-log = logging.getLogger("app.knowledge.upkeep")
+from app.knowledge.upkeep.indexes import VectorIndexes
 
 LEAST_ENTRIES = 1_000
 """Number of changed entries below which it is cheap enough to count words at search time."""
 
-INDEX_BATCH = 500
 HEAVY = timedelta(minutes=15)
 HEAVY_SETUP = "set local work_mem='64MB';"
 
@@ -40,6 +35,7 @@ class Upkeep:
         self._tenants = tenants
         self._jobs = jobs
         self._exact_limit = exact_limit
+        self.indexes = VectorIndexes(database, tenants, exact_limit=exact_limit)
 
     async def check(self, tenant_id: UUID, *, delay: float = 0.0) -> None:
         """Queue the upkeep that is due for one tenant, word statistics with a delay of `delay` seconds."""
@@ -65,25 +61,12 @@ class Upkeep:
 
     async def index_vectors(
         self, tenant_id: UUID, *, model_id: int | None = None, seconds: float = math.inf
-    ) -> bool:
-        """Move a tenant that outgrew exact search into the HNSW index of its model, or of `model_id`, in small steps.
+    ) -> float | None:
+        """Build or drop the tenant's own index of the vectors of its model, or of `model_id`; stops after `seconds`.
 
-        Stops after `seconds`; returns whether all vectors are in the index.
+        Returns None when there is nothing left to do, else the seconds to wait before the next call.
         """
-        end = time.monotonic() + seconds
         if model_id is None:
             model_id = (await self._tenants.context(tenant_id)).space.model_id
-        async with self._database.tenant_session(tenant_id) as session:
-            await vectors.start_index(session, model_id, self._exact_limit)
-        while True:
-            async with self._database.tenant_session(tenant_id) as session:
-                moved = await vectors.index_batch(session, model_id, INDEX_BATCH)
-            if not moved:
-                break
-            if time.monotonic() >= end:
-                return False
-        async with self._database.tenant_session(tenant_id) as session:
-            ready = await vectors.finish_index(session, model_id)
-        self._tenants.forget(tenant_id)
-        log.info("vectors indexed", extra={"tenant_id": str(tenant_id), "ready": ready})
-        return True
+            await self.indexes.drop_strays(tenant_id)
+        return await self.indexes.settle(tenant_id, model_id, seconds=seconds)

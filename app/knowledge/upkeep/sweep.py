@@ -39,7 +39,10 @@ class Sweep:
         self._deliveries = deliveries
 
     async def run(self) -> None:
-        """Check every tenant, and remove its expired entries and old records of searches, tokens and deliveries."""
+        """Check every tenant, and remove its expired entries and old records of searches, tokens and deliveries.
+
+        Also removes the vector indexes of deleted tenants.
+        """
         for tenant in await self._tenants.list_tenants():
             try:
                 await self._sweep_tenant(tenant.id)
@@ -51,6 +54,7 @@ class Sweep:
                 log.warning("a tenant's sweep took too long", extra={"tenant_id": str(tenant.id)})
             except Exception:  # one tenant's failure must not stop the sweep
                 log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant.id)})
+        await self._upkeep.indexes.drop_of_deleted()
 
     async def _sweep_tenant(self, tenant_id: UUID) -> None:
         await self._upkeep.check(tenant_id)

@@ -191,8 +191,7 @@ class JobRunner:
             case "deliver_webhooks":
                 return await self.deliveries.deliver(tenant_id)
             case "index_vectors":
-                done = await self.upkeep.index_vectors(tenant_id, seconds=self.slice_seconds)
-                return None if done else 0.0
+                return await self.upkeep.index_vectors(tenant_id, seconds=self.slice_seconds)
             case "ingest_asset":
                 raise ValueError("a file is not ingested in slices")
 

@@ -225,16 +225,6 @@ async def test_interrupted_model_registration_is_completed(bare_cluster: Embedde
         await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
         whole = await fingerprint(database)
         async with connected(database.admin_dsn) as owner:
-            await owner.execute("drop index embeddings_hnsw_1")
-            await owner.execute(
-                "create index embeddings_hnsw_1 on only embeddings"
-                " using hnsw ((embedding::halfvec(16)) halfvec_cosine_ops) with (m = 16, ef_construction = 128)"
-                " where model_id = 1 and in_index"
-            )
             await owner.execute("alter table embeddings drop constraint embeddings_model_1")
         await register_model(database.admin_dsn, MODEL)
         assert await fingerprint(database) == whole
-        async with connected(database.admin_dsn) as owner:
-            assert await owner.fetchval(
-                "select indisvalid from pg_index where indexrelid = 'embeddings_hnsw_1'::regclass"
-            )

@@ -103,19 +103,3 @@ async def count_pending(session: TenantSession) -> int:
 async def note_failure(session: TenantSession, model_id: int, ids: Sequence[UUID]) -> None:
     """Count a failed attempt to embed."""
     await session.execute(SQL["note_failure"], model_id=model_id, ids=list(ids))
-
-
-async def start_index(session: TenantSession, model_id: int, threshold: int) -> bool:
-    """Begin indexing a tenant with more than `threshold` passages; False when there is nothing to do."""
-    touched = await session.execute(SQL["start_index"], model_id=model_id, threshold=threshold)
-    return touched > 0
-
-
-async def index_batch(session: TenantSession, model_id: int, limit: int) -> int:
-    """Move up to `limit` vectors into the HNSW index; returns how many."""
-    return await session.execute(SQL["index_batch"], model_id=model_id, limit=limit)
-
-
-async def finish_index(session: TenantSession, model_id: int) -> bool:
-    """Mark the tenant's index as complete, if it is."""
-    return await session.execute(SQL["finish_index"], model_id=model_id) > 0

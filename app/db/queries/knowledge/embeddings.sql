@@ -1,4 +1,4 @@
--- Vectors of entries, entries that wait for vectors, and moving a tenant's vectors into the HNSW index.
+-- Vectors of entries, and entries that wait for vectors.
 
 -- name: mark_pending
 insert into pending_embeddings (tenant_id, model_id, entry_id)
@@ -110,18 +110,3 @@ select count(*) from pending_embeddings where tenant_id = :tenant_id;
 -- name: note_failure
 update pending_embeddings set attempts = attempts + 1
  where tenant_id = :tenant_id and model_id = :model_id and entry_id = any (:ids::uuid[]);
-
--- name: start_index
-update vector_statistics set index_state = 'building'
- where tenant_id = :tenant_id and model_id = :model_id and index_state = 'none' and passages > :threshold;
-
--- name: index_batch
-update embeddings set in_index = true
- where tenant_id = :tenant_id and model_id = :model_id and (entry_id, passage) in (
-   select entry_id, passage from embeddings
-    where tenant_id = :tenant_id and model_id = :model_id and not in_index limit :limit);
-
--- name: finish_index
-update vector_statistics set index_state = 'ready'
- where tenant_id = :tenant_id and model_id = :model_id and index_state = 'building'
-   and not exists (select from embeddings where tenant_id = :tenant_id and model_id = :model_id and not in_index);

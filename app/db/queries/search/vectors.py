@@ -41,7 +41,6 @@ async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> N
     """Run the statements once and discard the results, so that the connection has their plans."""
     nothing = EntryFilter()
     await exact_all(session, space, vector, 2.0, nothing, 1)
-    await indexed(session, space, vector, 2.0, nothing, 1)
 
 
 async def exact_all(
@@ -92,14 +91,17 @@ def _vector_matches(rows: Sequence[Row]) -> VectorMatches:
 
 async def explain_indexed(session: TenantSession, space: VectorSpace) -> str:
     """The plan of `indexed`, without running it; the session must have the leg's settings."""
-    statement = _indexed_statement(space)
+    statement = _indexed_statement(session, space)
     values = _indexed_values([1.0] + [0.0] * (space.dimensions - 1), EntryFilter())
     explained = replace(statement, sql=f"explain (costs off) {statement.sql}")
     return "\n".join(row[0] for row in await session.fetch(explained, **values))
 
 
-def _indexed_statement(space: VectorSpace) -> Statement:
-    return SQL["indexed"].literal(model_id=space.model_id, dimensions=space.dimensions)
+def _indexed_statement(session: TenantSession, space: VectorSpace) -> Statement:
+    # Each large tenant has an index of its own, and a statement that names it.
+    return SQL["indexed"].literal(
+        tenant_id=session.tenant_id, model_id=space.model_id, dimensions=space.dimensions
+    )
 
 
 def _indexed_values(vector: Any, entry_filter: EntryFilter) -> dict[str, Any]:
@@ -114,13 +116,17 @@ async def indexed(
     entry_filter: EntryFilter,
     wanted: int,
 ) -> VectorMatches:
-    """Nearest entries in the order of the HNSW index, read until there are `wanted` distinct ones."""
+    """Nearest entries in the order of the tenant's HNSW index, read until there are `wanted` distinct ones."""
     nearest: dict[UUID, LegHit] = {}
     enough = False
     pending = 0
-    rows = session.stream(_indexed_statement(space), 2 * wanted, **_indexed_values(vector, entry_filter))
+    rows = session.stream(
+        _indexed_statement(session, space), 2 * wanted, **_indexed_values(vector, entry_filter)
+    )
     async for batch in rows:
         pending = batch[0]["pending"]
+        if not batch[0]["complete"]:
+            break
         for hit in (LegHit(*row[:3]) for row in batch):
             known = nearest.get(hit.entry_id)
             if known is None or hit.value > known.value:

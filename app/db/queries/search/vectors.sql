@@ -57,18 +57,23 @@ select n.entry_id, n.updated_at, 1 - n.distance as similarity, (select count(*) 
  limit :limit;
 
 -- name: indexed
--- Passages in the order of the HNSW index, nearest first within the limits of relaxed order; read through a cursor.
-select n.entry_id, e.updated_at, 1 - n.distance as similarity, (select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending)) as pending
+-- Passages in the order of the tenant's HNSW index, nearest first within the limits of relaxed order; read through a
+-- cursor. The tenant is a literal, so that the planner proves the condition of the tenant's index. `complete` is false if
+-- the tenant shrank and its index was given up since the caller looked: newer vectors are not in it.
+select n.entry_id, e.updated_at, 1 - n.distance as similarity,
+       (select pending_entries({tenant_id}, {model_id}, :filter, null, :most_pending)) as pending,
+       (select v.index_state = 'ready' from vector_statistics v
+         where v.tenant_id = {tenant_id} and v.model_id = {model_id}) as complete
   from (
     select entry_id, embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions}) as distance
       from embeddings
-     where tenant_id = :tenant_id and model_id = {model_id} and in_index
+     where tenant_id = {tenant_id} and model_id = {model_id} and in_index
      order by embedding::halfvec({dimensions}) <=> :vector::halfvec({dimensions})
     offset 0
   ) n
  cross join lateral (
    select e.updated_at from entries e
-    where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
+    where e.tenant_id = {tenant_id} and e.id = n.entry_id and entry_matches(e, :filter)
    offset 0) e;
 
 -- name: pending

@@ -41,13 +41,22 @@ class Extension:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchIndex:
-    """An index of a leg: the partitions that have it (`attached`), how often it was read, and its size."""
+class WordIndex:
+    """The index of the keyword leg: the partitions that have it (`attached`), how often it was read, and its size."""
 
     name: str
     present: bool
     partitions: int
     attached: int
+    scans: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class VectorIndexes:
+    """The indexes that large tenants have of their own: their number, how often they were read, and their size."""
+
+    indexes: int
     scans: int
     bytes: int
 
@@ -100,9 +109,14 @@ async def list_broken_indexes(connection: Connection) -> list[str]:
     return [row["name"] for row in await connection.fetch(SQL["broken_indexes"].sql)]
 
 
-async def list_search_indexes(connection: Connection) -> list[SearchIndex]:
-    """The word index and each model's vector index."""
-    return read_rows(SearchIndex, await connection.fetch(SQL["search_indexes"].sql))
+async def read_word_index(connection: Connection) -> WordIndex:
+    """The index of words."""
+    return read_rows(WordIndex, await connection.fetch(SQL["word_index"].sql))[0]
+
+
+async def read_vector_indexes(connection: Connection) -> VectorIndexes:
+    """The indexes of vectors, all together."""
+    return read_rows(VectorIndexes, await connection.fetch(SQL["vector_indexes"].sql))[0]
 
 
 async def measure_backlog(database: Database, seconds: float) -> Backlog:

@@ -22,19 +22,24 @@ select i.indexrelid::regclass::text as name
  where not (i.indisvalid and i.indisready)
  order by 1;
 
--- name: search_indexes
--- The indexes of both legs: how many partitions have them, and how often searches read them.
+-- name: word_index
+-- How many partitions have the index, and how often searches read them.
 select x.name, to_regclass('public.' || x.name) is not null as present,
-       (select count(*) from pg_partition_tree(x.parent) where isleaf) as partitions,
+       (select count(*) from pg_partition_tree('public.entries'::regclass) where isleaf) as partitions,
        count(h.inhrelid) as attached, coalesce(sum(s.idx_scan), 0)::bigint as scans,
        coalesce(sum(pg_relation_size(h.inhrelid)), 0)::bigint as bytes
-  from (select 'entries_by_lexeme' as name, 'public.entries'::regclass as parent, 0 as model_id
-        union all
-        select 'embeddings_hnsw_' || id, 'public.embeddings'::regclass, id from embedding_models) x
+  from (values ('entries_by_lexeme')) x (name)
   left join pg_inherits h on h.inhparent = to_regclass('public.' || x.name)
   left join pg_stat_user_indexes s on s.indexrelid = h.inhrelid
- group by x.name, x.parent, x.model_id
- order by x.model_id;
+ group by x.name;
+
+-- name: vector_indexes
+-- The indexes that large tenants have of their own.
+select count(*) as indexes, coalesce(sum(s.idx_scan), 0)::bigint as scans,
+       coalesce(sum(pg_relation_size(c.oid)), 0)::bigint as bytes
+  from pg_class c
+  left join pg_stat_user_indexes s on s.indexrelid = c.oid
+ where c.relkind = 'i' and c.relnamespace = 'public'::regnamespace and c.relname ~ '^embeddings_hnsw_[0-9]+_[0-9a-f]{32}$';
 
 -- name: backlog
 -- One tenant's work: queued and due jobs, jobs whose worker is lost, and permanent failures.

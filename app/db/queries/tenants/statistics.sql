@@ -17,11 +17,26 @@ on conflict (tenant_id, lexeme) do update set entries = excluded.entries;
 update corpus_statistics set changes = 0 where tenant_id = :tenant_id;
 
 -- name: due_work
--- Work due because of growth: new word statistics after a tenth has changed, an index above the exact size.
+-- Work due because of growth: new word statistics after a tenth has changed, an index of the tenant's own above the exact
+-- size and none below half of it, or for a model without vectors.
+with indexes as (
+  select m.id as model_id, i.indisvalid and i.indisready as valid
+    from embedding_models m
+    join pg_index i on i.indexrelid = to_regclass('public.embeddings_hnsw_' || m.id || '_' || replace(:tenant_id::uuid::text, '-', ''))
+)
 select (select coalesce(sum(changes), 0) > greatest(:least_entries, 0.1 * coalesce(sum(entries), 0))
           from corpus_statistics where tenant_id = :tenant_id) as lexemes,
-       exists (select from vector_statistics v join tenants t on t.id = v.tenant_id and t.model_id = v.model_id
-                where v.tenant_id = :tenant_id and v.passages > :exact_limit and v.index_state <> 'ready') as vectors,
+       exists (select from tenants t
+                 left join vector_statistics v on v.tenant_id = :tenant_id and v.model_id = t.model_id
+                 left join indexes i on i.model_id = t.model_id
+                where t.id = :tenant_id
+                  and case when v.index_state <> 'none' and v.passages > :exact_limit / 2 or v.passages > :exact_limit
+                        then v.index_state <> 'ready' or i.valid is not true
+                        else v.index_state <> 'none' or i.model_id is not null end)
+         or exists (select from indexes i cross join tenants t
+                     where t.id = :tenant_id and i.model_id <> t.model_id
+                       and not exists (select from vector_statistics v
+                                        where v.tenant_id = :tenant_id and v.model_id = i.model_id)) as vectors,
        exists (select from pending_embeddings p join tenants t on t.id = p.tenant_id and t.model_id = p.model_id
                 where p.tenant_id = :tenant_id and p.attempts < 5) as embeddings,
        exists (select from model_changes c

@@ -1,0 +1,92 @@
+"""The HNSW indexes that large tenants have of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+
+from app.db.database import Database
+from app.db.session import PlatformSession, TenantSession
+from app.db.statements import load_statements
+from app.errors import DatabaseUnavailable
+
+SQL = load_statements(__name__)
+
+TURN = 0x6B62_686E_7377
+"""Key of the advisory lock that a transaction holds while it moves vectors into an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundIndex:
+    """A tenant's vectors of one model, and their index; `valid` is None if it does not exist."""
+
+    passages: int
+    state: str
+    valid: bool | None
+
+
+async def find_index(session: TenantSession, model_id: int) -> FoundIndex:
+    """The state of the tenant's index for a model."""
+    found = await session.fetch_one_as(FoundIndex, SQL["find"], model_id=model_id)
+    assert found is not None
+    return found
+
+
+async def drop_strays(database: Database, tenant_id: UUID) -> bool:
+    """Drop the indexes of a tenant, also of a deleted one, for models of which it has no vectors.
+
+    Returns False if other transactions held the partition; the next sweep tries again. Raises DatabaseUnavailable.
+    """
+    try:
+        async with database.tenant_session(tenant_id) as session:
+            for row in await session.fetch(SQL["strays"]):
+                await drop_index(session, row["id"])
+    except DatabaseUnavailable as error:
+        if isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+            return False
+        raise
+    return True
+
+
+async def list_deleted_owners(session: PlatformSession) -> list[UUID]:
+    """Deleted tenants of which an index is left."""
+    return [row["tenant_id"] for row in await session.fetch(SQL["deleted_owners"])]
+
+
+async def create_index(session: TenantSession, model_id: int) -> None:
+    """Create the tenant's index, empty. Raises DatabaseUnavailable if writers hold the partition."""
+    await session.execute(SQL["create"], model_id=model_id)
+
+
+async def drop_index(session: TenantSession, model_id: int) -> bool:
+    """Drop the tenant's index; False if there was none. Raises DatabaseUnavailable if the partition is in use."""
+    return bool(await session.fetch_value(SQL["drop"], model_id=model_id))
+
+
+async def start_index(session: TenantSession, model_id: int) -> None:
+    """From now on, new vectors go into the index at once."""
+    await session.execute(SQL["start"], model_id=model_id)
+
+
+async def give_up_index(session: TenantSession, model_id: int) -> None:
+    """From now on, searches are exact and new vectors stay outside."""
+    await session.execute(SQL["give_up"], model_id=model_id)
+
+
+async def clear_batch(session: TenantSession, model_id: int, limit: int) -> int:
+    """Mark up to `limit` vectors as outside the index; returns how many."""
+    return await session.execute(SQL["clear"], model_id=model_id, limit=limit)
+
+
+async def move_batch(session: TenantSession, model_id: int, limit: int) -> int | None:
+    """Move up to `limit` vectors into the index; returns how many, None while another tenant's are moved."""
+    if not await session.fetch_value(SQL["take_turn"], key=TURN):
+        return None
+    return await session.execute(SQL["move"], model_id=model_id, limit=limit)
+
+
+async def finish_index(session: TenantSession, model_id: int) -> bool:
+    """Mark the tenant's index as complete, if it is."""
+    return await session.execute(SQL["finish"], model_id=model_id) > 0
