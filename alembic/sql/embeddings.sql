@@ -44,10 +44,13 @@ declare
   dimensions integer := (select m.dimensions from embedding_models m where m.id = p_model_id);
   place regclass;
 begin
+  if owner is null then
+    raise exception 'no tenant is set' using errcode = 'insufficient_privilege';
+  end if;
   -- The lock keeps the tenant from being deleted before its index exists: the deletion then finds the index.
   perform from tenants t where t.id = owner for key share;
   if not found or dimensions is null then
-    raise exception 'there is no such tenant or model' using errcode = 'no_data_found';
+    raise exception 'there is no such tenant or model' using errcode = 'invalid_parameter_value';
   end if;
   if exists (select from embeddings k where k.tenant_id = owner and k.model_id = p_model_id and k.in_index) then
     raise exception 'the index must be created empty' using errcode = 'object_not_in_prerequisite_state';
@@ -69,8 +72,12 @@ create or replace function tenancy.drop_vector_index(p_model_id integer) returns
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set lock_timeout = '200ms'
 as $$
 declare
-  place regclass := to_regclass('public.embeddings_hnsw_' || p_model_id || '_' || replace(current_tenant()::text, '-', ''));
+  owner uuid := current_tenant();
+  place regclass := to_regclass('public.embeddings_hnsw_' || p_model_id || '_' || replace(owner::text, '-', ''));
 begin
+  if owner is null then
+    raise exception 'no tenant is set' using errcode = 'insufficient_privilege';
+  end if;
   if place is null then
     return false;
   end if;

@@ -7,6 +7,7 @@ SQL runs as superuser in a transaction that is undone.
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 from tests.isolation.mutation import Mutation, both, function_body, gate, unfiltered
 from tests.isolation.mutations_of_the_server import DEFINITIONS, SERVER
@@ -15,6 +16,7 @@ OWN = "tenant_id = (select current_tenant())"
 SETTING = "nullif(pg_catalog.current_setting('app.current_tenant', true), '')::uuid"
 NOTES = "create table notes (entry_id uuid not null, note text)"
 OURS = "alter table notes owner to kb_migrator"
+HNSW = "create index {} on embeddings_p03 using hnsw ((embedding::halfvec(16)) halfvec_cosine_ops) where {};"
 VIEW = "create view public.all_entries {} as select * from entries; grant select on all_entries to kb_app"
 COUNT = "'select count(*) from public.entries'"
 DEFINER = "create function {}() returns bigint language sql security definer {} as " + COUNT
@@ -140,6 +142,21 @@ MUTATIONS = (
         " create table elsewhere (id uuid references assets (id))",
     ),
     # Views and rights.
+    gate("an index of vectors that tenants share", HNSW.format("shared", "in_index")),
+    gate(
+        "an index of vectors with the name of another tenant",
+        HNSW.format(
+            f"embeddings_hnsw_1_{UUID(int=1).hex}",
+            f"tenant_id = '{UUID(int=2)}'::uuid and model_id = 1 and in_index",
+        ),
+    ),
+    gate(
+        "an index of the vectors of a tenant and others",
+        HNSW.format(
+            f"embeddings_hnsw_1_{UUID(int=1).hex}",
+            f"(tenant_id = '{UUID(int=1)}'::uuid and model_id = 1 and in_index) or passage = 0",
+        ),
+    ),
     gate("a view", VIEW.format("")),
     gate("a view that is not quite security_invoker", VIEW.format("with (security_invoker = false)")),
     gate(

@@ -15,6 +15,8 @@ DEFINER_FUNCTIONS = {
     "tenancy.delete_tenant": "kb_migrator",
     "tenancy.note_action": "kb_migrator",
     "tenancy.change_limits": "kb_migrator",
+    "tenancy.create_vector_index": "kb_migrator",
+    "tenancy.drop_vector_index": "kb_migrator",
     "public.index_words": "kb_migrator",
     "keyword.search": "kb_keyword",
     "keyword.filtered_ids": "kb_keyword",
