@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
     group = command_group("Register and list embedding models.", "knowledge model list")
     group.command(
         "add",
-        short_help="Register a model and build its vector index.",
+        short_help="Register a model.",
         epilog=examples(
             "knowledge model add",
             "knowledge model add --provider openai --model text-embedding-3-small --dimensions 512",
@@ -52,9 +52,9 @@ def add_model(
     ] = False,
     as_json: Annotated[bool, json_option("{id, created, model: {provider, name, dimensions, …}}")] = False,
 ) -> None:
-    """Register a model and build its vector index; harmless if it is already registered.
+    """Register a model; harmless if it is already registered.
 
-    Reads DATABASE_ADMIN_URL, because the tables' owner must build the index.
+    Reads DATABASE_ADMIN_URL, because only the tables' owner can register a model.
     """
     from app.composition.providers import configured_models
     from app.embeddings.models import resolve_model
@@ -74,7 +74,7 @@ def add_model(
             provider, model = configured.provider, model or configured.model
             dimensions = dimensions or configured.dimensions
         chosen = resolve_model(provider, model, dimensions)
-    model_id, is_new = run_async(_add(settings, chosen), doing="building the model's index")
+    model_id, is_new = run_async(_add(settings, chosen), doing="registering the model")
     if as_json:
         print_json({"id": model_id, "created": is_new, "model": chosen})
     else:
