@@ -38,6 +38,7 @@ create index embeddings_by_text on embeddings (tenant_id, text_hash, model_id);
 -- of 100,000 passages; 128 finds 0.99 and doubles the build time.
 create or replace function tenancy.create_vector_index(p_model_id integer) returns void
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set lock_timeout = '200ms'
+set max_parallel_maintenance_workers = 0 set maintenance_work_mem = '1MB'
 as $$
 declare
   owner uuid := current_tenant();

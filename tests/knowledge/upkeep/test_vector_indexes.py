@@ -257,7 +257,7 @@ async def test_a_database_with_an_index_that_tenants_share_is_migrated(
     stock: Stock, tenant: Tenant, admin_dsn: str, service_dsn: str
 ) -> None:
     await stock.fill(tenant, EXACT_LIMIT + 1)
-    await migrate(admin_dsn, "0004", down=True)
+    await migrate(admin_dsn, "0005", down=True)
     assert await stock.names() == []
     await stock.superuser.execute(
         "create index embeddings_hnsw_1 on embeddings using hnsw ((embedding::halfvec(16)) halfvec_cosine_ops)"

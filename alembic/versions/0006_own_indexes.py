@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from app.db.schema.migration import execute_script, load_function
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 
 FORGET_INDEXES = """
     do $$
