@@ -187,6 +187,30 @@ async def test_end_of_a_cut_ranking_is_told_on_its_last_page(
     assert (await search(services, tenant, "pilot", similarity_threshold=1, mode="semantic")).metadata.total
 
 
+async def test_cut_is_told_although_hidden_entries_are_among_the_nearest(
+    services: Services, tenant: Tenant, failing_provider: FailingProvider
+) -> None:
+    failing_provider.vectors["harbour"] = failing_provider.direction(1)
+    for n in range(32):
+        failing_provider.vectors[f"Boat {n}"] = failing_provider.direction(1, n / 32)
+    await services.entries.create_many(
+        tenant.id, [EntryDraft(content=f"Boat {n}", external_id=f"{n}") for n in range(32)]
+    )
+    await services.embedder.embed(tenant.id)
+    nearest, second, third = ids(await search(services, tenant, "harbour", mode="semantic", limit=3))
+    await services.entries.change(tenant.id, nearest, EntryDraft(superseded_by_id=second))
+    # The ranked list has 30 of the 31 entries, and then 30 of 30.
+    for removed, degraded in (([], ["ranking_truncated"]), ([third], [])):
+        for entry in removed:
+            await services.entries.delete(tenant.id, entry)
+        found = await search(services, tenant, "harbour", mode="semantic")
+        while found.metadata.next_cursor is not None:
+            found = await search(services, tenant, "harbour", mode="semantic", cursor=found.metadata.next_cursor)
+        assert found.metadata.total == 30
+        assert (found.metadata.exact, found.metadata.degraded) == (True, degraded)
+        assert found.metadata.estimated_matches == 30 + len(degraded)
+
+
 async def test_later_pages_and_receipts_carry_what_the_first_page_told(
     services: Services, tenant: Tenant
 ) -> None:

@@ -3,8 +3,9 @@
 -- name: exact_all
 -- Every passage of the tenant is compared; checking entries stops as soon as enough have passed. The fence around the
 -- inner query passes on only distances: with the vectors, grouping 10,000 rows took five times as long. Entries at the
--- same distance as the last one are read too, so that the newest of them can be kept. `matches` extrapolates from the
--- entries checked. There is always a row, with null for an entry if none was found.
+-- same distance as the last one are read too, so that the newest of them can be kept, and one entry more, which shows
+-- whether the limit cut any off: beyond it, `matches` extrapolates from the entries checked. There is always a row, with
+-- null for an entry if none was found.
 with near as materialized (
   select p.entry_id, min(p.distance) as distance
     from (
@@ -22,11 +23,11 @@ with near as materialized (
       where e.tenant_id = :tenant_id and e.id = n.entry_id and entry_matches(e, :filter)
      offset 0) e
    order by n.distance
-   fetch first :limit rows with ties
+   fetch first (:limit + 1) rows with ties
 )
 select n.entry_id, n.updated_at, 1 - n.distance as similarity,
-       case when count(*) over () < :limit then count(n.entry_id) over ()
-            else (select count(*) from near) * count(*) over () / max(n.place) over () end as matches,
+       case when count(*) over () <= :limit then count(n.entry_id) over ()
+            else greatest(count(*) over (), (select count(*) from near) * count(*) over () / max(n.place) over ()) end as matches,
        (select pending_entries(:tenant_id, {model_id}, :filter, null, :most_pending)) as pending
   from (values (true)) always (row)
   left join nearest n on true
