@@ -36,7 +36,9 @@ revoke all on function keyword.required_tenant() from public;
 -- to p_budget postings. The p_pool candidates that would score best if each lexeme occurred once (a lower bound that
 -- accounts for rare words and short entries) are then scored by all lexemes of the query. If even the rarest lexeme
 -- exceeds the budget, entries that contain it together with another lexeme are added. If it exceeds 20 budgets, reading
--- its postings in the index would take too long by itself, and the newest entries are scanned instead.
+-- its postings in the index would take too long by itself, and the newest entries are scanned instead. Where this yields
+-- fewer than p_limit candidates, lexemes were left out, and an indexed condition of the filter leaves fewer entries than
+-- the budget, the candidates are all of these entries that have a lexeme.
 --
 -- p_lexemes, p_languages and p_frequencies are parallel arrays: a lexeme counts only in entries of its language.
 -- A null frequency is counted here, up to p_budget. p_weights reduces the weight of a lexeme (null: 1). p_phrases are
@@ -108,7 +110,7 @@ begin
         join words w on w.language = o.language
         join ranked r on r.query = w.query and r.place > l.place
        group by l.query, w.language
-    ), postings as (
+    ), driven as materialized (
       -- A query that is the same in several languages is looked up once.
       select e.id, d.weight, d.together, e.text_length, e.updated_at
         from (select distinct query, together from drivers) q
@@ -129,6 +131,23 @@ begin
                   order by e.id desc limit 4 * p_budget) n
           where n.lexemes @@ w.query and n.language = w.language) e
        where r.place = 1 and r.frequency > 20 * p_budget
+    ), few as materialized (
+      select case when (p_filter.tags is not null or p_filter.metadata is not null or p_filter.asset_ids is not null)
+                       and exists (select from ranked where not fits)
+                       and (select count(*) from (select from driven group by id) found) < p_limit
+                  then keyword.filtered_ids(p_filter, p_budget) end as ids
+    ), admitted as materialized (
+      select ids from few where cardinality(ids) < p_budget
+    ), postings as (
+      select * from driven where not exists (select from admitted)
+      union all
+      select e.id, w.weight, false, e.text_length, e.updated_at
+        from admitted
+       cross join unnest(admitted.ids) a (id)
+       cross join lateral (
+         select x.id, x.text_length, x.lexemes, x.language, x.updated_at
+           from entries x where x.tenant_id = tenant and x.id = a.id offset 0) e
+        join words w on w.language = e.language and e.lexemes @@ w.query
     ), promising as materialized (
       select p.id, count(*) over () as candidates
         from (select id, greatest(sum(weight) filter (where not together), max(weight) filter (where together))
@@ -163,7 +182,7 @@ begin
              where u.lexeme is not null
              group by u.language order by count(*) filter (where u.frequency = 0), count(*) desc limit 1),
            c.complete
-      from (select coalesce(bool_and(r.fits), true)
+      from (select (exists (select from admitted) or coalesce(bool_and(r.fits), true))
                    and coalesce((select max(p.candidates) from promising p), 0)
                        <= least(greatest(p_pool, p_limit), p_budget - 1) as complete
               from ranked r where numnode(r.query) = 1) c

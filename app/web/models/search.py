@@ -208,7 +208,7 @@ class SearchMetadataModel(BaseModel):
     )
     pending: int = Field(
         description="Entries that the filters admit and that have no vector yet; 0 in mode `keyword`. Where more than"
-        " 2,000 entries of the tenant wait, a lower bound.",
+        " 2,000 entries of the tenant wait, it may be too low, and is at least 1.",
         examples=[0],
     )
     estimated_matches: int = Field(

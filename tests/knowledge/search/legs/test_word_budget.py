@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.composition.services import Services, build_services
@@ -58,3 +60,31 @@ async def test_rare_word_is_found_together_with_one_of_nearly_every_entry(
     contents = ["harbour with a lighthouse", *(f"harbour number {n}" for n in range(EVERYWHERE))]
     written = await write_many(bounded, tenant, contents)
     assert ids(await search(bounded, tenant, "harbour lighthouse"))[0] == written[0]
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("rare", ["tags", "metadata"])
+async def test_filter_that_leaves_few_entries_finds_all_that_have_a_frequent_word(
+    bounded: Services, tenant: Tenant, everywhere: bool, rare: str
+) -> None:
+    drafts = [
+        EntryDraft(
+            content=f"{word} number {n}",
+            tags=["rare"] if n < 4 else [],
+            metadata={"kind": "rare" if n < 4 else "usual"},
+        )
+        for word in ("harbour", "lighthouse")
+        for n in range(EVERYWHERE if everywhere else COMMON)
+    ]
+    written = [result.id for result in await bounded.entries.create_many(tenant.id, drafts)]
+    few = [written[n] for n, draft in enumerate(drafts) if draft.tags == ["rare"]]
+    filters: dict[str, Any] = {rare: ["rare"] if rare == "tags" else {"kind": "rare"}}
+    query = SearchQuery(query="harbour lighthouse", mode="keyword", **filters)
+    found = await bounded.search.search(tenant.id, query)
+    assert set(ids(found)) == set(few)
+    assert (found.metadata.exact, found.metadata.degraded) == (True, [])
+    # A filter that leaves more entries than the budget is searched as before.
+    many = SearchQuery(query="harbour lighthouse", mode="keyword", metadata={"kind": "usual"})
+    found = await bounded.search.search(tenant.id, many)
+    assert len(found) == 10
+    assert not found.metadata.exact
