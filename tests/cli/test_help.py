@@ -19,18 +19,22 @@ SILENT = {"serve", "worker", "mcp", "bench"}
 
 
 def commands() -> Iterator[tuple[str, ...]]:
-    """The path of every command that is not a group."""
+    """The path of every command, also of a group that does something by itself."""
     for name, found in command().commands.items():
-        inner = getattr(found, "commands", None)
-        if inner is None:
+        if runs(found):
             yield (name,)
-        else:
-            yield from ((name, part) for part in inner)
+        yield from ((name, part) for part in getattr(found, "commands", {}))
 
 
 def groups() -> Iterator[tuple[str, ...]]:
+    """The path of every group that only has commands."""
     yield ()
-    yield from ((name,) for name, found in command().commands.items() if hasattr(found, "commands"))
+    yield from ((name,) for name, found in command().commands.items() if not runs(found))
+
+
+def runs(found: Any) -> bool:
+    """Whether a command or group can be called without a further word."""
+    return not hasattr(found, "commands") or found.invoke_without_command
 
 
 def find_command(arguments: list[str]) -> tuple[Any, list[str]]:
@@ -80,7 +84,7 @@ def test_examples_in_help_texts_can_be_run(offline: CommandLine, path: tuple[str
         assert called, line
         for arguments in called:
             found, rest = find_command(arguments)
-            assert not hasattr(found, "commands"), line
+            assert runs(found), line
             # Parses options and arguments as a call would, but runs nothing.
             found.make_context(found.name, rest)
 
