@@ -28,7 +28,8 @@ LABELS: Mapping[str, str] = {
     "fallback": "True|False",
     "leg": "embedding|semantic|keyword|fusion",
     "tool": "|".join(TOOLS),
-    "limit": "requests_per_minute|concurrent_searches|concurrent_requests|entries|bytes|saved_searches|subscriptions",
+    "limit": "requests_per_minute|concurrent_searches|concurrent_requests|body_bytes|answer_bytes|entries|bytes"
+    "|saved_searches|subscriptions",
     "provider": "local|openai|gemini|mock",
     "operation": "query|documents",
     "result": "hit|miss",
