@@ -32,6 +32,8 @@ RENDERED = {
     "rule": ("a\n\n***\n\nb", "a · b"),
     "not an element": ("GET /users/<id> of List<String>", "GET /users/<id> of List<String>"),
     "operators": ("2*3*4 and f(*args, **kwargs) and a < b > c", "2*3*4 and f(*args, **kwargs) and a < b > c"),
+    "patterns": ("Put /a/(.*) before /(.*), then /x/(.*)", "Put /a/(.*) before /(.*), then /x/(.*)"),
+    "emphasis after a bracket": ("see (*this*) and: **that**", "see (this) and: that"),
     "names": ("__init__ calls table[name](key) and my_own_name", "__init__ calls table[name](key) and my_own_name"),
     "wide letters": ("é **漢字**です &amp; 😀 `ü`", "é 漢字です & 😀 ü"),
     "nothing": ("<!-- a -->", ""),

@@ -18,6 +18,7 @@ MOST_EVENTS = 4_000
 _WIDE = re.compile(r"[^\x00-\x7f]")
 _NUMBER = re.compile(r"\d{1,9}[.)]")
 _DUNDER = re.compile(r"__\w+__")
+_BEFORE_NO_EMPHASIS = frozenset(".,;!?)]}/\\=+&^$#@%<")
 _INLINE = frozenset(("Emphasis", "Strong", "Strikethrough"))
 _SEPARATE = frozenset(("Heading", "Item", "List", "Table", "TableHead", "TableRow", "TableCell"))
 
@@ -107,11 +108,15 @@ class _Renderer:
             self.writer.separate(BREAK if tag in _SEPARATE or tag == "CodeBlock" else SPACE)
 
     def _find_kept_mark(self, start: int, end: int) -> str:
-        """The marks of an emphasis that is none: asterisks inside a word, or underscores around a single one."""
+        """The marks of an emphasis that is none: asterisks inside a word or, as in `/api/(.*)`, inside an expression,
+        or underscores around a single word.
+        """
         source = self._source
         mark = source[start : start + 2] if source.startswith(source[start] * 2, start) else source[start]
         if source[start] == "_":
             return mark if _DUNDER.fullmatch(source, start, end) else ""
+        if start > 0 and source[start - 1] in _BEFORE_NO_EMPHASIS:
+            return mark
         inside = start > 0 and end < len(source) and _is_ascii_word(source[start - 1])
         return mark if inside and _is_ascii_word(source[end]) else ""
 
