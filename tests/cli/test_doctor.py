@@ -40,25 +40,34 @@ def find_wrong(result: Result, *statuses: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_doctor_finds_nothing_wrong_with_a_healthy_service(knowledge: CommandLine) -> None:
-    findings = knowledge.succeed("doctor", "--json").json
+@pytest.fixture
+def healthy(
+    knowledge: CommandLine, fresh_database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
+    """The command, on a database without the failed files and lost workers of other tests."""
+    monkeypatch.setenv("DATABASE_URL", fresh_database.service_dsn)
+    return knowledge
+
+
+def test_doctor_finds_nothing_wrong_with_a_healthy_service(healthy: CommandLine) -> None:
+    findings = healthy.succeed("doctor", "--json").json
     assert [finding["check"] for finding in findings] == CHECKS
     assert {finding.keys() == {"check", "status", "detail", "remedy"} for finding in findings} == {True}
     assert {finding["status"] for finding in findings if finding["check"] not in {"disk", "parser"}} == {"ok"}
-    lines = knowledge.succeed("doctor").out.splitlines()
+    lines = healthy.succeed("doctor").out.splitlines()
     # It fits one screen.
     assert len(lines) <= 24
     assert lines[0].startswith("ok       settings     Postgres of DATABASE_URL, embeddings by mock")
 
 
 def test_doctor_names_the_missing_protections_of_the_parser(
-    knowledge: CommandLine, monkeypatch: pytest.MonkeyPatch
+    healthy: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def find() -> tuple[str, ...]:
         return ("Landlock (Linux 5.13)", "own user")
 
     monkeypatch.setattr("app.documents.process.parsing.find_missing_protections", find)
-    (finding,) = find_wrong(knowledge.succeed("doctor", "--json"), "warning")
+    (finding,) = find_wrong(healthy.succeed("doctor", "--json"), "warning")
     assert finding["detail"] == "files are parsed without: Landlock (Linux 5.13), own user"
 
 

@@ -80,7 +80,8 @@ asset = upload_asset.sync(
     client=client,
     body=NewAsset(file=File(BytesIO(b"the quay has nine berths"), "quay.txt", "text/plain"), tags=["quay"]),
 )
-assert (asset.name, asset.tags, asset.status.value) == ("quay.txt", ["quay"], "pending"), asset
+assert (asset.name, asset.tags) == ("quay.txt", ["quay"]), asset
+assert asset.status.value in ("pending", "processing", "indexed"), asset  # a worker may be quick
 
 seen = []
 cursor = None
