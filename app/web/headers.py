@@ -7,45 +7,23 @@ from typing import Any
 
 Headers = dict[str, Mapping[str, Any]]
 
-ETAG: Headers = {
-    "ETag": {
-        "description": "The version of the item, for If-Match.",
-        "schema": {"type": "string"},
-        "example": '"1"',
-    }
-}
-LOCATION: Headers = {
-    "Location": {
-        "description": "The path of what the request stored.",
-        "schema": {"type": "string", "format": "uri-reference"},
-        "example": "/knowledge/entries/0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
-    }
-}
-RETRY_AFTER: Headers = {
-    "Retry-After": {
-        "description": "Seconds to wait before trying again.",
-        "schema": {"type": "integer", "minimum": 1},
-        "example": 1,
-    }
-}
-WWW_AUTHENTICATE: Headers = {
-    "WWW-Authenticate": {
-        "description": "Always Bearer.",
-        "schema": {"type": "string"},
-        "example": "Bearer",
-    }
-}
-ALLOW: Headers = {
-    "Allow": {
-        "description": "The methods of the path, separated by commas.",
-        "schema": {"type": "string"},
-        "example": "GET, POST",
-    }
-}
-REQUEST_ID: Headers = {
-    "X-Request-ID": {
-        "description": "The id of the request in the log: the one that the request named, or a new one.",
-        "schema": {"type": "string"},
-        "example": "5f2b6c1e8d3a4f70",
-    }
-}
+
+def _describe(name: str, description: str, example: object, **schema: object) -> Headers:
+    return {name: {"description": description, "schema": {"type": "string"} | schema, "example": example}}
+
+
+ETAG = _describe("ETag", "The version of the item, for If-Match.", '"1"')
+LOCATION = _describe(
+    "Location",
+    "The path of what the request stored.",
+    "/knowledge/entries/0199c5a2-7b1e-7d3f-8a41-6c0f5e2d9b17",
+    format="uri-reference",
+)
+RETRY_AFTER = _describe("Retry-After", "Seconds to wait before trying again.", 1, type="integer", minimum=1)
+WWW_AUTHENTICATE = _describe("WWW-Authenticate", "Always Bearer.", "Bearer")
+ALLOW = _describe("Allow", "The methods of the path, separated by commas.", "GET, POST")
+REQUEST_ID = _describe(
+    "X-Request-ID",
+    "The id of the request in the log: the one that the request named, or a new one.",
+    "5f2b6c1e8d3a4f70",
+)

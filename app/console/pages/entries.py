@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from app.auth.principal import Role
-from app.console.parts.entry_form import EntryForm, errors_at, read_texts
+from app.console.parts.entry_form import EntryForm, errors_at, read_texts, read_version
 from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.relationships import RELATIONSHIPS
 from app.console.rendering import render
@@ -27,6 +27,7 @@ readers = console_router(Role.READER)
 writers = console_router(Role.CREATOR)
 
 LIST = "/console/entries"
+PAGE = "the entry's page"
 DONE = {
     "created": "The entry has been stored.",
     "exists": "An entry with this text or external id existed already and has been updated.",
@@ -110,7 +111,7 @@ async def change_entry(
     """Store the changes, unless the entry has changed since the form was shown."""
     sent = await read_texts(request)
     form = EntryForm.read(sent)
-    version = _version(sent.get("version"))
+    version = read_version(sent.get("version"), PAGE)
     stored = await services.entries.get(caller.tenant_id, entry_id)
     try:
         await services.entries.change(
@@ -143,7 +144,7 @@ async def delete_entry(
     request: Request, entry_id: UUID, caller: CurrentCaller, services: CurrentServices
 ) -> Response:
     """Delete the entry, unless it has changed since the confirmation page."""
-    version = _version((await read_texts(request)).get("version"))
+    version = read_version((await read_texts(request)).get("version"), PAGE)
     try:
         await services.entries.delete(caller.tenant_id, entry_id, if_version=version, actor=caller.subject)
     except (PreconditionFailed, Conflict) as error:
@@ -239,10 +240,3 @@ def _id(field: str, text: str) -> UUID | None:
         return UUID(text) if text else None
     except ValueError:
         raise InvalidInput.of(field, "must be an id") from None
-
-
-def _version(text: object) -> int:
-    """The version for which the form was made. Raises InvalidInput if it is missing."""
-    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidInput.of("version", "is missing: open the entry's page and try again there")
-    return int(text)

@@ -10,11 +10,10 @@ from fastapi import Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.console.parts.entry_form import read_tags
+from app.console.parts.entry_form import read_tags, read_version
 from app.console.parts.search_form import write_list
 from app.console.rendering import pretty_json, render
 from app.db.queries.knowledge.assets import Asset
-from app.errors import InvalidInput
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.vocabulary import Audience
 from app.web.bodies.json_body import read_metadata
@@ -46,15 +45,8 @@ class AssetForm:
     def read(cls, form: FormData) -> AssetForm:
         """The submitted form; missing fields are empty. Raises InvalidInput if it has no version."""
         texts = {n: v.replace("\r\n", "\n") if isinstance(v := form.get(n), str) else "" for n in TEXTS}
-        version = form.get("version")
-        if (
-            not isinstance(version, str)
-            or not version.isascii()
-            or not version.isdigit()
-            or len(version) > 18
-        ):
-            raise InvalidInput.of("version", "is missing: open the page of the document and try again there")
-        return cls(texts, [r for r in form.getlist("roles") if isinstance(r, str)], int(version))
+        version = read_version(form.get("version"), "the page of the document")
+        return cls(texts, [r for r in form.getlist("roles") if isinstance(r, str)], version)
 
     def changes(self, stored: Asset) -> AssetDraft:
         """The fields that differ from the form as it was shown; an empty title restores the file's. Raises

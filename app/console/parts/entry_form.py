@@ -133,6 +133,13 @@ def read_tags(text: str) -> list[str]:
         raise InvalidInput.of("tags", "must be separated by commas") from None
 
 
+def read_version(text: object, page: str) -> int:
+    """The version for which a form was made. Raises InvalidInput if it is missing, with the page to open instead."""
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InvalidInput.of("version", f"is missing: open {page} and try again there")
+    return int(text)
+
+
 def errors_at(errors: Sequence[FieldError]) -> dict[str, str]:
     """The errors of each field of a form; an error of a list item belongs to its list."""
     found: dict[str, str] = {}

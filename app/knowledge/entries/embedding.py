@@ -87,10 +87,7 @@ class EntryEmbedder:
             left = await tokens_left(session, tenant)
         if not waiting:
             return taken
-        if left is not None:
-            waiting = limit_by_tokens(waiting, left)
-            if not waiting:
-                raise EmbeddingQuotaUsed(tenant.model.provider)
+        waiting = limit_by_quota(tenant, waiting, left)
         try:
             await self._store(tenant, waiting)
         except InputRefused:
@@ -191,11 +188,16 @@ class EntryEmbedder:
         return vectors, approximate_tokens(distinct)
 
 
-def limit_by_tokens(texts: Sequence[PendingText], left: int) -> list[PendingText]:
-    """The first texts up to and including the one that uses up the tokens left.
+def limit_by_quota(tenant: TenantContext, texts: list[PendingText], left: int | None) -> list[PendingText]:
+    """The first texts up to and including the one that uses up the tokens left; None means unlimited.
 
     The last one may exceed them; otherwise a text longer than a day's tokens would never be embedded.
+    Raises EmbeddingQuotaUsed if there is no token left.
     """
+    if left is None:
+        return texts
+    if left <= 0:
+        raise EmbeddingQuotaUsed(tenant.model.provider)
     affordable: list[PendingText] = []
     for text in texts:
         if left <= 0:

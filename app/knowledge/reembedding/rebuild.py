@@ -15,9 +15,9 @@ from app.db.queries.knowledge.embeddings import PassageVector, PendingText, repl
 from app.db.queries.tenants import usage
 from app.db.queries.work import reembedding as db
 from app.embeddings.failures import InputRefused
-from app.knowledge.entries.embedding import EntryEmbedder, limit_by_tokens
+from app.knowledge.entries.embedding import EntryEmbedder, limit_by_quota
 from app.knowledge.tenants.directory import TenantContext
-from app.knowledge.tenants.quotas import EmbeddingQuotaUsed, tokens_left
+from app.knowledge.tenants.quotas import tokens_left
 
 log = logging.getLogger("app.knowledge.reembedding")
 
@@ -39,10 +39,7 @@ class VectorRebuild:
             left = await tokens_left(session, tenant)
         if not texts:
             return 0
-        if left is not None:
-            texts = limit_by_tokens(texts, left)
-            if not texts:
-                raise EmbeddingQuotaUsed(tenant.model.provider)
+        texts = limit_by_quota(tenant, texts, left)
         try:
             vectors, tokens = await self._embedder.make_vectors(tenant, texts)
             refused: list[UUID] = []

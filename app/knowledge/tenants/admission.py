@@ -131,11 +131,8 @@ class Admission:
         self._readings.note(key)
         if limit and self._turns.waiting(key) >= self._waiting:
             raise self._refuse("concurrent_searches", limit, 1.0)
-        try:
-            async with asyncio.timeout(self._patience):
-                await self._turns.acquire(key, most=limit or None)
-        except TimeoutError:
-            raise self._refuse("concurrent_searches", limit, 1.0) from None
+        async with self._patiently("concurrent_searches", limit):
+            await self._turns.acquire(key, most=limit or None)
         began = self._clock()
         try:
             yield
@@ -150,11 +147,8 @@ class Admission:
         """
         self._turns.note(tenant.tenant_id)
         self._intakes.note(tenant.tenant_id)
-        try:
-            async with asyncio.timeout(self._patience):
-                await self._readings.acquire(tenant.tenant_id)
-        except TimeoutError:
-            raise self._refuse("concurrent_requests", 0, 1.0) from None
+        async with self._patiently("concurrent_requests"):
+            await self._readings.acquire(tenant.tenant_id)
         began = self._clock()
         try:
             yield
@@ -174,11 +168,8 @@ class Admission:
         self, budget: ByteBudget, name: str, tenant: TenantContext, count: int
     ) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout(self._patience):
-                    await stack.enter_async_context(budget.hold(tenant.tenant_id, count))
-            except TimeoutError:
-                raise self._refuse(name, 0, 1.0) from None
+            async with self._patiently(name):
+                await stack.enter_async_context(budget.hold(tenant.tenant_id, count))
             yield
 
     @asynccontextmanager
@@ -189,11 +180,8 @@ class Admission:
         A body that was refused is charged by its length. Raises RateLimited when the turn does not come.
         """
         intake = Intake(self._intakes, tenant.tenant_id, self._clock)
-        try:
-            async with asyncio.timeout(self._patience):
-                await intake.begin()
-        except TimeoutError:
-            raise self._refuse("concurrent_requests", 0, 1.0) from None
+        async with self._patiently("concurrent_requests"):
+            await intake.begin()
         try:
             yield intake
         finally:
@@ -217,6 +205,15 @@ class Admission:
             "requests_per_minute": round(limit - left),
             "concurrent_searches": self._turns.held(tenant.tenant_id),
         }
+
+    @asynccontextmanager
+    async def _patiently(self, limit: str, most: int = 0) -> AsyncIterator[None]:
+        """Raise RateLimited when the block, which waits for a place, takes too long."""
+        try:
+            async with asyncio.timeout(self._patience):
+                yield
+        except TimeoutError:
+            raise self._refuse(limit, most, 1.0) from None
 
     def _refuse(self, limit: str, most: int, retry_after: float) -> RateLimited:
         self.refused[limit] = self.refused.get(limit, 0) + 1
