@@ -13,6 +13,7 @@ from pgvector.asyncpg import register_vector
 from app.db.queries.search import hits, vectors
 from app.db.queries.search.search import SQL
 from app.db.statements import Statement
+from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import KEYWORD_POOL, SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
@@ -48,6 +49,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         "pool": max(KEYWORD_POOL, 2 * plan.wanted),
         "limit": plan.wanted,
         "most_pending": vectors.MOST_PENDING,
+        "most_bytes": PAGE_BYTES,
         "phrases": [],
         "corrections": [],
         "correction_weight": 1.0,

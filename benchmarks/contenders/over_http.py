@@ -1,10 +1,11 @@
-"""The service over HTTP: `knowledge serve` in its own process, on the same database."""
+"""The service over HTTP: `knowledge serve` with its defaults, on the same database as an external one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -17,7 +18,7 @@ import orjson
 import psutil
 
 from app.auth.principal import Role
-from app.cli.token import make_token
+from app.auth.tokens import issue_token
 from benchmarks.contender import BenchmarkFailed, Contender, Question, Race
 from benchmarks.place import KEPT, ROOT
 from benchmarks.population import entry_number
@@ -30,8 +31,11 @@ START_SECONDS = 60
 async def enter(race: Race) -> AsyncIterator[Contender]:
     """A running service and keep-alive connections to it."""
     port = _free_port()
-    token = make_token(race.settings, race.dataset.tenant_id, [Role.READER], "benchmark", 3600)
-    async with _serve(race, port) as process:
+    secret = secrets.token_urlsafe(48)
+    token = issue_token(
+        secret, tenant_id=race.dataset.tenant_id, roles={Role.READER}, subject="benchmark", ttl=7200
+    )
+    async with _serve(race, port, secret) as process:
         client = Client(f"http://127.0.0.1:{port}/knowledge/search", token)
 
         async def search(question: Question) -> int:
@@ -44,7 +48,8 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
             return [entry_number(UUID(hit["id"])) for hit in orjson.loads(answer)["results"]]
 
         def memory() -> int:
-            return int(psutil.Process(process.pid).memory_info().rss)
+            server = psutil.Process(process.pid)
+            return sum(one.memory_info().rss for one in (server, *server.children(recursive=True)))
 
         try:
             yield Contender("service over HTTP", search, memory=memory, nearest=nearest)
@@ -98,12 +103,23 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def _serve(race: Race, port: int) -> AsyncIterator[Process]:
+async def _serve(race: Race, port: int, secret: str) -> AsyncIterator[Process]:
+    """Start the service as a user would with a Postgres of their own: its other settings are the defaults."""
+    embedding = race.settings.embedding
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("KB_", "DATABASE_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KB_", "DATABASE_", "EMBEDDING_", "JWT_"))
     }
-    environment |= {"KB_DATA_DIR": str(race.settings.database.data_dir.resolve()), "KB_PORT": str(port)}
+    environment |= {
+        "DATABASE_URL": race.addresses.service,
+        "EMBEDDING_PROVIDER": embedding.provider,
+        "EMBEDDING_DIMENSIONS": str(embedding.dimensions or ""),
+        "JWT_SECRET": secret,
+        "KB_PORT": str(port),
+    }
     code = "from app.cli.main import run; run()"
+    KEPT.mkdir(exist_ok=True)
     with (KEPT / "service.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", code, "serve", cwd=ROOT, env=environment, stdout=log, stderr=log
