@@ -126,10 +126,12 @@ async def build_services(
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
     continue for `rights_last` after their owner's last call; their secrets are encrypted with the first of
     `encryption_keys`. Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
-    or a lent engine's role or database does not isolate tenants.
+    or the database or its role does not isolate tenants.
     """
     if database.is_lent:
         await check_engine(database.engine)
+    else:
+        await check_database(database.dsn)
     defaults = defaults or SearchDefaults()
     given = [provider] if next_provider is None else [provider, next_provider]
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
@@ -227,7 +229,6 @@ async def open_services(
 async def _services_at(
     settings: Settings, addresses: DatabaseAddresses, lent: EmbeddingProvider | None
 ) -> AsyncIterator[Services]:
-    await check_database(addresses.service)
     database = Database(
         addresses.service,
         pool_size=settings.database.pool_size,

@@ -74,7 +74,7 @@ class Database:
         self._pool_size = pool_size
         # The server's own time limit applies first, unless the server has stopped responding.
         self._patience = statement_timeout + connect_timeout
-        self._dsn = dsn
+        self.dsn: Final = dsn.replace("postgresql+asyncpg://", "postgresql://", 1)
         self.engine = engine or make_engine(
             dsn,
             pool_size=pool_size,
@@ -168,7 +168,7 @@ class Database:
         """An engine for the same database whose connections are not in the pool; the caller disposes of it."""
         if self.is_lent:
             return create_async_engine(self.engine.url, poolclass=NullPool)
-        return make_engine(self._dsn, poolclass=NullPool)
+        return make_engine(self.dsn, poolclass=NullPool)
 
     async def close(self) -> None:
         """Close all connections, unless the engine was lent."""

@@ -74,7 +74,7 @@ async def test_queries_in_one_call_are_one_call_to_retries_and_circuit() -> None
     assert caught.value.attempts == 3
     assert len(inner.queries) == 6
     assert [len(v) for v in await provider.embed_queries(["a", "b"])] == [8, 8]
-    inner.failures = [EmbeddingUnavailable("mock", "down") for _ in range(6)]
+    inner.failures = [EmbeddingUnavailable("mock", "down") for _ in range(7)]
     for _ in range(2):
         with pytest.raises(EmbeddingUnavailable):
             await provider.embed_queries(["a", "b"])

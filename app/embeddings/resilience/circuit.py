@@ -55,6 +55,12 @@ class Circuit:
         self._probing = True
         return Permit(self, is_probe=True)
 
+    def opens_with(self, *, is_probe: bool) -> bool:
+        """Whether the circuit opens, or stays open, if this call fails."""
+        if self._opened_at is not None:
+            return is_probe
+        return self._failures + 1 >= self._threshold
+
     def settle(self, *, is_probe: bool, succeeded: bool | None) -> None:
         """Record how an admitted call ended; only a probe's verdict counts while the circuit is open."""
         before = self.state
@@ -83,6 +89,11 @@ class Permit:
         self._circuit = circuit
         self._succeeded: bool | None = None
         self.is_probe = is_probe
+
+    @property
+    def opens(self) -> bool:
+        """Whether the circuit opens, or stays open, if this call fails."""
+        return self._circuit.opens_with(is_probe=self.is_probe)
 
     def succeed(self) -> None:
         """The provider answered."""

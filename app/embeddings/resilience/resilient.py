@@ -26,6 +26,9 @@ Operation = Literal["query", "documents"]
 SECONDS_PER_QUERY = 0.1
 """Seconds that each further query of a call adds to its time limit."""
 
+CHECK_TEXT = "word"
+"""The text that tells a provider that is down from one that fails on the texts of one tenant."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallBudget:
@@ -56,6 +59,8 @@ class ResilientProvider:
     """EmbeddingProvider that retries calls of another one within a time limit, and stops calling it when it is down.
 
     Queries and documents have separate circuits, so that a bulk load over its rate limit does not stop searches.
+    All tenants share them. So that no tenant opens a circuit with its own texts, it opens only if the provider also
+    fails on a fixed text, within the time limit of a query.
     Every failure is raised as EmbeddingUnavailable with the number of tries, which is 0 while the circuit is open.
     """
 
@@ -76,6 +81,7 @@ class ResilientProvider:
         self._jitter = jitter
         self.query_circuit = self._make_circuit()
         self.document_circuit = self._make_circuit()
+        self._checking = asyncio.Lock()
 
     async def embed_query(self, text: str) -> Vector:
         return await self._call(
@@ -182,10 +188,31 @@ class ResilientProvider:
             out_of_time = self._clock() + delay >= deadline
             if failure.permanent or made >= tries or out_of_time:
                 if self._policy.slow_is_down or not slow:
-                    permit.fail()
+                    await self._settle(operation, permit)
                 raise failure
             logger.debug("%s: try %d failed (%s)", failure.provider, made, failure.reason)
             await self._sleep(delay)
+
+    async def _settle(self, operation: Operation, permit: Permit) -> None:
+        """Count a failed call. The call that would open the circuit counts only if the provider fails on any text."""
+        if permit.opens:
+            async with self._checking:  # one check for all calls that fail at the same time
+                if permit.opens and await self._answers(operation):
+                    permit.succeed()
+                    return
+        permit.fail()
+
+    async def _answers(self, operation: Operation) -> bool:
+        PROVIDER_TRIES.labels(self.model.provider, operation).inc()
+        try:
+            async with asyncio.timeout(self._policy.query.timeout):
+                if operation == "query":
+                    await self._inner.embed_query(CHECK_TEXT)
+                else:
+                    await self._inner.embed_documents([CHECK_TEXT])
+        except Exception as error:
+            return isinstance(error, InputRefused)
+        return True
 
     def _describe(self, error: Exception, budget: CallBudget, made: int) -> EmbeddingUnavailable:
         if isinstance(error, EmbeddingUnavailable):

@@ -194,6 +194,19 @@ async def test_a_lent_engine_of_a_superuser_is_refused(fresh_database: TestDatab
     await engine.dispose()
 
 
+@pytest.mark.parametrize("attributes", ["superuser", "bypassrls"])
+async def test_a_lent_database_whose_role_bypasses_policies_is_refused(
+    fresh_database: TestDatabase, attributes: str
+) -> None:
+    async with login_role(fresh_database, attributes, "kb_app") as dsn:
+        database = Database(dsn)
+        with pytest.raises(
+            ConfigurationError, match=r"^DATABASE_URL: the role kb_tester (is a superuser|has BY)"
+        ):
+            await build_services(database, FailingProvider(MODEL))
+        await database.close()
+
+
 async def test_the_service_creates_no_temporary_tables_and_large_objects(cluster: EmbeddedAddress) -> None:
     async with connected(cluster.dsn(SERVICE, DATABASE, PASSWORDS[SERVICE])) as service:
         for sql in (

@@ -10,7 +10,7 @@ import pytest
 
 from app.embeddings.failures import InputRefused
 from app.embeddings.resilience.circuit import Circuit, CircuitState
-from app.embeddings.resilience.resilient import CallBudget, ResiliencePolicy, ResilientProvider
+from app.embeddings.resilience.resilient import CHECK_TEXT, CallBudget, ResiliencePolicy, ResilientProvider
 from app.embeddings.tokens import BatchLimits
 from app.errors import EmbeddingUnavailable
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
@@ -46,7 +46,7 @@ def state_of(circuit: Circuit) -> CircuitState:
 
 
 async def open_circuit(provider: ResilientProvider, inner: ScriptedProvider) -> None:
-    inner.failures = [down() for _ in range(6)]
+    inner.failures = [down() for _ in range(7)]  # two calls, and the check with a fixed text
     for _ in range(2):
         assert (await fail_query(provider)).attempts == 3
     assert state_of(provider.query_circuit) == "open"
@@ -180,11 +180,11 @@ async def test_circuit_opens_again_after_one_failed_probe() -> None:
     provider = wrap(inner, clock)
     await open_circuit(provider, inner)
     clock.advance(30)
-    inner.failures = [down()]
+    inner.failures = [down(), down()]
     assert (await fail_query(provider)).attempts == 1
     assert state_of(provider.query_circuit) == "open"
     assert (await fail_query(provider)).attempts == 0
-    assert len(inner.queries) == 1
+    assert inner.queries == ["question", CHECK_TEXT]
 
 
 async def test_circuit_lets_one_probe_through_at_a_time() -> None:
@@ -253,7 +253,7 @@ async def test_circuit_of_a_model_in_this_process_is_not_opened_by_slowness() ->
         assert (await fail_query(provider)).reason == "no answer within 0.01 s"
     assert state_of(provider.query_circuit) == "closed"
     inner.gate.set()
-    inner.failures = [down() for _ in range(POLICY.failure_threshold)]
+    inner.failures = [down() for _ in range(3 * POLICY.failure_threshold + 1)]
     for _ in range(POLICY.failure_threshold):
         await fail_query(provider)
     assert state_of(provider.query_circuit) == "open", "what fails otherwise is down"
@@ -267,8 +267,49 @@ async def test_circuit_is_not_opened_by_refused_input() -> None:
     assert state_of(provider.query_circuit) == "closed"
 
 
+@pytest.mark.parametrize("operation", ["query", "documents"])
+async def test_circuit_is_not_opened_by_texts_of_one_tenant(operation: str) -> None:
+    """Some texts make the provider fail or time out; texts of other tenants do not."""
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    for _ in range(3 * POLICY.failure_threshold):
+        inner.failures = [down() for _ in range(POLICY.attempts)]
+        with pytest.raises(EmbeddingUnavailable) as caught:
+            await (
+                provider.embed_query("poison")
+                if operation == "query"
+                else provider.embed_documents(["poison"])
+            )
+        assert caught.value.attempts == POLICY.attempts, "the provider is called"
+    assert provider.query_circuit.state == provider.document_circuit.state == "closed"
+    asked = inner.queries if operation == "query" else [text for batch in inner.batches for text in batch]
+    assert asked.count(CHECK_TEXT) == 3, "one check for each time that the circuit would have opened"
+
+
+async def test_circuit_closes_after_a_probe_that_fails_because_of_its_text() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(30)
+    inner.failures = [down()]
+    assert (await fail_query(provider)).attempts == 1
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_is_checked_once_for_calls_that_fail_together() -> None:
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    inner.failures = [down() for _ in range(100)]
+    failed = await asyncio.gather(
+        *(provider.embed_query("question") for _ in range(10)), return_exceptions=True
+    )
+    assert all(isinstance(failure, EmbeddingUnavailable) for failure in failed)
+    assert state_of(provider.query_circuit) == "open"
+    assert inner.queries.count(CHECK_TEXT) == 1
+
+
 async def test_circuit_of_documents_does_not_affect_queries() -> None:
-    inner = ScriptedProvider(*[down() for _ in range(6)])
+    inner = ScriptedProvider(*[down() for _ in range(7)])
     provider = wrap(inner, FakeClock())
     for _ in range(2):
         with pytest.raises(EmbeddingUnavailable):
