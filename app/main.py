@@ -19,11 +19,8 @@ from app.api import (
     saved_searches,
     search,
 )
-from app.api.http.compression import Compression
-from app.api.http.draining import Draining
-from app.api.http.head import HeadRequests
-from app.api.http.middleware import RequestGuard, allow_origins
-from app.api.http.request_log import RequestLog
+from app.api.http.layer import HttpLayer
+from app.api.http.origins import allow_origins
 from app.api.openapi.description import describe
 from app.api.openapi.document import install_document
 from app.api.openapi.page import install_docs
@@ -118,11 +115,9 @@ def create_app(
     install_handlers(app)
     install_console(app)
     describe(app)
-    app.add_middleware(Compression)
-    app.add_middleware(HeadRequests)
-    app.add_middleware(Draining)
-    app.add_middleware(RequestLog)
-    app.add_middleware(RequestGuard, max_upload_bytes=settings.ingestion.max_upload_bytes)
+    app.add_middleware(
+        HttpLayer, max_upload_bytes=settings.ingestion.max_upload_bytes, shortcuts=search.SHORTCUTS
+    )
     allow_origins(app, settings.server.cors_origins)
     return app
 

@@ -21,6 +21,7 @@ from app.web.models.search import (
 from app.web.models.why_not import WhyNotRequest, WhyNotResponse
 from app.web.problems import invalid_input, problem_of, problems
 from app.web.rendering import json_response
+from app.web.shortcut import shortcuts_to
 
 router = secured_router(Role.READER, "/knowledge", "search")
 
@@ -80,6 +81,9 @@ async def why_not(body: WhyNotRequest, caller: CurrentCaller, services: CurrentS
     """Find the filter, leg, threshold or cut that excluded an entry from a search."""
     query = body.request.to_query(services.search.defaults)
     return json_response(await services.search.why_not(caller.tenant_id, body.entry(), query))
+
+
+SHORTCUTS = shortcuts_to(router, {search: SearchRequest})
 
 
 def _show(index: int, outcome: SearchResult | KnowledgeError) -> dict[str, Any]:

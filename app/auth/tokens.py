@@ -21,6 +21,7 @@ from jose.exceptions import JOSEError  # type: ignore[import-untyped]
 from app.auth.claims import check_parties, check_times, make_principal, parse_object
 from app.auth.keys import ALGORITHMS, PublicKey
 from app.auth.principal import Principal, Role
+from app.auth.verified import Verified, VerifiedTokens
 from app.errors import ConfigurationError, FieldError, InvalidInput, Unauthenticated
 
 MAX_TOKEN_CHARACTERS = 8192
@@ -72,15 +73,25 @@ class TokenVerifier:
         self._issuer = issuer
         self._leeway = leeway
         self._clock = clock
+        self._verified = VerifiedTokens()
 
     async def verify(self, token: str) -> Principal:
-        """Check the signature and every claim. Raises Unauthenticated with a text that is safe to show."""
-        header = _read_header(token)
-        algorithm, keys = await self._choose_keys(header)
-        claims = parse_object(_verify_signature(token, algorithm, keys))
-        check_times(claims, now=self._clock(), leeway=self._leeway)
-        check_parties(claims, audience=self._audience, issuer=self._issuer)
-        return make_principal(claims)
+        """Check the signature, unless it was checked a moment ago, and every claim.
+
+        Raises Unauthenticated with a text that is safe to show.
+        """
+        now = self._clock()
+        verified = self._verified.find(token, now)
+        if verified is None:
+            algorithm, keys = await self._choose_keys(_read_header(token))
+            claims = parse_object(_verify_signature(token, algorithm, keys))
+            check_times(claims, now=now, leeway=self._leeway)
+            check_parties(claims, audience=self._audience, issuer=self._issuer)
+            verified = Verified(now, claims, make_principal(claims))
+            self._verified.remember(token, verified)
+        else:
+            check_times(verified.claims, now=now, leeway=self._leeway)
+        return verified.principal
 
     async def _choose_keys(self, header: dict[str, object]) -> tuple[str, Sequence[object]]:
         algorithm, kid = header.get("alg"), header.get("kid")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from app.concurrency.stopwatch import current_stopwatch
@@ -31,30 +30,37 @@ class ByteBudget:
         """Bytes that the tenant holds."""
         return self._accounts[tenant].held if tenant in self._accounts else 0
 
-    @asynccontextmanager
-    async def hold(self, tenant: Hashable, count: int) -> AsyncIterator[None]:
-        """Hold `count` bytes while the block runs; more than the whole budget count as the whole."""
-        count = min(count, self._most)
+    def take(self, tenant: Hashable, count: int) -> bool:
+        """Take `count` bytes until `release`, if they are free at once; no more than the whole budget is counted."""
         account = self._accounts.setdefault(tenant, _Account())
-        if account.waiting or account.held + count > self._most:
-            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            account.waiting.append((count, place))
-            try:
-                with current_stopwatch().waiting():
-                    await place
-            except asyncio.CancelledError:
-                if place.done() and not place.cancelled():
-                    account.held -= count
-                with contextlib.suppress(ValueError):
-                    account.waiting.remove((count, place))
-                self._hand_out(tenant, account)
-                raise
-        else:
-            account.held += count
+        if account.waiting or account.held + min(count, self._most) > self._most:
+            return False
+        account.held += min(count, self._most)
+        return True
+
+    async def acquire(self, tenant: Hashable, count: int) -> None:
+        """Take `count` bytes, and wait for them if necessary."""
+        if self.take(tenant, count):
+            return
+        count = min(count, self._most)
+        account = self._accounts[tenant]
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        account.waiting.append((count, place))
         try:
-            yield
-        finally:
-            account.held -= count
+            with current_stopwatch().waiting():
+                await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                account.held -= count
+            with contextlib.suppress(ValueError):
+                account.waiting.remove((count, place))
+            self._hand_out(tenant, account)
+            raise
+
+    def release(self, tenant: Hashable, count: int) -> None:
+        """Give back what was taken with the same count."""
+        if (account := self._accounts.get(tenant)) is not None:
+            account.held -= min(count, self._most)
             self._hand_out(tenant, account)
 
     def _hand_out(self, tenant: Hashable, account: _Account) -> None:

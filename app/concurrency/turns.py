@@ -110,15 +110,22 @@ class Turns:
         self._queues.move_to_end(tenant)
         self._forget_inactive()
 
-    async def acquire(self, tenant: Hashable, *, most: int | None = None) -> None:
-        """Wait for a place; it is the tenant's until `release`. It never has more than `most`."""
+    def take(self, tenant: Hashable, *, most: int | None = None) -> bool:
+        """Take a place as `acquire` does, if one is free at once."""
         self.note(tenant)
         queue = self._queues[tenant]
         queue.most = most
-        if not queue.waiting and self._taken < self._places and self._has_room(tenant, queue, self.share):
-            queue.held += 1
-            self._taken += 1
+        if queue.waiting or self._taken >= self._places or not self._has_room(tenant, queue, self.share):
+            return False
+        queue.held += 1
+        self._taken += 1
+        return True
+
+    async def acquire(self, tenant: Hashable, *, most: int | None = None) -> None:
+        """Wait for a place; it is the tenant's until `release`. It never has more than `most`."""
+        if self.take(tenant, most=most):
             return
+        queue = self._queues[tenant]
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.waiting.append(place)
         self._line.setdefault(tenant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
+from uuid import UUID, SafeUUID
 
 import asyncpg
 import orjson
@@ -26,7 +26,7 @@ async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
             "uuid",
             schema="pg_catalog",
             encoder=lambda value: value.bytes,
-            decoder=lambda data: UUID(bytes=data),
+            decoder=_read_uuid,
             format="binary",
         )
         await driver.set_type_codec(
@@ -42,3 +42,11 @@ async def _set_codecs(driver: asyncpg.Connection[asyncpg.Record]) -> None:
     except BaseException:
         driver.terminate()  # the pool closes only connections that it has accepted
         raise
+
+
+def _read_uuid(data: bytes, _set: Any = object.__setattr__, _safety: Any = SafeUUID.unknown) -> UUID:
+    """`UUID(bytes=data)` in a third of the time; a search reads a hundred of them."""
+    read = UUID.__new__(UUID)
+    _set(read, "int", int.from_bytes(data))
+    _set(read, "is_safe", _safety)
+    return read

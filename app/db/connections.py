@@ -9,7 +9,9 @@ from typing import Any
 from weakref import WeakSet
 
 import asyncpg
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.util import greenlet_spawn
 
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.outage import AWAY, Outage
@@ -47,7 +49,7 @@ class Connections:
         self.in_use: set[asyncpg.Connection[asyncpg.Record]] = set()
         self.outage = Outage(self._ask, self._cut)
 
-    async def begin(self, statement: str) -> tuple[AsyncConnection, asyncpg.Connection[asyncpg.Record]]:
+    async def begin(self, statement: str) -> tuple[PoolProxiedConnection, asyncpg.Connection[asyncpg.Record]]:
         """Run the statement that opens a transaction. A pooled connection that died while idle is replaced.
 
         Raises DatabaseUnavailable for every failure to connect, since callers cannot fix any of them.
@@ -55,19 +57,21 @@ class Connections:
         deadline = asyncio.get_running_loop().time() + self._timeout
         for left in range(self._size, -1, -1):
             await self.outage.settle()
+            pooled: PoolProxiedConnection | None = None
+            driver: Any = None
             try:
                 async with self.outage.limit(deadline):
-                    pooled = await self._engine.connect()
-            except (*AWAY, asyncpg.PostgresError) as error:
-                raise self.outage.refuse(error) from error
-            driver = None
-            try:
-                async with self.outage.limit(deadline):
-                    driver = await _driver_connection(pooled)
+                    # The pool's own connection: SQLAlchemy's other layers would double the cost of a transaction.
+                    pooled = await self._engine.raw_connection()
+                    driver = pooled.driver_connection
                     self._watch(driver)
                     asked = time.monotonic()
                     await driver.execute(statement)
             except BaseException as error:
+                if pooled is None:
+                    if isinstance(error, (*AWAY, asyncpg.PostgresError)):
+                        raise self.outage.refuse(error) from error
+                    raise
                 died = driver is not None and driver.is_closed()
                 if isinstance(error, TimeoutError) and driver is not None:
                     self.end(driver)
@@ -86,7 +90,7 @@ class Connections:
         if self._turns.taken < self._size:
             async with self._turns.turn(PLATFORM):
                 opened, _ = await self.begin("select 1")
-                await opened.close()
+                opened.close()
             return
         asked = time.monotonic()
         engine = self._make_apart()
@@ -121,7 +125,7 @@ class Connections:
 
     async def abandon(
         self,
-        pooled: AsyncConnection,
+        pooled: PoolProxiedConnection,
         driver: asyncpg.Connection[asyncpg.Record] | None,
         *,
         reusable: bool,
@@ -129,23 +133,18 @@ class Connections:
         """Roll back and give the connection back, or throw it away when its state is not certain."""
         if driver is not None and not reusable:
             self._drivers.discard(driver)
-        await asyncio.shield(_abandon(pooled, reusable=reusable))
+        await asyncio.shield(_abandon(pooled, driver, reusable=reusable))
 
 
-async def _driver_connection(pooled: AsyncConnection) -> asyncpg.Connection[asyncpg.Record]:
-    raw = await pooled.get_raw_connection()
-    driver: Any = raw.driver_connection
-    return driver  # type: ignore[no-any-return]  # SQLAlchemy does not know the driver's type
-
-
-async def _abandon(pooled: AsyncConnection, *, reusable: bool) -> None:
+async def _abandon(
+    pooled: PoolProxiedConnection, driver: asyncpg.Connection[asyncpg.Record] | None, *, reusable: bool
+) -> None:
     """Roll back and give the connection back, or throw it away when its state is not certain."""
-    if reusable:
+    if reusable and driver is not None:
         try:
-            driver = await _driver_connection(pooled)
             await asyncio.wait_for(driver.execute("rollback"), 2)
         except Exception:  # whatever it is, this connection is not used again
             reusable = False
-    if not reusable:
-        await pooled.invalidate()
-    await pooled.close()
+    if not reusable or driver is None:
+        await greenlet_spawn(pooled.invalidate)
+    pooled.close()

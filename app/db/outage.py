@@ -111,7 +111,7 @@ class Outage:
         back by that time: the connection may be one of those that were lost.
         """
         async with asyncio.timeout_at(deadline) as limit:
-            if asyncio.current_task() is not self._asking:
+            if self._asking is None or asyncio.current_task() is not self._asking:
                 self._limits.add(limit)
             try:
                 yield

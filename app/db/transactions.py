@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import asyncpg
+from sqlalchemy.pool import PoolProxiedConnection
 
 from app.concurrency.turns import Turns
 from app.db.connections import Connections
@@ -46,15 +47,27 @@ class Transactions:
         Raises DatabaseUnavailable.
         """
         await self._outage.settle()
-        await self._take_turn(turn)
+        if not self._turns.take(turn):
+            await self._wait_for_turn(turn)
         try:
             seconds = self._statement_timeout if time_limit is None else time_limit.total_seconds()
-            async with self._open_transaction(begin, seconds) as connection:
-                yield connection
+            pooled, driver = await self._connections.begin(
+                f"begin;set local statement_timeout='{int(seconds * 1000)}ms';set local jit=off;{begin}"
+            )
+            self._connections.in_use.add(driver)
+            try:
+                yield driver
+                await self._outage.listen(driver.execute("commit", timeout=self._patience))
+            except BaseException as error:
+                await self._abandon(pooled, driver, error)
+                raise
+            finally:
+                self._connections.in_use.discard(driver)
+            pooled.close()
         finally:
             self._turns.release(turn)
 
-    async def _take_turn(self, turn: Hashable) -> None:
+    async def _wait_for_turn(self, turn: Hashable) -> None:
         """Raises DatabaseUnavailable after the time limit, when all turns are in use or hang."""
         came = time.monotonic()
         # Early enough to have an answer before the time limit.
@@ -71,27 +84,17 @@ class Transactions:
         finally:
             asking.cancel()
 
-    @asynccontextmanager
-    async def _open_transaction(
-        self, begin: str, seconds: float
-    ) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-        pooled, driver = await self._connections.begin(
-            f"begin;set local statement_timeout='{int(seconds * 1000)}ms';set local jit=off;{begin}"
-        )
-        self._connections.in_use.add(driver)
-        try:
-            yield driver
-            await self._outage.listen(driver.execute("commit", timeout=self._patience))
-        except BaseException as error:
-            if isinstance(error, DatabaseUnavailable) and isinstance(error.__cause__, OSError):
-                self._connections.end(driver)  # otherwise the rollback would wait for the silent server again
-            await self._connections.abandon(pooled, driver, reusable=isinstance(error, Exception))
-            # asyncpg's DataError, a ValueError, means a wrong argument, not a missing database. An OSError does not
-            # come from this connection: `listen` converts those.
-            if isinstance(error, AWAY) and not isinstance(error, ValueError | OSError):
-                raise self._outage.refuse(error) from error
-            raise
-        else:
-            await pooled.close()
-        finally:
-            self._connections.in_use.discard(driver)
+    async def _abandon(
+        self,
+        pooled: PoolProxiedConnection,
+        driver: asyncpg.Connection[asyncpg.Record],
+        error: BaseException,
+    ) -> None:
+        """End a transaction that failed. Raises DatabaseUnavailable if the database was the reason."""
+        if isinstance(error, DatabaseUnavailable) and isinstance(error.__cause__, OSError):
+            self._connections.end(driver)  # otherwise the rollback would wait for the silent server again
+        await self._connections.abandon(pooled, driver, reusable=isinstance(error, Exception))
+        # asyncpg's DataError, a ValueError, means a wrong argument, not a missing database. An OSError does not
+        # come from this connection: `listen` converts those.
+        if isinstance(error, AWAY) and not isinstance(error, ValueError | OSError):
+            raise self._outage.refuse(error) from error

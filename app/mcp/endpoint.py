@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from app.auth.principal import Principal, Role
 from app.errors import InvalidInput, RateLimited, UnsupportedMediaType
@@ -24,6 +24,7 @@ from app.web.access import Caller, Parts, authenticate
 from app.web.bodies.bounded import BoundedBody, Patience
 from app.web.bodies.bounds import MCP_READER, bounds_of
 from app.web.bodies.json_body import LARGE, body_length, check_shape, media_type, refuse_coding
+from app.web.bodies.replay import replay
 
 PATH = "/mcp"
 
@@ -81,25 +82,13 @@ class Endpoint:
                     await _refuse(error)(scope, receive, send)
                     return
                 manager: StreamableHTTPSessionManager = self._app.state.mcp
-                await manager.handle_request(scope, _replay(body, receive), send)
+                await manager.handle_request(scope, replay(body, receive), send)
 
 
 def _refuse(error: InvalidInput) -> JSONResponse:
     """The protocol's answer to a message that is not read."""
     refusal = {"code": INVALID_REQUEST, "message": str(error)}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": refusal}, 400)
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Replays a body that was already read, then receives what follows it."""
-    waiting = [body]
-
-    async def replay() -> Message:
-        if waiting:
-            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
-        return await receive()
-
-    return replay
 
 
 def install_endpoint(app: FastAPI) -> None:
@@ -115,7 +104,7 @@ async def open_endpoint(app: FastAPI) -> AsyncIterator[None]:
         build_server(parts.services, _find_caller),
         json_response=True,
         stateless=True,
-        max_request_body_size=sys.maxsize,  # RequestGuard limits it, as for every other path
+        max_request_body_size=sys.maxsize,  # HttpLayer limits it, as for every other path
     )
     async with manager.run():
         app.state.mcp = manager

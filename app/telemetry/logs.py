@@ -33,6 +33,7 @@ _RESERVED = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 _MAX_TEXT = 2000
 _MAX_CHAIN = 5
 _MAX_FRAMES = 60
+_encode = jsonlib.JSONEncoder(allow_nan=False).encode
 
 
 def configure_logging(level: str, json: bool, stream: TextIO | None = None) -> None:
@@ -70,7 +71,7 @@ class JsonFormatter(logging.Formatter):
         line |= _origin()
         if (error := _exception(record)) is not None:
             line["exception"] = describe_exception(error)
-        return jsonlib.dumps(line, allow_nan=False)
+        return _encode(line)
 
 
 class PlainFormatter(logging.Formatter):
@@ -219,4 +220,6 @@ def _timestamp(record: logging.LogRecord) -> str:
 
 def _one_line(text: str) -> str:
     # A line break in a message must not start what looks like another record.
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

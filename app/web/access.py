@@ -153,11 +153,16 @@ def end_intake(endpoint: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(endpoint)
     async def accepted(*args: Any, **values: Any) -> Any:
-        if (intake := _intake.get()) is not None:
-            intake.end()
+        end_own_intake()
         return await endpoint(*args, **values)
 
     return accepted
+
+
+def end_own_intake() -> None:
+    """End the turn that the current request has to have its body parsed, if it has one."""
+    if (intake := _intake.get()) is not None:
+        intake.end()
 
 
 async def authenticate_platform(request: Request, token: str | None = None) -> Principal:
@@ -186,28 +191,33 @@ class NamedRoute(APIRoute):
         super().__init__(path, end_intake(endpoint), **options | {"operation_id": endpoint.__name__})
 
 
+class SecuredRoute(NamedRoute):
+    """A route for callers with its `role`; 401 and 403 are answered before the body is read."""
+
+    role: Role
+
+    def get_route_handler(self) -> Handler:
+        """FastAPI's handler, behind the checks."""
+        handle = super().get_route_handler()
+        allowed = query_names(self)
+
+        async def secured(request: Request) -> Response:
+            if self.role is Role.PLATFORM_ADMIN:
+                await authenticate_platform(request)
+            elif not hasattr(request.state, "caller"):  # a shortcut has settled it already
+                await authenticate(request, self.role)
+            refuse_unknown(request.query_params.keys(), allowed)
+            return await answer(JsonRequest(request.scope, request.receive), handle)
+
+        return secured
+
+
 def secured_router(role: Role, prefix: str, tag: str) -> APIRouter:
-    """A router whose paths require `role`; 401 and 403 are answered before the body is read."""
-
-    class SecuredRoute(NamedRoute):
-        def get_route_handler(self) -> Handler:
-            handle = super().get_route_handler()
-            allowed = query_names(self)
-
-            async def secured(request: Request) -> Response:
-                if role is Role.PLATFORM_ADMIN:
-                    await authenticate_platform(request)
-                else:
-                    await authenticate(request, role)
-                refuse_unknown(request.query_params.keys(), allowed)
-                return await answer(JsonRequest(request.scope, request.receive), handle)
-
-            return secured
-
+    """A router whose paths require `role`."""
     return APIRouter(
         prefix=prefix,
         tags=[tag],
-        route_class=SecuredRoute,
+        route_class=type("SecuredRoute", (SecuredRoute,), {"role": role}),
         dependencies=[Security(bearer_scheme)],
         responses=problems(401, 403, 422, 429, 503),
     )

@@ -17,9 +17,12 @@ class Holder:
         self.task = asyncio.create_task(self._run(budget, tenant, count))
 
     async def _run(self, budget: ByteBudget, tenant: str, count: int) -> None:
-        async with budget.hold(tenant, count):
+        await budget.acquire(tenant, count)
+        try:
             self.entered = True
             await self._end.wait()
+        finally:
+            budget.release(tenant, count)
 
     async def end(self) -> None:
         self._end.set()

@@ -77,8 +77,8 @@ async def serve_with(
 ) -> AsyncIterator[str]:
     """Serve an application with this time limit for bodies; yields its address."""
     app = create_app(settings, services, verifier)
-    guards = [layer for layer in app.user_middleware if getattr(layer.cls, "__name__", "") == "RequestGuard"]
-    guards[0].kwargs["patience"] = patience
+    layers = [layer for layer in app.user_middleware if getattr(layer.cls, "__name__", "") == "HttpLayer"]
+    layers[0].kwargs["patience"] = patience
     async with serve(app) as url:
         yield url
 

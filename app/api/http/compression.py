@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 MIN_BYTES = 4096
 """Shorter answers fit in a few packets anyway."""
@@ -22,16 +22,29 @@ docs/deploy.md)."""
 EXCLUDED = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "text/*")
 
 
-class Compression:
-    """Compresses answers of PATHS; all other answers, such as those of /mcp, pass unchanged."""
+class Compression(GZipMiddleware):
+    """Compresses the answers of `app`; which requests come here is decided by `applies_to`."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._compressed = GZipMiddleware(
-            app, minimum_size=MIN_BYTES, compresslevel=LEVEL, exclude_content_types=EXCLUDED
-        )
+        super().__init__(app, minimum_size=MIN_BYTES, compresslevel=LEVEL, exclude_content_types=EXCLUDED)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        chosen = scope["type"] == "http" and PATHS.fullmatch(scope["path"])
-        await (self._compressed if chosen else self._app)(scope, receive, send)
+    @staticmethod
+    def applies_to(path: str) -> bool:
+        """Whether answers of this path are compressed; all others, such as those of /mcp, pass unchanged."""
+        return PATHS.fullmatch(path) is not None
+
+
+def vary(status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    """Name Accept-Encoding in `Vary`, so that caches keep this answer apart from the compressed one."""
+    known = dict(headers)
+    length = known.get(b"content-length")
+    kind = known.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+    if (length is None or int(length) >= MIN_BYTES) and not (
+        status == 206
+        or b"content-encoding" in known
+        or kind in EXCLUDED
+        or f"{kind.partition('/')[0]}/*" in EXCLUDED
+    ):
+        others = known.get(b"vary", b"")
+        headers[:] = [header for header in headers if header[0] != b"vary"]
+        headers.append((b"vary", others + b", Accept-Encoding" if others else b"Accept-Encoding"))

@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class HeadRequests:
-    """Serves HEAD as the GET of its path without the body, and adds it to `Allow` with GET."""
+async def serve_as_get(serve: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve HEAD as the GET of its path, without the body."""
+    ended = False
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_allowing(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 405:
-                _allow_head(MutableHeaders(scope=message))
+    async def send_head(message: Message) -> None:
+        nonlocal ended
+        if message["type"] == "http.response.start":
             await send(message)
+        elif not ended:
+            ended = True
+            await send({"type": "http.response.body", "body": b""})
 
-        if scope["method"] != "HEAD":
-            await self._app(scope, receive, send_allowing)
-            return
-        ended = False
-
-        async def send_head(message: Message) -> None:
-            nonlocal ended
-            if message["type"] == "http.response.start":
-                await send_allowing(message)
-            elif not ended:
-                ended = True
-                await send({"type": "http.response.body", "body": b""})
-
-        inner = {**scope, "method": "GET"}
-        try:
-            await self._app(inner, receive, send_head)
-        finally:
-            # The log and the metrics around this read what was found out about the request.
-            scope.update({**inner, "method": "HEAD"})
+    inner = {**scope, "method": "GET"}
+    try:
+        await serve(inner, receive, send_head)
+    finally:
+        # The log and the metrics read what was found out about the request.
+        scope.update({**inner, "method": "HEAD"})
 
 
-def _allow_head(headers: MutableHeaders) -> None:
-    allowed = [method.strip() for method in headers.get("allow", "").split(",")]
-    if "GET" in allowed and "HEAD" not in allowed:
-        headers["allow"] = ", ".join(sorted([*allowed, "HEAD"]))
+def allow_head(headers: list[tuple[bytes, bytes]]) -> None:
+    """Add HEAD to the header `Allow` if it has GET."""
+    for place, (name, value) in enumerate(headers):
+        allowed = [method.strip() for method in value.split(b",")]
+        if name == b"allow" and b"GET" in allowed and b"HEAD" not in allowed:
+            headers[place] = (name, b", ".join(sorted([*allowed, b"HEAD"])))

@@ -63,12 +63,18 @@ class QueryCache:
         self.hits = 0
         self.misses = 0
 
-    async def embed_query(self, text: str) -> Vector:
-        key = self._key(text)
-        remembered = self._recall(key)
+    def recall(self, text: str) -> Vector | None:
+        """The vector of a query if it is in the cache, without waiting."""
+        remembered = self._find(self._key(text))
         if remembered is not None:
             self.hits += 1
+        return remembered
+
+    async def embed_query(self, text: str) -> Vector:
+        remembered = self.recall(text)
+        if remembered is not None:
             return remembered
+        key = self._key(text)
         flight = self._flights.get(key)
         if flight is None:
             self.misses += 1
@@ -80,7 +86,7 @@ class QueryCache:
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
         """As `embed_query` for each; all queries that are not in the cache share one call."""
         keys = {text: self._key(text) for text in texts}
-        found = {text: vector for text, key in keys.items() if (vector := self._recall(key)) is not None}
+        found = {text: vector for text, key in keys.items() if (vector := self._find(key)) is not None}
         missing = [text for text in keys if text not in found]
         self.misses += len(missing)
         self.hits += len(texts) - len(missing)
@@ -107,7 +113,7 @@ class QueryCache:
         model = self.model
         return asking_tenant.get(), model.provider, model.name, model.dimensions, text
 
-    def _recall(self, key: _Key) -> Vector | None:
+    def _find(self, key: _Key) -> Vector | None:
         own = self._vectors.get(key[0])
         entry = own.get(key) if own is not None else None
         if own is None or entry is None:

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -19,7 +20,7 @@ from app.db.queries.search.search import EntryFilter, VectorSpace
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import DatabaseUnavailable
-from app.knowledge.search.legs.embedding import EmbedQuery, QueryEmbedding, embed_query
+from app.knowledge.search.legs.embedding import EmbedQuery, QueryEmbedding, embed_query, recall_query
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.legs.semantic import SemanticHits, search_vectors, session_setup
@@ -81,24 +82,38 @@ class Ranker:
         has arrived by then; if not, the transaction ends, since no connection waits for a provider.
         Raises DatabaseUnavailable.
         """
-        embedding = asyncio.create_task(embed_query(plan, self._providers, self._meter, embed))
-        aside = asyncio.create_task(self._search_aside(embedding, plan))
+        embedding, aside = self._start(plan, embed)
         keyword = None
         try:
             if plan.query.mode != "semantic":
                 async with self._open(plan) as session:
                     keyword = await search_words(session, plan, plan.wanted)
                     if embedding.done():
-                        legs = Legs(semantic=await aside, keyword=keyword, embedding=embedding.result())
+                        semantic = await aside if aside is not None else None
+                        legs = Legs(semantic=semantic, keyword=keyword, embedding=embedding.result())
                         yield await _rank(session, plan, legs)
                         return
-            legs = Legs(semantic=await aside, keyword=keyword, embedding=await embedding)
+            semantic = await aside if aside is not None else None
+            legs = Legs(semantic=semantic, keyword=keyword, embedding=await embedding)
         finally:
-            embedding.cancel()
-            aside.cancel()
-            await asyncio.gather(embedding, aside, return_exceptions=True)
+            await _end(embedding, aside)
         async with self._open(plan) as session:
             yield await _rank(session, plan, legs)
+
+    def _start(
+        self, plan: Plan, embed: EmbedQuery | None
+    ) -> tuple[asyncio.Future[QueryEmbedding], asyncio.Task[SemanticHits | None] | None]:
+        """Begin to embed the query, and the semantic leg if it may run in parallel to the keyword leg."""
+        known = recall_query(plan, self._providers, self._meter, embed)
+        embedding: asyncio.Future[QueryEmbedding]
+        if known is None:
+            embedding = asyncio.create_task(embed_query(plan, self._providers, self._meter, embed))
+        else:
+            embedding = asyncio.get_running_loop().create_future()
+            embedding.set_result(known)
+        if plan.query.mode != "hybrid" or (known is not None and not self._database.is_calm):
+            return embedding, None
+        return embedding, asyncio.create_task(self._search_aside(embedding, plan))
 
     async def warm_up(self, connections: int) -> None:
         """Open connections and plan a search's statements on each, so that no caller waits for it (50 to 100 ms)."""
@@ -117,10 +132,12 @@ class Ranker:
             except DatabaseUnavailable:
                 log.warning("the database went down while connections were opened in advance")
 
-    async def _search_aside(self, embedding: asyncio.Task[QueryEmbedding], plan: Plan) -> SemanticHits | None:
+    async def _search_aside(
+        self, embedding: asyncio.Future[QueryEmbedding], plan: Plan
+    ) -> SemanticHits | None:
         """Wait for the embedding; then run the semantic leg in parallel if few connections are in use."""
         vector = (await embedding).vector
-        if plan.query.mode != "hybrid" or vector is None or not self._database.is_calm:
+        if vector is None or not self._database.is_calm:
             return None
         async with self._open(plan) as session:
             return await search_vectors(session, plan, vector)
@@ -128,6 +145,18 @@ class Ranker:
     def _open(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[TenantSession]:
         setup = session_setup(plan.query.ef_search, plan.tenant.passages)
         return self._database.tenant_session(plan.tenant.tenant_id, setup=setup)
+
+
+async def _end(*work: asyncio.Future[Any] | None) -> None:
+    """Cancel what is not done, and wait until it has ended."""
+    running = [part for part in work if part is not None and not part.done()]
+    for waiting in running:
+        waiting.cancel()
+    for part in filter(None, work):
+        if part.done() and not part.cancelled():
+            part.exception()  # retrieved, even if no one waits for it
+    if running:
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 async def _rank(session: TenantSession, plan: Plan, legs: Legs) -> Ranked:

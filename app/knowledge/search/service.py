@@ -19,7 +19,7 @@ from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, KnowledgeError, RateLimited
 from app.knowledge.search.answer.explanation import explain, explain_page
-from app.knowledge.search.answer.hydration import hydrate
+from app.knowledge.search.answer.hydration import fetch_page, make_hits
 from app.knowledge.search.answer.metadata import Times, describe_ranking, make_metadata
 from app.knowledge.search.answer.relaxation import relax
 from app.knowledge.search.answer.suggestions import suggest
@@ -179,9 +179,10 @@ class KnowledgeSearchService:
             words, vector = legs.words_sought(plan.query.query), legs.vector
             page = candidates[: plan.limit]
             with span("hydrate", hits=len(page)):
-                hits, taken = await hydrate(session, plan.tenant, plan.entry_filter, words, page, vector)
-                suggestions = [] if hits else await suggest(session, plan)
-                relaxations = [] if hits else await relax(session, plan, vector)
+                found = await fetch_page(session, plan.tenant, plan.entry_filter, words, page, vector)
+                suggestions = [] if found.entries else await suggest(session, plan)
+                relaxations = [] if found.entries else await relax(session, plan, vector)
+        hits = await make_hits(found)
         ranking = describe_ranking(plan, legs, candidates)
         times = Times(
             embedding=legs.embedding.seconds,
@@ -189,9 +190,11 @@ class KnowledgeSearchService:
             keyword=legs.keyword.seconds if legs.keyword else None,
             fusion=ranked.fusion_seconds,
         )
-        metadata = make_metadata(start, taken, ranking, current_stopwatch(), times, suggestions, relaxations)
+        metadata = make_metadata(
+            start, found.taken, ranking, current_stopwatch(), times, suggestions, relaxations
+        )
         result = SearchResult(
-            hits, metadata, explain(plan, legs, page[:taken]) if plan.query.explain else None
+            hits, metadata, explain(plan, legs, page[: found.taken]) if plan.query.explain else None
         )
         for part, spent in times.known:
             SEARCH_LEG_SECONDS.labels(part).observe(spent)
@@ -209,9 +212,10 @@ class KnowledgeSearchService:
         ranking = pinned_ranking(kept.receipt)
         page = ranking.candidates[start.offset : start.offset + plan.limit]
         async with self._database.tenant_session(tenant.tenant_id) as session:
-            hits, taken = await hydrate(session, tenant, query.entry_filter, query.query, page, None)
-        metadata = make_metadata(start, taken, ranking, current_stopwatch(), Times())
-        debug = explain_page(kept.receipt, page[:taken], start.offset) if query.explain else None
+            found = await fetch_page(session, tenant, query.entry_filter, query.query, page, None)
+        hits = await make_hits(found)
+        metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), Times())
+        debug = explain_page(kept.receipt, page[: found.taken], start.offset) if query.explain else None
         return SearchResult(hits, metadata, debug)
 
 

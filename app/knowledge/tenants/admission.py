@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -52,6 +52,12 @@ class Intake:
     def __init__(self, turns: Turns, tenant_id: UUID, clock: Callable[[], float]) -> None:
         self._turns, self._tenant_id, self._clock = turns, tenant_id, clock
         self._began: float | None = None
+
+    def begin_at_once(self) -> bool:
+        """Take the turn if it is free."""
+        if self._turns.take(self._tenant_id):
+            self._began = self._clock()
+        return self.running
 
     async def begin(self) -> None:
         """Wait for the turn."""
@@ -131,8 +137,9 @@ class Admission:
         self._readings.note(key)
         if limit and self._turns.waiting(key) >= self._waiting:
             raise self._refuse("concurrent_searches", limit, 1.0)
-        async with self._patiently("concurrent_searches", limit):
-            await self._turns.acquire(key, most=limit or None)
+        if not self._turns.take(key, most=limit or None):
+            async with self._patiently("concurrent_searches", limit):
+                await self._turns.acquire(key, most=limit or None)
         began = self._clock()
         try:
             yield
@@ -147,8 +154,9 @@ class Admission:
         """
         self._turns.note(tenant.tenant_id)
         self._intakes.note(tenant.tenant_id)
-        async with self._patiently("concurrent_requests"):
-            await self._readings.acquire(tenant.tenant_id)
+        if not self._readings.take(tenant.tenant_id):
+            async with self._patiently("concurrent_requests"):
+                await self._readings.acquire(tenant.tenant_id)
         began = self._clock()
         try:
             yield
@@ -167,10 +175,13 @@ class Admission:
     async def _hold(
         self, budget: ByteBudget, name: str, tenant: TenantContext, count: int
     ) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
+        if not budget.take(tenant.tenant_id, count):
             async with self._patiently(name):
-                await stack.enter_async_context(budget.hold(tenant.tenant_id, count))
+                await budget.acquire(tenant.tenant_id, count)
+        try:
             yield
+        finally:
+            budget.release(tenant.tenant_id, count)
 
     @asynccontextmanager
     async def intake(self, tenant: TenantContext, count: int) -> AsyncIterator[Intake]:
@@ -180,8 +191,9 @@ class Admission:
         A body that was refused is charged by its length. Raises RateLimited when the turn does not come.
         """
         intake = Intake(self._intakes, tenant.tenant_id, self._clock)
-        async with self._patiently("concurrent_requests"):
-            await intake.begin()
+        if not intake.begin_at_once():
+            async with self._patiently("concurrent_requests"):
+                await intake.begin()
         try:
             yield intake
         finally:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from app.db.queries.search.search import EntryFilter, VectorSpace
@@ -40,17 +40,21 @@ class StoredEntry:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class HydratedEntry(StoredEntry):
+class HydratedEntry(NamedTuple):
     """An entry with the data for its snippet.
 
     Attributes:
+        stored: the values of a StoredEntry, in the order of its fields.
         media_type: that of the asset.
         query_lexemes: the lexemes of the query, stemmed in the entry's language.
         char_start, char_end: the passage nearest to the query's vector, if there is one.
         passing: number of entries of the page that pass the filter; fewer are read when they are too large.
     """
 
+    id: UUID
+    title: str | None
+    content: str
+    stored: Sequence[Any]
     language: str
     media_type: str | None
     query_lexemes: Sequence[str] | None
@@ -58,6 +62,8 @@ class HydratedEntry(StoredEntry):
     char_end: int | None
     passing: int
 
+
+STORED = len(fields(StoredEntry))
 
 FILTERS = (
     "role", "tags", "entry_type", "min_confidence", "scope", "source", "asset_id", "metadata",
@@ -99,7 +105,9 @@ async def hydrate(
         filter=entry_filter.as_row(),
         most_bytes=most_bytes,
     )
-    return [HydratedEntry(*row) for row in rows]
+    return [
+        HydratedEntry(row["id"], row["title"], row["content"], row[:STORED], *row[STORED:]) for row in rows
+    ]
 
 
 async def fetch_verdict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from app.db.session import TenantSession
@@ -82,8 +82,7 @@ class KeywordQuery:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LegHit:
+class LegHit(NamedTuple):
     """An entry found by one leg; `value` is a cosine similarity or a BM25 score."""
 
     entry_id: UUID

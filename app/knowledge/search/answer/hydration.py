@@ -1,13 +1,13 @@
-"""Read the entries of a page of candidates."""
+"""Read the entries of a page of candidates, and make its hits."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from operator import attrgetter
+from dataclasses import dataclass
 
 from app.db.queries.search import hits as db
-from app.db.queries.search.hits import HydratedEntry, StoredEntry
+from app.db.queries.search.hits import HydratedEntry
 from app.db.queries.search.search import EntryFilter
 from app.db.session import TenantSession
 from app.embeddings.provider import Vector
@@ -23,37 +23,52 @@ HITS_AT_A_TIME = 5
 MARKDOWN_TYPES = frozenset((None, "text/markdown", "text/plain"))
 """Media types whose text may be Markdown; None is that of an entry without an asset. Others have been read to text."""
 
-stored_values = attrgetter(*StoredEntry.__dataclass_fields__)
-"""Returns the stored fields of a hit in the order of its constructor."""
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The entries of a page of candidates, in its order, as they are in the database.
+
+    `taken` is the number of candidates on the page: those up to the entry with which it has PAGE_BYTES. `words` are the
+    words for snippets.
+    """
+
+    candidates: Sequence[Candidate]
+    entries: Sequence[HydratedEntry]
+    taken: int
+    words: str
 
 
-async def hydrate(
+async def fetch_page(
     session: TenantSession,
     tenant: TenantContext,
     entry_filter: EntryFilter,
     words: str,
-    page: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     vector: Vector | None,
-) -> tuple[list[Hit], int]:
-    """Make the hits of a page in its order; entries that were deleted or hidden since the ranking are omitted.
+) -> Page:
+    """Read the entries; those that were deleted or hidden since the ranking are omitted.
 
-    Returns the number of candidates on the page, too: those up to the hit with which it has PAGE_BYTES.
-    `words` are the words for snippets: the query with the corrections of its misspelt words.
+    `words` are the query with the corrections of its misspelt words.
     """
-    if not page:
-        return [], 0
-    ids = [c.entry_id for c in page]
+    if not candidates:
+        return Page((), (), 0, words)
+    ids = [c.entry_id for c in candidates]
     entries = await db.hydrate(session, tenant.space, ids, words, vector, entry_filter, PAGE_BYTES)
-    by_id = {c.entry_id: c for c in page}
-    snippets = SnippetMaker(words)
+    is_cut = bool(entries) and len(entries) < entries[0].passing
+    taken = ids.index(entries[-1].id) + 1 if is_cut else len(ids)
+    return Page(candidates, entries, taken, words)
+
+
+async def make_hits(page: Page) -> list[Hit]:
+    """Make the hits of a page. This takes as long as a statement, and needs no connection."""
+    by_id = {c.entry_id: c for c in page.candidates}
+    snippets = SnippetMaker(page.words)
     hits: list[Hit] = []
-    for entry in entries:
+    for entry in page.entries:
         if len(hits) % HITS_AT_A_TIME == HITS_AT_A_TIME - 1:
             await asyncio.sleep(0)
         hits.append(_make_hit(entry, by_id[entry.id], snippets))
-    if entries and len(entries) < entries[0].passing:
-        return hits, ids.index(entries[-1].id) + 1
-    return hits, len(page)
+    return hits
 
 
 def _make_hit(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker) -> Hit:
@@ -69,7 +84,7 @@ def _make_hit(entry: HydratedEntry, candidate: Candidate, snippets: SnippetMaker
         is_markdown=entry.media_type in MARKDOWN_TYPES,
     )
     return Hit(
-        *stored_values(entry),
+        *entry.stored,
         score=candidate.score,
         similarity=candidate.similarity,
         keyword_score=candidate.keyword_score,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from app.embeddings.provider import EmbeddingProvider, Vector
+from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.vectors import make_unit_vector
 from app.errors import EmbeddingUnavailable
 from app.knowledge.search.plan import Plan
@@ -30,21 +31,44 @@ class QueryEmbedding:
     seconds: float | None = None
 
 
+def recall_query(
+    plan: Plan,
+    providers: Mapping[int, EmbeddingProvider],
+    meter: TokenMeter,
+    embed: EmbedQuery | None = None,
+) -> QueryEmbedding | None:
+    """The embedding of a query that needs no call: the mode needs none, the query has one, or the cache has it."""
+    query, tenant = plan.query, plan.tenant
+    if query.mode == "keyword":
+        return QueryEmbedding()
+    if query.query_embedding is not None:
+        return QueryEmbedding(make_unit_vector(query.query_embedding))
+    if embed is not None:
+        return None
+    started = time.perf_counter()
+    try:
+        meter.require(tenant)
+        provider = find_provider(providers, tenant)
+    except EmbeddingUnavailable:
+        return None  # `embed_query` reports it
+    vector = provider.recall(query.query) if isinstance(provider, QueryCache) else None
+    if vector is None:
+        return None
+    meter.count(tenant.tenant_id, query.query)
+    return QueryEmbedding(vector, seconds=time.perf_counter() - started)
+
+
 async def embed_query(
     plan: Plan,
     providers: Mapping[int, EmbeddingProvider],
     meter: TokenMeter,
     embed: EmbedQuery | None = None,
 ) -> QueryEmbedding:
-    """Embed the query if the mode needs it; `embed` replaces the provider of the tenant's model.
+    """Embed a query that `recall_query` does not know; `embed` replaces the provider of the tenant's model.
 
     `meter` counts the tokens used.
     """
     query, tenant = plan.query, plan.tenant
-    if query.mode == "keyword":
-        return QueryEmbedding()
-    if query.query_embedding is not None:
-        return QueryEmbedding(make_unit_vector(query.query_embedding))
     started = time.perf_counter()
     try:
         meter.require(tenant)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from uuid import UUID
 
 from app.db.queries.search.search import LegHit
@@ -50,10 +51,11 @@ def join_legs(semantic: Sequence[LegHit], keyword: Sequence[LegHit]) -> list[Can
     """Make one candidate for each entry, with its rank in each leg."""
     found: dict[UUID, Candidate] = {}
     for rank, hit in enumerate(semantic, 1):
-        candidate = found.setdefault(hit.entry_id, Candidate(hit.entry_id, hit.updated_at))
-        candidate.semantic_rank, candidate.similarity = rank, hit.value
+        found[hit.entry_id] = Candidate(hit.entry_id, hit.updated_at, rank, hit.value)
     for rank, hit in enumerate(keyword, 1):
-        candidate = found.setdefault(hit.entry_id, Candidate(hit.entry_id, hit.updated_at))
+        candidate = found.get(hit.entry_id)
+        if candidate is None:
+            candidate = found[hit.entry_id] = Candidate(hit.entry_id, hit.updated_at)
         candidate.keyword_rank, candidate.keyword_score = rank, hit.value
     return list(found.values())
 
@@ -133,8 +135,17 @@ def rank(candidates: Sequence[Candidate], only_leg: Leg | None = None) -> list[C
     If only one leg ran, ties keep its order, because all scores are 0 when its weight is 0.
     """
 
-    def key(c: Candidate) -> tuple[float, int, float, bytes]:
-        place = {"semantic": c.semantic_rank, "keyword": c.keyword_rank, None: None}[only_leg]
-        return (-c.score, place or 0, -c.updated_at.timestamp(), c.entry_id.bytes)
+    def place(c: Candidate) -> tuple[float, int]:
+        if only_leg is None:
+            return (-c.score, 0)
+        return (-c.score, (c.semantic_rank if only_leg == "semantic" else c.keyword_rank) or 0)
 
-    return sorted(candidates, key=key)
+    def in_tie(c: Candidate) -> tuple[float, bytes]:
+        return (-c.updated_at.timestamp(), c.entry_id.bytes)
+
+    ranking: list[Candidate] = []
+    # Ties are few: reading the time and the id of every candidate would take longer than all the rest.
+    for _, tied in groupby(sorted(candidates, key=place), key=place):
+        group = list(tied)
+        ranking += sorted(group, key=in_tie) if len(group) > 1 else group
+    return ranking

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.knowledge.search.answer.plain_text.graphemes import is_character_start
-from app.knowledge.search.answer.plain_text.markdown import MOST_EVENTS, render_markdown
+from app.knowledge.search.answer.plain_text.markdown import MOST_EVENTS, _parse, render_markdown
+from app.knowledge.search.answer.plain_text.text import unify_spaces
 
 RENDERED = {
     "heading": ("# Route order\n\nSpecific ones first.", "Route order · Specific ones first."),
@@ -52,6 +53,28 @@ MARKED = st.lists(
     ),
     max_size=60,
 ).map("".join)  # fmt: skip
+
+
+UNMARKED = st.lists(
+    st.sampled_from(
+        ["boat", "a_b", "x", "é", "漢", "😀", " ", "  ", "   ", "\n", "\n\n", "\t", "\u00a0", "\r\n", "-", "+", "=", "1", "12.", "1)",
+         "#", ">", "!", ".", ": ", "(", ")", '"', "'", "_", "/", "%", "@", "x:y", "http://x.de", "\u2028", "\x0b"]
+    ),
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+@given(UNMARKED | st.text(max_size=60))
+def test_text_without_marks_is_shown_as_by_the_parser(source: str) -> None:
+    source = unify_spaces(source)
+    plain, parsed = render_markdown(source), _parse(source)
+    assert plain.text == parsed.text
+    for at, letter in enumerate(source):
+        if not letter.isspace():
+            assert plain.place_of(at) == parsed.place_of(at)
+    for place, letter in enumerate(plain.text):
+        if letter != " ":
+            assert plain.origin_of(place) == parsed.origin_of(place)
 
 
 @given(MARKED | st.text(max_size=200))
