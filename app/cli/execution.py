@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from app.cli.options import named_env_file
+from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_waiting
 from app.kernel import forbid_inspection
 
 if TYPE_CHECKING:
+    import asyncio
+
     from app.composition.platform import Platform
     from app.composition.services import Services
     from app.knowledge.tenants.directory import Tenant
@@ -28,12 +30,6 @@ ACTOR = "command-line"
 """The actor in the audit trail."""
 ENV_FILE = Path(".env")
 """The file of settings in the current folder, which only the commands that serve read unasked."""
-named_env_file: ContextVar[Path | None] = ContextVar("named_env_file", default=None)
-"""The file that `--env-file` names."""
-
-
-class Interrupted(Exception):
-    """A signal ended the command before it was done."""
 
 
 class CancelledWithin(Exception):
@@ -83,6 +79,8 @@ def run_async(work: Coroutine[Any, Any, T], *, doing: str | None = None) -> T:
     `doing` is shown on a terminal after a second, for work that does not show its own progress.
     Raises Interrupted after a signal, CancelledWithin when the work was cancelled without one.
     """
+    import asyncio
+
     signalled = False
 
     async def guarded() -> T:
@@ -109,6 +107,8 @@ def run_async(work: Coroutine[Any, Any, T], *, doing: str | None = None) -> T:
 
 def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Run a server process on uvloop; a stop by a signal is a success."""
+    import asyncio
+
     try:
         import uvloop
 
@@ -122,6 +122,8 @@ def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
 @contextlib.contextmanager
 def on_signals(stop: Callable[[], object]) -> Iterator[None]:
     """Call `stop` at SIGINT and SIGTERM, inside the running event loop."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
     for number in numbers:
@@ -151,12 +153,19 @@ def require_database(settings: Settings) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Services, Tenant]]:
-    """Open the services and find one tenant. Raises ConfigurationError, TenantNotFound."""
+async def open_service(settings: Settings) -> AsyncIterator[Services]:
+    """Open the services. Raises ConfigurationError."""
     from app.composition.services import open_services
 
     require_database(settings)
     async with open_services(settings) as services:
+        yield services
+
+
+@contextlib.asynccontextmanager
+async def open_tenant(settings: Settings, slug: str) -> AsyncIterator[tuple[Services, Tenant]]:
+    """Open the services and find one tenant. Raises ConfigurationError, TenantNotFound."""
+    async with open_service(settings) as services:
         yield services, await services.tenants.find(slug)
 
 
@@ -176,6 +185,8 @@ async def working(services: Services, *, warns: bool = True) -> AsyncIterator[No
 
     It parses files here, so it warns of the protections that this system lacks, unless the command does so elsewhere.
     """
+    import asyncio
+
     from app.documents.process.parsing import log_missing_protections
 
     tasks = [asyncio.create_task(services.worker.run())]

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.main import get_command
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
-from app.cli import (
-    bench,
-    eval,
-    export,
-    import_,
-    ingest,
-    mcp,
-    migrate,
-    model,
-    reembed,
-    related,
-    search,
-    serve,
-    settings,
-    tenant,
-    token,
-    worker,
-)
-from app.cli.doctor import command as doctor
-from app.cli.execution import named_env_file
-from app.cli.options import examples, paragraph
+from app.cli.options import examples, named_env_file, paragraph
 from app.cli.output.failures import DONE, report_failure
+
+MODULES = {
+    "serve": "serve",
+    "worker": "worker",
+    "migrate": "migrate",
+    "token": "token",
+    "tenant": "tenant",
+    "settings": "settings",
+    "ingest": "ingest",
+    "search": "search",
+    "related": "related",
+    "import": "import_",
+    "export": "export",
+    "model": "model",
+    "reembed": "reembed",
+    "mcp": "mcp",
+    "doctor": "doctor.command",
+    "eval": "eval",
+    "bench": "bench",
+}
+"""The module of each command, in the order of the help."""
 
 EPILOG = "\n\n".join(
     (
@@ -64,7 +67,37 @@ EPILOG = "\n\n".join(
     )
 )
 
+
+class CommandsByName(Mapping[str, Any]):
+    """The commands; the module of each is loaded when the command is first looked up."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            single = typer.Typer(rich_markup_mode=None)
+            import_module(f"app.cli.{MODULES[name]}").register(single)
+            self._loaded[name] = get_group(single).commands[name]
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)
+
+
+class Program(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = CommandsByName()  # type: ignore[assignment]  # commands are only looked up
+
+
 app = typer.Typer(
+    cls=Program,
     help="Semantic and keyword search over a team's knowledge: serve, ingest, search.",
     epilog=EPILOG,
     no_args_is_help=True,
@@ -106,31 +139,9 @@ def accept_general_options(
     named_env_file.set(env_file)
 
 
-for module in (
-    serve,
-    worker,
-    migrate,
-    token,
-    tenant,
-    settings,
-    ingest,
-    search,
-    related,
-    import_,
-    export,
-    model,
-    reembed,
-    mcp,
-    doctor,
-    eval,
-    bench,
-):
-    module.register(app)
-
-
 @functools.cache
 def command() -> Any:
-    """Build the whole command line once: that takes longer than some commands."""
+    """Build the command line once."""
     return get_command(app)
 
 

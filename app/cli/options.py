@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from app.errors import InvalidInput
+
+named_env_file: ContextVar[Path | None] = ContextVar("named_env_file", default=None)
+"""The file that `--env-file` names."""
 
 
 def complete_tenant(incomplete: str) -> list[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from app.cli.execution import open_tenant, read_settings, run_async
+from app.cli.execution import open_tenants, read_settings
+from app.cli.local.client import ask_or_open
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.text import flatten, make_console, make_text, print_json
 
 if TYPE_CHECKING:
-    from app.knowledge.entries.related import Related
+    from app.composition.platform import Platform
+    from app.composition.services import Services
     from app.settings import Settings
 
 
@@ -40,27 +43,35 @@ def related(
     """Show the entries related to an entry: its parent, siblings and children, its sources, entries
     derived from it, and those that share two or more tags.
     """
-    found = run_async(_related(read_settings(), tenant, entry_id, limit), doing="reading relations")
+    settings = read_settings()
+    arguments = {"tenant": tenant, "entry_id": str(entry_id), "limit": limit}
+    found = ask_or_open(
+        settings, "related", arguments, lambda: _related(settings, arguments), doing="reading relations"
+    )
     if as_json:
-        from app.knowledge.entries.related import describe_related
-
-        print_json(describe_related(found))
+        print_json(found)
         return
     console = make_console()
-    if not len(found):
+    if not found["results"]:
         console.print("there are no related entries")
-    for item in found:
-        entry = item.entry
-        shared = f" ({item.overlap_count} shared tags)" if item.overlap_count else ""
-        console.print(make_text((flatten(entry.title or entry.content, 80), "bold")))
-        console.print(
-            make_text(
-                (f"   {item.relationship}{shared}", "cyan"), (f" · {entry.entry_type} · {entry.id}", "dim")
-            )
-        )
-        console.print(make_text((f"   {flatten(entry.content, 160)}\n", "")))
+    for entry in found["results"]:
+        count = entry["overlap_count"]
+        shared = f" ({count} shared tags)" if count else ""
+        console.print(make_text((flatten(entry["title"] or entry["content"], 80), "bold")))
+        kind = f" · {entry['entry_type']} · {entry['id']}"
+        console.print(make_text((f"   {entry['relationship']}{shared}", "cyan"), (kind, "dim")))
+        console.print(make_text((f"   {flatten(entry['content'], 160)}\n", "")))
 
 
-async def _related(settings: Settings, slug: str, entry_id: UUID, limit: int) -> Related:
-    async with open_tenant(settings, slug) as (services, tenant):
-        return await services.related.related(tenant.id, entry_id, limit)
+async def answer(services: Services | Platform, arguments: Mapping[str, Any]) -> Any:
+    """The related entries as REST describes them. Raises KnowledgeError."""
+    from app.knowledge.entries.related import describe_related
+
+    tenant = await services.tenants.find(arguments["tenant"])
+    entry_id = UUID(arguments["entry_id"])
+    return describe_related(await services.related.related(tenant.id, entry_id, arguments["limit"]))
+
+
+async def _related(settings: Settings, arguments: Mapping[str, Any]) -> Any:
+    async with open_tenants(settings) as platform:
+        return await answer(platform, arguments)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.execution import ACTOR, open_tenant, read_settings, run_async
+from app.cli.execution import ACTOR, open_service, read_settings
+from app.cli.local.client import ask_or_open
 from app.cli.options import TenantOption, examples, json_option
 from app.cli.output.text import print_json
 
 if TYPE_CHECKING:
+    from app.composition.services import Services
     from app.knowledge.search.query import SearchQuery
-    from app.knowledge.search.results import SearchResult
     from app.settings import Settings
 
 
@@ -78,39 +80,60 @@ def search(
     ] = False,
 ) -> None:
     """Search a tenant's knowledge, best hits first, with the legs, ranks and matched words of each hit."""
+    settings = read_settings()
+    wanted = {
+        "query": query,
+        "mode": mode,
+        "limit": limit,
+        "fusion": fusion,
+        "role": role,
+        "tags": tags or None,
+        "tags_match": "all" if all_tags else "any",
+        "entry_type": entry_types or None,
+        "source": source,
+        "scope": scope,
+        "min_confidence": min_confidence,
+        "similarity_threshold": threshold,
+        "include_superseded": superseded,
+        "cursor": cursor,
+        # The output for people shows the ranks, too.
+        "explain": explain or not as_json,
+    }
+    arguments = {"tenant": tenant, "query": wanted, "lines": None if as_json else {"explain": explain}}
+    found = ask_or_open(
+        settings, "search", arguments, lambda: _search(settings, arguments), doing="searching"
+    )
+    if as_json:
+        print_json(found)
+        return
+    from app.cli.output.hits import print_lines
+
+    print_lines(found)
+
+
+async def answer(services: Services, arguments: Mapping[str, Any]) -> Any:
+    """The result of a search, or the lines that show it to people. Raises KnowledgeError."""
+    query, start = _read_query(arguments["query"])
+    tenant = await services.tenants.find(arguments["tenant"])
+    result = await services.search.search(tenant.id, query, subject=ACTOR)
+    if (shown := arguments["lines"]) is None:
+        return result
+    from app.cli.output.hits import describe_hits
+
+    return describe_hits(result, first=1 + start, explain=shown["explain"])
+
+
+async def _search(settings: Settings, arguments: Mapping[str, Any]) -> Any:
+    # An invalid query fails before the database is opened.
+    _read_query(arguments["query"])
+    async with open_service(settings) as services:
+        return await answer(services, arguments)
+
+
+def _read_query(wanted: Mapping[str, Any]) -> tuple[SearchQuery, int]:
+    """The query, and the number of hits before its page. Raises InvalidInput."""
     from app.knowledge.search.journal.continuation import PageStart
     from app.knowledge.search.query import SearchQuery
 
-    settings = read_settings()
-    chosen: Any = entry_types or None
-    wanted = SearchQuery(
-        query=query,
-        mode=mode,
-        limit=limit,
-        fusion=fusion,
-        role=role,
-        tags=tags or None,
-        tags_match="all" if all_tags else "any",
-        entry_type=chosen,
-        source=source,
-        scope=scope,
-        min_confidence=min_confidence,
-        similarity_threshold=threshold,
-        include_superseded=superseded,
-        cursor=cursor,
-        # The output for people shows the ranks, too.
-        explain=explain or not as_json,
-    )
-    first = 1 if cursor is None else 1 + PageStart.from_cursor(cursor).offset
-    result = run_async(_search(settings, tenant, wanted), doing="searching")
-    if as_json:
-        print_json(result)
-        return
-    from app.cli.output.hits import print_hits
-
-    print_hits(result, first=first, explain=explain)
-
-
-async def _search(settings: Settings, slug: str, query: SearchQuery) -> SearchResult:
-    async with open_tenant(settings, slug) as (services, tenant):
-        return await services.search.search(tenant.id, query, subject=ACTOR)
+    query = SearchQuery(**wanted)
+    return query, 0 if query.cursor is None else PageStart.from_cursor(query.cursor).offset

@@ -61,6 +61,7 @@ async def _serve(settings: Settings, demo: bool) -> None:
     assert task is not None
     with _reserve_port(settings.server.host, settings.server.port) as listener, on_signals(task.cancel):
         from app.cli.demo import load_demo, welcome
+        from app.cli.local.server import answering_commands
         from app.composition.identity import open_verifier
         from app.composition.services import open_services
         from app.main import create_app
@@ -72,7 +73,7 @@ async def _serve(settings: Settings, demo: bool) -> None:
             log_as_service(settings)
             app = create_app(settings, services, verifier)
             # Not uvicorn's lifespan: it would log a failed start as a stack, and exit by itself.
-            async with app.router.lifespan_context(app):
+            async with app.router.lifespan_context(app), answering_commands(settings, services):
                 address = describe_address(settings.server.host, settings.server.port)
 
                 def announce() -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
 from app.auth.principal import Role
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
+from app.cli.local.client import ask_or_open
 from app.cli.options import TenantOption, complete_tenant, examples, json_option
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError, InvalidInput
 
 if TYPE_CHECKING:
+    from app.composition.platform import Platform
+    from app.composition.services import Services
     from app.db.queries.tenants.revocations import RevokedToken
     from app.settings import Settings
 
@@ -72,7 +76,7 @@ def print_token(
     settings = read_settings(identity_required=True)
     if tenant is None and set(roles) != {Role.PLATFORM_ADMIN}:
         raise InvalidInput.of("--tenant", "every role except platform_admin requires one")
-    tenant_id = run_async(_find(settings, tenant)) if tenant is not None else None
+    tenant_id = None if tenant is None else _find_tenant(settings, tenant)
     token = make_token(settings, tenant_id, roles, subject, ttl)
     if as_json:
         from app.auth.tokens import read_token_id
@@ -128,6 +132,16 @@ async def _revoke(settings: Settings, slug: str, token_id: str) -> RevokedToken:
         return await platform.revocations.revoke(tenant.id, token_id, actor=ACTOR)
 
 
-async def _find(settings: Settings, slug: str) -> UUID:
+def _find_tenant(settings: Settings, slug: str) -> UUID:
+    arguments = {"tenant": slug}
+    return UUID(ask_or_open(settings, "token", arguments, lambda: _find(settings, arguments)))
+
+
+async def answer(services: Services | Platform, arguments: Mapping[str, Any]) -> str:
+    """The id of the tenant that the token is for. Raises TenantNotFound."""
+    return str((await services.tenants.find(arguments["tenant"])).id)
+
+
+async def _find(settings: Settings, arguments: Mapping[str, Any]) -> str:
     async with open_tenants(settings) as platform:
-        return (await platform.tenants.find(slug)).id
+        return await answer(platform, arguments)

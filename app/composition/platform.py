@@ -10,6 +10,7 @@ from app.composition.database import check_database, open_database, small_pool
 from app.composition.providers import configured_models, find_models
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.audit import AuditTrail
+from app.knowledge.entries.related import RelatedService
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.limits import Limits
 from app.knowledge.tenants.revocations import TokenRevocations
@@ -18,11 +19,12 @@ from app.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The tenants, and the service for the platform's administrators."""
+    """The tenants, the service for the platform's administrators, and what else needs no embedding model."""
 
     tenants: TenantDirectory
     service: PlatformService
     revocations: TokenRevocations
+    related: RelatedService
 
 
 @contextlib.asynccontextmanager
@@ -42,7 +44,12 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
                 limits=default_limits(settings),
                 max_limit=settings.search.max_limit,
             )
-            yield Platform(tenants, PlatformService(database, tenants), TokenRevocations(database, tenants))
+            yield Platform(
+                tenants,
+                PlatformService(database, tenants),
+                TokenRevocations(database, tenants),
+                RelatedService(database),
+            )
 
 
 def default_limits(settings: Settings) -> Limits:

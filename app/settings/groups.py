@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.settings.fields import (
     HTTP_ALLOWED,
@@ -198,10 +197,10 @@ class LoggingSettings(SettingsGroup):
     )
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """All settings in their groups; `Settings()` has the defaults, `load_settings` reads the environment."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     database: DatabaseSettings = DatabaseSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
@@ -214,15 +213,3 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     encryption: EncryptionSettings = EncryptionSettings()
     logging: LoggingSettings = LoggingSettings()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # Names are flat while groups are nested, which the stock sources cannot map; load_settings does.
-        return (init_settings,)

@@ -7,12 +7,15 @@ from typing import Any
 
 import typer
 
-from app.cli.execution import Interrupted
 from app.errors import InvalidInput, KnowledgeError
 
 log = logging.getLogger("app.cli")
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+
+
+class Interrupted(Exception):
+    """A signal ended the command before it was done."""
 
 
 def report_failure(error: BaseException, *, as_json: bool) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -14,49 +14,60 @@ if TYPE_CHECKING:
     from app.knowledge.search.results import Explanation, Hit, HitExplanation, SearchResult
     from app.knowledge.vocabulary import Leg
 
+Line = list[tuple[str, str]]
+"""A line as texts with their styles."""
+
 INDENT = "   "
+INDENTED = "indented"
+"""The style of the indentation of a text that can be longer than a line of the terminal."""
+
 LEGS: tuple[Leg, ...] = ("semantic", "keyword")
 
 
-def print_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -> None:
-    """Print a page of hits, numbered from `first`; `explain` adds the parts of each score."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = make_console()
+def describe_hits(result: SearchResult, *, first: int = 1, explain: bool = False) -> list[Line]:
+    """A page of hits in lines for people, numbered from `first`; `explain` adds the parts of each score."""
     metadata, debug = result.metadata, result.debug_info
-    for warning in _warn(result):
-        console.print(make_text((warning, "yellow")))
+    lines: list[Line] = [[(warning, "yellow")] for warning in _warn(result)]
     if explain and debug is not None:
-        for line in describe_plan(result, debug):
-            console.print(make_text((line, "dim")))
-        console.print()
+        lines += ([(line, "dim")] for line in describe_plan(result, debug))
+        lines.append([])
     ranks = {hit.id: hit for hit in debug.hits} if debug is not None else {}
     for number, hit in enumerate(result.results, first):
-        console.print(
-            make_text((f"{number}. ", "bold cyan"), (flatten(hit.title or hit.content, 80), "bold"))
-        )
-        console.print(make_text((INDENT + _describe(hit), "dim")))
-        console.print(make_text((f"{INDENT}score {hit.score:.4f}", "cyan"), (f": {_why(hit, ranks)}", "")))
+        lines.append([(f"{number}. ", "bold cyan"), (flatten(hit.title or hit.content, 80), "bold")])
+        lines.append([(INDENT + _describe(hit), "dim")])
+        lines.append([(f"{INDENT}score {hit.score:.4f}", "cyan"), (f": {_why(hit, ranks)}", "")])
         if explain and hit.id in ranks and ranks[hit.id].boosts is not None:
-            console.print(make_text((INDENT + describe_score(ranks[hit.id]), "dim")))
-        snippet = _highlight(hit)
-        # On a terminal, long lines continue with the same indentation.
-        indented = Padding.indent(snippet, len(INDENT)) if console.is_terminal else Text(INDENT) + snippet
-        console.print(indented, "", sep="\n")
+            lines.append([(INDENT + describe_score(ranks[hit.id]), "dim")])
+        lines += ([(INDENT, INDENTED), *_highlight(hit)], [])
     if not result.results:
-        console.print(metadata.filter_note or "nothing found")
+        lines.append([(metadata.filter_note or "nothing found", "")])
     if metadata.suggestions:
-        console.print(make_text((f"try: {', '.join(metadata.suggestions)}", "")))
+        lines.append([(f"try: {', '.join(metadata.suggestions)}", "")])
     last = first + len(result.results) - 1
     shown = f"{first} to {last}" if result.results else "0"
     waited = f" ({metadata.waiting_ms} ms of it waiting)" if metadata.waiting_ms else ""
     times = f"{metadata.query_time_ms} ms{waited}"
-    console.print(
-        make_text((f"{shown} of {metadata.total} hits in {times} · search {metadata.search_id}", "dim"))
-    )
+    lines.append([(f"{shown} of {metadata.total} hits in {times} · search {metadata.search_id}", "dim")])
     if metadata.next_cursor is not None:
-        console.print(make_text((f"more: the same command with --cursor {metadata.next_cursor}", "dim")))
+        lines.append([(f"more: the same command with --cursor {metadata.next_cursor}", "dim")])
+    return lines
+
+
+def print_lines(lines: Iterable[Sequence[Sequence[str]]]) -> None:
+    """Print lines of parts, each a text and its style."""
+    from rich.padding import Padding
+
+    console = make_console()
+    for parts in lines:
+        if console.is_terminal and parts and parts[0][1] == INDENTED:
+            # Long lines continue with the same indentation.
+            console.print(Padding.indent(_assemble(parts[1:]), len(INDENT)))
+        else:
+            console.print(_assemble(parts))
+
+
+def _assemble(parts: Iterable[Sequence[str]]) -> Text:
+    return make_text(*((text, "" if style == INDENTED else style) for text, style in parts))
 
 
 def describe_plan(result: SearchResult, debug: Explanation) -> Iterator[str]:
@@ -136,9 +147,9 @@ def _describe_words(hit: Hit) -> str:
     return f"BM25 {hit.keyword_score:.2f}{words}"
 
 
-def _highlight(hit: Hit) -> Text:
+def _highlight(hit: Hit) -> Line:
     """The snippet with the query's words marked, in any form."""
     from app.knowledge.search.answer.highlighting import Highlighter
 
     pieces = Highlighter(hit).split(flatten(hit.snippet))
-    return make_text(*((piece.text, "bold green" if piece.found else "") for piece in pieces))
+    return [(piece.text, "bold green" if piece.found else "") for piece in pieces]

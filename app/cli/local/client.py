@@ -1,0 +1,93 @@
+"""The command's side: asks the running service, or else opens the database."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from app.cli.execution import run_async
+from app.cli.local.place import find_place
+from app.cli.output.failures import Interrupted
+from app.cli.output.progress import show_waiting
+from app.errors import FieldError, InvalidInput, KnowledgeError
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+GREETING_SECONDS = 1.0
+ANSWER_SECONDS = 60.0
+"""More than a search takes: its statements and its embedding have shorter limits."""
+
+PIECE = 1 << 16
+
+
+class NotAnswered(Exception):
+    """No service answers for these settings."""
+
+
+def ask_or_open(
+    settings: Settings,
+    command: str,
+    arguments: Mapping[str, Any],
+    work: Callable[[], Coroutine[Any, Any, Any]],
+    *,
+    doing: str | None = None,
+) -> Any:
+    """The service's answer to a command, or the result of `work`, which opens the database. Raises KnowledgeError."""
+    try:
+        with contextlib.nullcontext() if doing is None else show_waiting(doing):
+            return ask(settings, command, arguments)
+    except NotAnswered:
+        return run_async(work(), doing=doing)
+
+
+def ask(settings: Settings, command: str, arguments: Mapping[str, Any]) -> Any:
+    """The answer of a running service, as parsed JSON. Raises NotAnswered, and the KnowledgeError of the answer."""
+    place = find_place(settings)
+    if place is None:
+        raise NotAnswered
+    request = json.dumps({"key": place.key, "command": command, "arguments": arguments}).encode() + b"\n"
+    with _interruptible():
+        for path in place.list_sockets():
+            with contextlib.suppress(OSError, ValueError):
+                answer = json.loads(_exchange(path, request))
+                break
+        else:
+            raise NotAnswered
+    if "errors" in answer:
+        raise InvalidInput([FieldError(*parts) for parts in answer["errors"]])
+    if "error" in answer:
+        raise KnowledgeError(answer["error"])
+    return answer["result"]
+
+
+def _exchange(path: str, request: bytes) -> bytes:
+    """The bytes of the answer, none if the service closed the connection."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(GREETING_SECONDS)
+        connection.connect(path)
+        connection.recv(1)
+        connection.sendall(request)
+        connection.settimeout(ANSWER_SECONDS)
+        pieces = []
+        while piece := connection.recv(PIECE):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM ends the command as it does while the command works in an event loop."""
+
+    def stop(*_: object) -> NoReturn:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
