@@ -28,8 +28,8 @@ import asyncpg
 import httpx
 import psutil
 
+from app.auth.issuing import issue_token
 from app.auth.principal import Role
-from app.auth.tokens import issue_token
 from app.composition.database import embedded_database, prepare
 from app.composition.services import build_services
 from app.db.database import Database

@@ -1,4 +1,4 @@
-"""Bearer tokens: verified and issued here, the only place that imports the JWT library.
+"""Verification of bearer tokens: the only place that imports the JWT library.
 
 jose is used for signatures only. Other checks (the token's size, `crit`, repeated keys,
 the algorithm bound to the key, every claim) are done here, before or after it.
@@ -8,30 +8,25 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
-from uuid import UUID, uuid4
 
 from jose import jwk, jws  # type: ignore[import-untyped]
 from jose.exceptions import JOSEError  # type: ignore[import-untyped]
 
 from app.auth.claims import check_parties, check_times, make_principal, parse_object
+from app.auth.issuing import HMAC_ALGORITHM, check_secret
 from app.auth.keys import ALGORITHMS, PublicKey
-from app.auth.principal import Principal, Role
+from app.auth.principal import Principal
 from app.auth.verified import Verified, VerifiedTokens
-from app.errors import ConfigurationError, FieldError, InvalidInput, Unauthenticated
+from app.errors import ConfigurationError, Unauthenticated
 
 MAX_TOKEN_CHARACTERS = 8192
 MAX_KEY_ID_CHARACTERS = 256
-MIN_SECRET_BYTES = 32
-"""RFC 7518, section 3.2: an HS256 key is at least as long as the hash."""
 LEEWAY_SECONDS = 30.0
-MAX_TTL_SECONDS = 10 * 366 * 24 * 3600
 
-_HMAC_ALGORITHM = "HS256"
 _COMPACT = re.compile(r"([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
@@ -96,9 +91,9 @@ class TokenVerifier:
     async def _choose_keys(self, header: dict[str, object]) -> tuple[str, Sequence[object]]:
         algorithm, kid = header.get("alg"), header.get("kid")
         if self._keys is None:
-            if algorithm != _HMAC_ALGORITHM:
+            if algorithm != HMAC_ALGORITHM:
                 raise Unauthenticated("the token's algorithm is not accepted here")
-            return _HMAC_ALGORITHM, self._choose_secrets(kid)
+            return HMAC_ALGORITHM, self._choose_secrets(kid)
         if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
             raise Unauthenticated("the token's algorithm is not accepted here")
         if kid is not None and not (isinstance(kid, str) and len(kid) <= MAX_KEY_ID_CHARACTERS):
@@ -135,63 +130,8 @@ def bearer_token(authorization: str | None) -> str:
     return token.strip(" ")
 
 
-def issue_token(
-    secret: str,
-    *,
-    kid: str | None = None,
-    tenant_id: UUID | None,
-    roles: Collection[Role],
-    subject: str,
-    ttl: int,
-    audience: str | None = None,
-    issuer: str | None = None,
-) -> str:
-    """Create an HS256 token that is valid for `ttl` seconds from now; `kid` names its secret.
-
-    Raises InvalidInput for claims that `TokenVerifier` would refuse, ConfigurationError for a bad secret.
-    """
-    key = _shared_key(secret)
-    if not 1 <= ttl <= MAX_TTL_SECONDS:
-        raise InvalidInput.of("ttl", f"must be from 1 to {MAX_TTL_SECONDS} seconds")
-    if not roles:
-        raise InvalidInput.of("roles", "must name at least one role")
-    now = int(time.time())
-    claims: dict[str, object] = {
-        "sub": subject,
-        "roles": sorted(role.value for role in roles),
-        "iat": now,
-        "exp": now + ttl,
-        "jti": str(uuid4()),
-    }
-    if tenant_id is not None:
-        claims["tenant_id"] = str(tenant_id)
-    if audience is not None:
-        claims["aud"] = audience
-    if issuer is not None:
-        claims["iss"] = issuer
-    try:
-        make_principal(claims)
-    except Unauthenticated as error:
-        raise InvalidInput([FieldError("token", str(error))]) from None
-    headers = None if kid is None else {"kid": kid}
-    token: str = jws.sign(json.dumps(claims).encode(), key, headers, algorithm=_HMAC_ALGORITHM)
-    return token
-
-
-def read_token_id(token: str) -> str:
-    """The `jti` of a token that `issue_token` created; the signature is not checked."""
-    body = token.split(".")[1]
-    return str(parse_object(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["jti"])
-
-
 def _shared_key(secret: str, setting: str = "JWT_SECRET") -> object:
-    data = secret.encode("utf-8", "surrogateescape")
-    if len(data) < MIN_SECRET_BYTES:
-        raise ConfigurationError(setting, f"must be at least {MIN_SECRET_BYTES} bytes long")
-    try:
-        return jwk.construct(data, _HMAC_ALGORITHM)
-    except JOSEError:
-        raise ConfigurationError(setting, "must be a secret, not a public key or certificate") from None
+    return jwk.construct(check_secret(secret, setting), HMAC_ALGORITHM)
 
 
 def _read_header(token: str) -> dict[str, object]:

@@ -6,7 +6,6 @@ host, is not read, and the embedded database is reached only through its socket.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,8 @@ SERVICE = "kb_service"
 
 def find_slugs(incomplete: str) -> list[str]:
     """List the slugs that start with `incomplete`, in order; none if no database runs or answers."""
+    import asyncio
+
     from app.settings import load_settings
 
     try:
@@ -56,6 +57,8 @@ def _running_database(settings: Settings) -> Mapping[str, Any] | None:
 
 
 async def _fetch(database: Mapping[str, Any]) -> list[str]:
+    import asyncio
+
     import asyncpg
 
     async with asyncio.timeout(SECONDS):

@@ -79,7 +79,7 @@ def print_token(
     tenant_id = None if tenant is None else _find_tenant(settings, tenant)
     token = make_token(settings, tenant_id, roles, subject, ttl)
     if as_json:
-        from app.auth.tokens import read_token_id
+        from app.auth.issuing import read_token_id
 
         names = sorted(set(roles))
         claims = {"subject": subject, "tenant_id": tenant_id, "roles": names, "ttl": ttl}
@@ -90,8 +90,8 @@ def print_token(
 
 def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], subject: str, ttl: int) -> str:
     """Create a token that the service with these settings accepts. Raises ConfigurationError with JWKS."""
-    from app.auth.tokens import issue_token
-    from app.composition.identity import shared_secrets
+    from app.auth.issuing import issue_token
+    from app.composition.shared_secrets import shared_secrets
 
     secrets = shared_secrets(settings)
     if secrets is None:

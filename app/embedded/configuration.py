@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import psutil
-
 from app.embedded.address import PORT
 from app.errors import ConfigurationError
 
@@ -64,6 +62,8 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 def build_arguments(settings: Mapping[str, str], socket_dir: Path) -> list[str]:
     """Return the options of `postgres`: the defaults, overridden by `settings`, and a private socket."""
+    import psutil  # only the supervisor needs it; commands that join a server do not
+
     chosen = {
         **DEFAULTS,
         "shared_buffers": _choose_buffers(psutil.virtual_memory().total),

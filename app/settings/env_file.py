@@ -7,8 +7,6 @@ import os
 import stat
 from pathlib import Path
 
-from dotenv import dotenv_values
-
 from app.errors import ConfigurationError
 
 MAX_FILE_BYTES = 256 * 1024
@@ -20,6 +18,8 @@ def read_env_file(path: Path) -> dict[str, str]:
     Raises FileNotFoundError; ConfigurationError for a file that another user owns or can change, and for one that is
     not readable UTF-8 text.
     """
+    from dotenv import dotenv_values  # most commands read no file
+
     try:
         data = _read_own_file(path)
     except FileNotFoundError:

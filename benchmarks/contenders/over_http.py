@@ -17,8 +17,8 @@ from uuid import UUID
 import orjson
 import psutil
 
+from app.auth.issuing import issue_token
 from app.auth.principal import Role
-from app.auth.tokens import issue_token
 from benchmarks.contender import BenchmarkFailed, Contender, Question, Race
 from benchmarks.place import KEPT, ROOT
 from benchmarks.population import entry_number

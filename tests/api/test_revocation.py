@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
+from app.auth.issuing import read_token_id
 from app.auth.principal import Role
-from app.auth.tokens import read_token_id
 from app.composition.services import Services
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants import revocations

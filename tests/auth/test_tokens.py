@@ -10,8 +10,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from app.auth.issuing import issue_token
 from app.auth.principal import Principal, Role
-from app.auth.tokens import TokenVerifier, bearer_token, issue_token
+from app.auth.tokens import TokenVerifier, bearer_token
 from app.errors import ConfigurationError, InvalidInput, Unauthenticated
 from tests.auth.verification import make_verifier, refuse
 from tests.fixtures.identity.forgery import NOW, SECRET, TENANT, encode, forge, make_claims

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.execution import CancelledWithin, Interrupted, run_async
+from app.cli.execution import CancelledWithin, run_async
+from app.cli.output.failures import Interrupted
 from tests.cli.conftest import PROGRAM, CommandLine, start_program
 
 

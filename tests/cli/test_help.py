@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.cli.main import command
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import SECRET, CommandLine
 
 SILENT = {"serve", "worker", "mcp", "bench"}
 """Commands that print no result: they serve, or start a program that prints."""
@@ -108,12 +109,58 @@ def test_help_lists_commands_and_exit_statuses(offline: CommandLine) -> None:
     assert offline().out == text
 
 
-def test_start_loads_no_heavy_library() -> None:
+HEAVY = {
+    *(
+        "alembic",
+        "asyncpg",
+        "cryptography.x509",
+        "fastapi",
+        "google",
+        "httpx",
+        "numpy",
+        "onnxruntime",
+        "openai",
+    ),
+    *("pandas", "rich", "sqlalchemy", "tokenizers", "uvicorn"),
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["--help"], {}),
+        (["--version"], {}),
+        (["token", "--help"], {}),
+        (["search", "--help"], {}),
+        (["token", "--role", "platform_admin"], {"JWT_SECRET": SECRET}),
+        ([], {"_KNOWLEDGE_COMPLETE": "complete_bash", "COMP_WORDS": "knowledge sear", "COMP_CWORD": "1"}),
+    ],
+    ids=["help", "version", "help of token", "help of search", "token", "completion"],
+)
+def test_quick_commands_load_no_heavy_library(
+    offline: CommandLine, arguments: list[str], environment: dict[str, str]
+) -> None:
     code = (
-        "import sys, app.cli.main\n"
-        "app.cli.main.command()\n"
-        "heavy = {'asyncpg', 'fastapi', 'numpy', 'onnxruntime', 'pydantic', 'rich', 'sqlalchemy', 'uvicorn'}\n"
-        "print(sorted(heavy & sys.modules.keys()))"
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print(sorted({HEAVY} & sys.modules.keys()), file=sys.stderr))\n"
+        "from app.cli.main import run; run()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | environment,
+    )
+    assert done.stdout
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_command_loads_only_its_own_module(offline: CommandLine) -> None:
+    code = (
+        "import sys; from app.cli.main import main; main(['token', '--help'])\n"
+        "names = {name.split('.')[2] for name in sys.modules if name.startswith('app.cli.')}\n"
+        "print(sorted(names & set('serve worker ingest search tenant doctor eval'.split())), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stderr.strip() == "[]"

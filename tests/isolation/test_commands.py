@@ -7,9 +7,8 @@ from typing import Any, get_args, get_type_hints
 from uuid import UUID, uuid4
 
 import pytest
-import typer
 
-from app.cli.main import app as program
+from app.cli.main import command as program
 from tests.cli.conftest import CommandLine, clean_environment, restored_logging
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.database.seeded import Seeded
@@ -29,19 +28,14 @@ def takes_cursor(parameters: Mapping[str, Any]) -> bool:
     return "cursor" in parameters
 
 
-def list_commands(
-    takes: Takes, group: typer.Typer = program, way: tuple[str, ...] = ()
-) -> list[tuple[str, ...]]:
+def list_commands(takes: Takes, group: Any = None, way: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """The commands with a parameter that satisfies the condition; it receives the types by name."""
     found = []
-    for command in group.registered_commands:
-        callback = command.callback
-        assert callback is not None
-        if takes(get_type_hints(callback)):
-            found.append((*way, command.name or callback.__name__.replace("_", "-")))
-    for inner in group.registered_groups:
-        assert inner.typer_instance is not None
-        found += list_commands(takes, inner.typer_instance, (*way, str(inner.name)))
+    for name, inner in (program() if group is None else group).commands.items():
+        if inner.callback is not None and takes(get_type_hints(inner.callback)):
+            found.append((*way, name))
+        if hasattr(inner, "commands"):
+            found += list_commands(takes, inner, (*way, name))
     return found
 
 

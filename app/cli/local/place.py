@@ -68,7 +68,7 @@ class Place:
         return stat.S_ISDIR(found.st_mode) and own
 
 
-def find_place(settings: Settings, parent: str = PARENT) -> Place | None:
+def find_place(settings: Settings) -> Place | None:
     """The place for these settings and this code; None if the embedded database does not exist."""
     try:
         parts = [_stamp_code(), _identify_database(settings)]
@@ -78,7 +78,7 @@ def find_place(settings: Settings, parent: str = PARENT) -> Place | None:
     key = hashlib.sha256(json.dumps([parts, shown], default=_reveal, sort_keys=True).encode()).hexdigest()
     # The name is visible to the user's other processes, which must not learn the key from it.
     name = hashlib.sha256(key.encode()).hexdigest()[:24]
-    return Place(os.path.join(parent, f"knowledge-{os.geteuid()}"), name, key)
+    return Place(os.path.join(PARENT, f"knowledge-{os.geteuid()}"), name, key)
 
 
 def _is_running(pid: str) -> bool:

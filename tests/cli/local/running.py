@@ -1,0 +1,82 @@
+"""A service that answers commands in a thread, and commands in processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.cli.local.place import Place, find_place
+from app.cli.local.server import answering_commands
+from app.composition.services import open_services
+from app.settings import Settings, load_settings
+
+OPENED = "sqlalchemy"
+"""A module that is loaded only by a command that opens the database itself."""
+
+COMMAND = (
+    "import sys; from app.cli.main import main; status = main(sys.argv[1:]);"
+    f" print('opened' if '{OPENED}' in sys.modules else 'asked', file=sys.stderr); sys.exit(status)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The output of a command, and whether it opened the database itself."""
+
+    status: int
+    out: str
+    err: str
+    opened: bool
+
+
+def run_command(*arguments: str, **environment: str) -> Outcome:
+    """Run a command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+    )
+    *err, how = done.stderr.splitlines()
+    assert how in ("opened", "asked"), done.stderr
+    return Outcome(done.returncode, done.stdout, "\n".join(err), how == "opened")
+
+
+@contextlib.contextmanager
+def running_service() -> Iterator[None]:
+    """Answer commands, with the settings of the environment."""
+    ready = threading.Event()
+    loop = asyncio.new_event_loop()
+    stopped = asyncio.Event()
+
+    async def serve() -> None:
+        settings = read_settings()
+        async with open_services(settings) as services, answering_commands(settings, services):
+            ready.set()
+            await stopped.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join()
+        loop.close()
+
+
+def read_settings() -> Settings:
+    return load_settings(identity_required=False)
+
+
+def current_place() -> Place:
+    place = find_place(read_settings())
+    assert place is not None
+    return place
