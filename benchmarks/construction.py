@@ -127,13 +127,14 @@ async def _fill(services: Services, stock: Stock, tenant: Population, advance: C
         async with services.database.tenant_session(
             tenant.tenant_id, setup=UNSYNCED, background=LOADING
         ) as session:
-            await insert_entries(session, [_written(entry) for entry in batch])
-            await embeddings.store_vectors(session, model_id, [_passage(entry) for entry in batch])
+            await insert_entries(session, [written_entry(entry) for entry in batch])
+            await embeddings.store_vectors(session, model_id, [passage_vector(entry) for entry in batch])
         advance(len(batch))
     services.tenants.forget(tenant.tenant_id)
 
 
-def _written(entry: StockEntry) -> WrittenEntry:
+def written_entry(entry: StockEntry) -> WrittenEntry:
+    """The entry as the service writes it."""
     draft = EntryDraft(
         external_id=str(entry.number),
         title=entry.title,
@@ -144,6 +145,7 @@ def _written(entry: StockEntry) -> WrittenEntry:
     return new_entry(entry.id, draft)
 
 
-def _passage(entry: StockEntry) -> PassageVector:
+def passage_vector(entry: StockEntry) -> PassageVector:
+    """The vector of the entry's only passage."""
     text_hash = hashlib.sha256(embedding_text(entry.title, entry.content).encode()).digest()
     return PassageVector(entry.id, 0, text_hash, 0, len(entry.content), entry.vector)

@@ -22,6 +22,9 @@ from app.settings import Settings
 from benchmarks.dataset import MeasuredTenant
 from benchmarks.stock import Stock
 
+SERVICE, FLOOR = "service over HTTP", "bare SQL (floor)"
+"""The contenders to which the benchmark's targets apply."""
+
 Workload = Literal["cached", "distinct"]
 """`cached`: a few queries are repeated, and their embeddings are known; `distinct`: each query is new."""
 
@@ -85,6 +88,7 @@ class Contender:
         nearest: returns the numbers of the ten nearest entries of a semantic-only search, best first; with True,
             only entries with the tag RARE. None for a contender whose recall is not measured.
         entries: the number of entries in its own store; None if it uses the service's.
+        setup: how it is set up and how it separates tenants, for the report.
     """
 
     name: str
@@ -95,6 +99,7 @@ class Contender:
     memory: Callable[[], int] | None = None
     nearest: Nearest | None = None
     entries: int | None = None
+    setup: str = ""
 
 
 Enter: TypeAlias = Callable[[Race], AbstractAsyncContextManager[Contender]]

@@ -6,10 +6,13 @@ import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
+import asyncpg
+
 from benchmarks.dataset import RECIPE
 from benchmarks.place import KEPT, alone
 from benchmarks.population import Population
 from benchmarks.stock import BATCH, Stock, StockEntry
+from benchmarks.texts import find_kind
 
 
 class Copy:
@@ -20,7 +23,7 @@ class Copy:
         self._kept = kept
         self.folder = kept / "peers" / name
         self._mark = self.folder / "complete"
-        self._made_by = f"recipe {RECIPE}, copy {version}"
+        self._made_by = f"recipe {RECIPE}, {find_kind()}, copy {version}"
 
     @property
     def complete(self) -> bool:
@@ -51,3 +54,23 @@ def iterate_batches(
     for tenant in tenants:
         for start in range(0, tenant.size, BATCH):
             yield tenant, stock.make_batch(tenant, start)
+
+
+async def database_exists(superuser_dsn: str, name: str) -> bool:
+    """Whether the server has a database of this name, for a peer that is on the service's server."""
+    connection = await asyncpg.connect(superuser_dsn)
+    try:
+        exists = await connection.fetchval("select exists (select from pg_database where datname = $1)", name)
+        return bool(exists)
+    finally:
+        await connection.close()
+
+
+async def recreate_database(superuser_dsn: str, name: str) -> None:
+    """Create an empty database of this name in place of an incomplete one."""
+    connection = await asyncpg.connect(superuser_dsn)
+    try:
+        await connection.execute(f"drop database if exists {name}")
+        await connection.execute(f"create database {name}")
+    finally:
+        await connection.close()

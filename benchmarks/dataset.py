@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -24,9 +24,10 @@ from benchmarks.construction import analyze, build_index, build_tenants
 from benchmarks.place import DATA, KEPT, alone, bench_settings
 from benchmarks.population import Population, find_tenant, plan_tenants
 from benchmarks.stock import Stock, prepare_stock
+from benchmarks.texts import find_kind, make_queries
 
-RECIPE = 2
-"""Increase this when a build would create other entries: a database of another recipe is discarded."""
+RECIPE = 3
+"""Increase this when a build would create other entries: a database of another recipe or other texts is discarded."""
 
 MARK = KEPT / "dataset.json"
 PATIENCE = 900.0
@@ -45,15 +46,17 @@ class Dataset:
     def tenant(self, size: int) -> MeasuredTenant:
         """The measured tenant with this number of entries. Raises ValueError."""
         population = find_tenant(size)
-        return MeasuredTenant(population, self.stock.originals_of(population))
+        originals = self.stock.originals_of(population)
+        return MeasuredTenant(population, originals, self.stock.library.ask_about(originals))
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTenant:
-    """A tenant to search in. Queries are made from the real texts among its entries."""
+    """A tenant to search in. Its queries are about the unvaried texts among its entries."""
 
     population: Population
     originals: Sequence[Document]
+    questions: Sequence[Sequence[str]] = ()
 
     @property
     def tenant_id(self) -> UUID:
@@ -64,6 +67,10 @@ class MeasuredTenant:
     def size(self) -> int:
         """The number of its entries; each has one passage."""
         return self.population.size
+
+    def make_queries(self, seed: int) -> Iterator[str]:
+        """Endless queries in this tenant, the same for the same seed."""
+        return make_queries(self.originals, seed, self.questions)
 
 
 @contextlib.asynccontextmanager
@@ -76,10 +83,10 @@ async def open_dataset(progress: ShowProgress) -> AsyncIterator[Dataset]:
 
 
 async def _prepare(stack: contextlib.AsyncExitStack, progress: ShowProgress) -> Dataset:
-    mark = _read_mark()
-    if mark.get("recipe") != RECIPE:
+    mark, texts = _read_mark(), find_kind()
+    if (mark.get("recipe"), mark.get("texts")) != (RECIPE, texts):
         await asyncio.to_thread(shutil.rmtree, DATA, ignore_errors=True)
-        mark = {"recipe": RECIPE}
+        mark = {"recipe": RECIPE, "texts": texts}
     settings = bench_settings(DATA)
     _write_mark(mark)
     addresses = await stack.enter_async_context(open_database(settings))

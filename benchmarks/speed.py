@@ -1,8 +1,8 @@
 """The speed of searches and ingestion: `python -m benchmarks.speed`, or `make bench`; `--parts` selects one
-of them.
+of them, or the indexes of large tenants.
 
-The database is built once and kept under `.bench/`. Each contender in `contenders/` is measured on the same
-tenants with the same queries, in the same run. The last columns compare it with the floor and its peers.
+The database and the peers' copies are built once and kept under `.bench/`. Each contender in `contenders/` is measured
+on the same tenants with the same queries, in the same run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import logging
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ from app.errors import KnowledgeError
 from benchmarks.contender import Absent, Contender, Question, Race, Workload
 from benchmarks.contenders import find_contenders
 from benchmarks.dataset import Dataset, open_dataset
+from benchmarks.indexes import measure_indexes
 from benchmarks.ingestion.program import run_ingestion
 from benchmarks.load import apply_load
 from benchmarks.memory import postgres_memory, resident
@@ -32,13 +34,16 @@ from benchmarks.population import MEASURED
 from benchmarks.recall import Truth, measure_recall
 from benchmarks.results import Measurement, Report
 from benchmarks.tables import print_report, write_report
-from benchmarks.texts import make_queries
+from benchmarks.words import measure_words
 
 CACHED_QUERIES = 40
 """Fewer than the service's query cache holds."""
 
 RECALL_QUERIES = 100
-PARTS = ("search", "ingestion")
+SIZES = (1_000, 10_000, 100_000)
+CALLERS = (1, 8)
+PARTS = ("search", "ingestion", "indexes")
+USUAL_PARTS = ("search", "ingestion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ async def measure_all(course: Course, report: Report) -> None:
     """
     grown: dict[str, int] = {}
     async with open_dataset(show_progress) as data:
+        report.texts = data.stock.describe()
         for size in course.sizes:
             await _measure_race(data, size, course, report, grown)
             report.postgres_memory[size] = postgres_memory(DATA)
@@ -78,10 +84,11 @@ async def _measure_race(
 ) -> None:
     tenant = data.tenant(size)
     race = Race(tenant, data.settings, data.addresses, data.services, data.stock, show_progress)
-    texts = itertools.islice(make_queries(tenant.originals, seed=0), max(CACHED_QUERIES, RECALL_QUERIES))
+    texts = list(itertools.islice(tenant.make_queries(seed=0), max(CACHED_QUERIES, RECALL_QUERIES)))
     asked = [Question(text, await data.services.provider.embed_query(text)) for text in texts]
+    remark(f"{size:,} entries: the keyword leg and exact BM25")
+    report.words.append(await measure_words(data.services, tenant.population, texts))
     cached = asked[:CACHED_QUERIES]
-    numbers = itertools.count(1)
     truth = await asyncio.to_thread(lambda: Truth.of(data.stock.make_vectors(tenant.population)))
     async with contextlib.AsyncExitStack() as stack:
         grid = Grid(grown)
@@ -97,12 +104,15 @@ async def _measure_race(
                 measured = await measure_recall(contender, asked[:RECALL_QUERIES], truth, rare)
                 if measured is not None:
                     report.recalls.append(measured)
+            report.setups[contender.name] = contender.setup
             if contender.entries is not None:
                 report.entries[contender.name] = contender.entries
+        # Each contender is asked the same new queries, and none of them twice.
+        new = {c.name: (Question(text) for text in tenant.make_queries(seed=1)) for c in grid.contenders}
         for callers, contender in itertools.product(course.callers, grid.contenders):
             for workload in contender.workloads:
                 remark(f"{size:,} entries, {callers} callers: {contender.name}, {workload}")
-                questions = _questions(workload, cached, race, next(numbers))
+                questions = itertools.cycle(cached) if workload == "cached" else new[contender.name]
                 report.measurements.append(
                     await _measure(race, contender, workload, questions, callers, course.seconds, grown)
                 )
@@ -123,12 +133,6 @@ async def _line_up(
     grid.contenders.append(contender)
 
 
-def _questions(workload: Workload, cached: Sequence[Question], race: Race, seed: int) -> Iterator[Question]:
-    if workload == "cached":
-        return itertools.cycle(cached)
-    return (Question(text) for text in make_queries(race.dataset.originals, seed=seed))
-
-
 async def _measure(
     race: Race,
     contender: Contender,
@@ -142,7 +146,9 @@ async def _measure(
         # It computes embeddings itself, and the cache may have expired.
         for _ in range(CACHED_QUERIES):
             await contender.search(next(questions))
+    spent = time.process_time()
     timings = await apply_load(lambda: contender.search(next(questions)), callers, seconds)
+    spent = time.process_time() - spent
     memory = contender.memory() if contender.memory else grown[contender.name] if contender.is_peer else None
     return Measurement(
         contender.name,
@@ -153,6 +159,7 @@ async def _measure(
         timings,
         memory,
         contender.is_peer,
+        1000 * spent / timings.asked if contender.memory else None,
     )
 
 
@@ -164,17 +171,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [name for name, _ in find_contenders()]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description="Measure speed.")
     parser.add_argument(
-        "--sizes", type=int, nargs="+", default=MEASURED, choices=MEASURED, help="entries of the tenants"
+        "--sizes", type=int, nargs="+", default=SIZES, choices=MEASURED, help="entries of the tenants"
     )
-    parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32], help="callers at once")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long each measurement takes")
+    parser.add_argument("--callers", type=int, nargs="+", default=CALLERS, help="callers at once")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each measurement takes")
     parser.add_argument("--contenders", nargs="+", choices=names, help="contenders to measure; default: all")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="parts to measure")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=USUAL_PARTS, help="parts to measure")
     parser.add_argument(
         "--megabytes",
         type=int,
         default=100,
         help="megabytes of files ingested while memory is sampled; 0: none",
+    )
+    parser.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="with the part indexes: build each again as the service does, minutes",
     )
     chosen = parser.parse_args(arguments)
     logging.getLogger("app").setLevel(logging.WARNING)
@@ -182,7 +194,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     well = run_ingestion(chosen.megabytes) if "ingestion" in chosen.parts else True
     if "search" in chosen.parts:
         well = run_search(course) and well
+    if "indexes" in chosen.parts:
+        run_async(_measure_indexes(chosen.sizes, rebuild=chosen.rebuild))
     return int(not well)
+
+
+async def _measure_indexes(sizes: Sequence[int], *, rebuild: bool) -> None:
+    async with open_dataset(show_progress) as data:
+        await measure_indexes(data, sizes, show_progress, KEPT, rebuild=rebuild)
 
 
 def run_search(course: Course) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import numpy as np
@@ -17,17 +17,14 @@ from app.evaluation.vector_cache import VectorCache
 from app.knowledge.entries.entry import embedding_text
 from benchmarks.place import VECTORS
 from benchmarks.population import Population
-from benchmarks.texts import read_texts, vary_text
-
-ORIGINALS = 2_000
-"""Texts that the model embeds; the vectors of the others are derived from theirs."""
+from benchmarks.texts import Library, read_library, vary_text
 
 BATCH = 1_000
 """Entries that are generated together: each batch has its own random generator, so that a build can resume."""
 
-OWN, FOREIGN, NOISE = 0.58, 0.39, 0.61
+OWN, FOREIGN, NOISE = 0.64, 0.52, 0.48
 """What the vector of a varied text is made of: the vector of its original, the vector of the text whose
-sentences replace a third of its own, and noise of this length. The values are medians over 60 varied
+sentences replace a third of its own, and noise of this length. The values are medians over 120 varied
 texts that the model embedded.
 """
 
@@ -49,20 +46,44 @@ class StockEntry:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """The material of the entries: real texts, and their vectors in the rows of a matrix."""
+    """The material of the entries: texts, and their vectors in the rows of a matrix."""
 
-    originals: Sequence[Document]
+    library: Library
     vectors: NDArray[np.float32]
+    _spread: NDArray[np.float32] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # A factor of the covariance, so that noise like the differences of the texts costs one small product.
+        covariance = np.cov(self.vectors, rowvar=False) + 1e-6 * np.eye(self.vectors.shape[1])
+        object.__setattr__(self, "_spread", np.linalg.cholesky(covariance).T.astype(np.float32))
+
+    @property
+    def originals(self) -> Sequence[Document]:
+        """The texts that the model embedded."""
+        return self.library.documents
+
+    def describe(self) -> str:
+        """What the entries consist of, for the benchmark's report."""
+        library = self.library
+        queries = "three to six words of a text"
+        if library.questions:
+            queries += ", in turn with questions that the collections ask about a text"
+        return (
+            f"Text: {len(library.documents):,} texts ({library.kind}) with {library.count_words():,} distinct words; "
+            "where a tenant has more entries, sentences of two texts are mixed. The model embedded the texts and the "
+            "queries; the vector of a mixture is derived from those of its texts, as measured on real mixtures. "
+            f"Queries: {queries}."
+        )
 
     def originals_of(self, tenant: Population) -> Sequence[Document]:
-        """The real texts among a tenant's entries."""
+        """The unvaried texts among a tenant's entries."""
         count = len(self.originals)
         return [self.originals[(tenant.number + n) % count] for n in range(min(tenant.size, count))]
 
     def make_batch(self, tenant: Population, start: int) -> list[StockEntry]:
         """The entries of a tenant from number `start`, a multiple of BATCH, up to the next batch.
 
-        The first are real texts, and each tenant begins with another one; variations of them follow.
+        The first are the texts themselves, and each tenant begins with another one; variations of them follow.
         """
         sources, others, varied, vectors = self._draw(tenant, start)
         generator = random.Random(f"{tenant.number}-{start}")
@@ -103,10 +124,9 @@ class Stock:
         self, sources: NDArray[np.int64], others: NDArray[np.int64], chance: np.random.Generator
     ) -> NDArray[np.float32]:
         """Vectors of varied texts. The noise has the same distribution over the dimensions as differences
-        of real texts.
+        of the originals.
         """
-        weights = chance.standard_normal((len(sources), len(self.vectors)), dtype=np.float32)
-        noise = weights @ (self.vectors - self.vectors.mean(axis=0))
+        noise = chance.standard_normal((len(sources), len(self._spread)), dtype=np.float32) @ self._spread
         noise *= NOISE / np.linalg.norm(noise, axis=1, keepdims=True)
         moved = OWN * self.vectors[sources] + FOREIGN * self.vectors[others] + noise
         varied: NDArray[np.float32] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
@@ -114,17 +134,21 @@ class Stock:
 
 
 async def prepare_stock(provider: EmbeddingProvider, progress: ShowProgress) -> Stock:
-    """Read the texts and embed them, or read their vectors from the cache that the ranking benchmark uses too."""
-    originals = read_texts(ORIGINALS)
+    """Read the texts and embed them, or read their vectors from the cache that the ranking benchmark uses too.
+
+    The model takes about five minutes for the first time.
+    """
+    library = read_library()
+    originals = library.documents
     cache = VectorCache(provider, VECTORS)
     found: list[NDArray[np.float32]] = []
-    with progress("embed real texts", len(originals)) as report:
+    with progress("embed texts", len(originals)) as report:
         for start in range(0, len(originals), 50):
             batch = originals[start : start + 50]
             found += await cache.embed_documents([embedding_text(d.title, d.text) for d in batch])
             report(len(found))
     await cache.close()
-    return Stock(originals, np.stack(found))
+    return Stock(library, np.stack(found))
 
 
 def is_rare(number: int) -> bool:

@@ -13,26 +13,23 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.load import Timings
+from benchmarks.comparison import list_tables, list_targets, make_comparison
 from benchmarks.results import Measurement, Report
 
 HEADINGS = (
     "entries", "callers", "contender", "embedding", "p50 ms", "p95 ms", "p99 ms", "per second", "recall@10",
     "memory", "p50 / floor", "rate / floor",
 )  # fmt: skip
+COMPARISON = "comparison.md"
+"""The file with the table of the service and its peers, for the README."""
+
 RECALL_HEADINGS = ("entries", "contender", "unfiltered", "1 % filter", "missing hits")
-TEXT_COLUMNS = frozenset({"contender", "embedding"})
-
-
-def make_headings(report: Report) -> tuple[str, ...]:
-    """HEADINGS, and a column for each peer."""
-    return (*HEADINGS, *(f"p50; rate / {_short(peer)}" for peer in report.peers))
+TEXT_COLUMNS = frozenset({"contender", "embedding", "target", "bound", "met"})
 
 
 def make_rows(report: Report) -> list[tuple[str, ...]]:
-    """The rows of the table; ratios compare with the floor and the peers at the same size and number of callers."""
+    """The rows of the table; ratios compare with the floor at the same size and number of callers."""
     floors = {(m.size, m.callers): m.timings for m in report.measurements if m.is_floor}
-    peers = {(m.contender, m.size, m.callers): m.timings for m in report.measurements if m.is_peer}
     rows: list[tuple[str, ...]] = []
     for m in sorted(report.measurements, key=lambda m: (m.size, m.callers)):
         t, floor = m.timings, floors.get((m.size, m.callers))
@@ -48,7 +45,6 @@ def make_rows(report: Report) -> list[tuple[str, ...]]:
             _memory(m),
             f"{t.p50 / floor.p50:.2f}" if floor else "",
             f"{t.throughput / floor.throughput:.2f}" if floor else "",
-            *(_compare(t, peers.get((peer, m.size, m.callers))) for peer in report.peers),
         ))  # fmt: skip
     return rows
 
@@ -82,17 +78,25 @@ def make_notes(report: Report) -> list[str]:
     held = ", ".join(f"{b / 2**20:.0f} MB at {s:,}" for s, b in report.postgres_memory.items() if b)
     notes = [
         f"{make_machine_note()} *cached*: the embedding of the query is known; *distinct*: each query is embedded.",
-        "The floor, the service in process and the peers run in the process that generates the load, and share its "
-        "interpreter; *memory* of a peer is the growth of that process when the peer was opened and first searched.",
+        report.texts,
+        "The service over HTTP is `knowledge serve` with its defaults for an external Postgres, in processes of its "
+        "own. The floor, the service in process and the peers run in the process that generates the load and share its "
+        "interpreter, so nothing is transferred; *memory* of a peer is the growth of that process when the peer was "
+        "opened and first searched.",
         "recall@10: the share of the ten entries with the greatest cosine that a semantic-only search "
         "returns; *missing hits*: hits that exist, up to ten a query, but did not come back.",
     ]
+    if costs := [m.generator for m in report.measurements if m.generator is not None]:
+        notes.append(
+            f"The generator of the load took {min(costs):.2f} to {max(costs):.2f} ms of processor time for a request "
+            "over HTTP, reading of the JSON included."
+        )
+    notes += [f"{name}: {setup}." for name, setup in report.setups.items() if setup]
     if report.peers:
         notes.append(
-            "Peers take ten candidates from each leg, the service at least thirty. LangChain has HNSW and GIN indexes "
-            "with its defaults and an index on the tenant's column; LanceDB HNSW-SQ (ef 100, refine factor 3); Chroma "
-            "a collection for each tenant. Read a peer's speed with its recall: a filtered HNSW scan can be "
-            "fast and find few entries."
+            "Each peer separates tenants as its documentation recommends. The service takes at least 30 candidates "
+            "from each leg. Read a peer's speed with its recall: a filtered scan of an HNSW graph can be fast and find "
+            "few entries. Systems for keywords or vectors only do half of the work."
         )
     if held:
         notes.append(f"Postgres itself held {held} entries (proportional set size of all its processes).")
@@ -100,7 +104,7 @@ def make_notes(report: Report) -> list[str]:
         stores = ", ".join(f"{name} {count:,}" for name, count in report.entries.items())
         notes.append(f"Entries in the peers' own stores, all tenants together: {stores}.")
     notes += [f"{name} did not take part: {reason}" for name, reason in report.absent.items()]
-    return notes
+    return [note for note in notes if note]
 
 
 def print_report(report: Report) -> None:
@@ -108,20 +112,25 @@ def print_report(report: Report) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
-    console.print(_terminal_table(make_headings(report), make_rows(report), 2))
+    for title, headings, rows in list_tables(report):
+        console.print(title)
+        console.print(_terminal_table(headings, rows, 0, frozenset(headings[:1])))
+    console.print(_terminal_table(HEADINGS, make_rows(report), 2))
     if report.recalls:
         console.print(_terminal_table(RECALL_HEADINGS, make_recall_rows(report), 1))
     for note in make_notes(report):
         console.print(note, highlight=False)
 
 
-def write_report(report: Report, folder: Path) -> tuple[Path, Path]:
-    """Write `speed.md` and `speed.json`."""
+def write_report(report: Report, folder: Path) -> tuple[Path, Path, Path]:
+    """Write `speed.md`, `speed.json` and COMPARISON."""
     made_at = datetime.now(UTC)
-    markdown, json = folder / "speed.md", folder / "speed.json"
+    markdown, json, comparison = folder / "speed.md", folder / "speed.json", folder / COMPARISON
     lines = ["# Speed of a hybrid search", "", f"{made_at:%Y-%m-%d %H:%M} UTC.", ""]
     lines += [f"- {note}" for note in make_notes(report)]
-    lines += ["", *write_table(make_headings(report), make_rows(report))]
+    for title, headings, rows in list_tables(report):
+        lines += ["", f"## {title}", "", *write_table(headings, rows, frozenset(headings[:1]))]
+    lines += ["", "## All measurements", "", *write_table(HEADINGS, make_rows(report))]
     if report.recalls:
         lines += ["", "## recall@10 by tenant size", ""]
         lines += write_table(RECALL_HEADINGS, make_recall_rows(report))
@@ -131,24 +140,18 @@ def write_report(report: Report, folder: Path) -> tuple[Path, Path]:
         "notes": make_notes(report),
         "measurements": [asdict(m) for m in report.measurements],
         "recall": [asdict(r) for r in report.recalls],
+        "words": [asdict(w) for w in report.words],
+        "targets": [{**asdict(t), "met": t.met} for t in list_targets(report)],
         "postgres_memory": {str(size): held for size, held in report.postgres_memory.items()},
     }
     json.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    return markdown, json
-
-
-def _short(name: str) -> str:
-    return name.split(" ", 1)[0]
+    headings, rows = make_comparison(report)
+    comparison.write_text("\n".join(write_table(headings, rows)) + "\n", encoding="utf-8")
+    return markdown, json, comparison
 
 
 def _memory(m: Measurement) -> str:
     return f"{'+' if m.is_peer else ''}{m.memory / 2**20:.0f} MB" if m.memory else ""
-
-
-def _compare(timings: Timings, other: Timings | None) -> str:
-    if other is None:
-        return ""
-    return f"{timings.p50 / other.p50:.2f}; {timings.throughput / other.throughput:.2f}"
 
 
 def _terminal_table(

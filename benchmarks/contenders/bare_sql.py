@@ -17,7 +17,7 @@ from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.legs.semantic import session_setup
 from app.knowledge.search.plan import KEYWORD_POOL, SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
-from benchmarks.contender import Contender, Question, Race
+from benchmarks.contender import FLOOR, Contender, Question, Race
 
 CONNECTIONS = 10
 """The default size of the service's pool."""
@@ -90,7 +90,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
                 taken -= 1
             return len(hits)
 
-        yield Contender("bare SQL (floor)", search, workloads=("cached",), is_floor=True)
+        yield Contender(FLOOR, search, workloads=("cached",), is_floor=True)
 
 
 async def _fetch(connection: Any, statement: Statement, values: dict[str, Any]) -> list[asyncpg.Record]:

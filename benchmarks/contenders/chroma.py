@@ -15,6 +15,7 @@ from benchmarks.population import MEASURED, find_tenant
 from benchmarks.stock import Stock
 
 VERSION = 1
+SETUP = "a collection for each tenant, HNSW with its defaults"
 
 
 @contextlib.asynccontextmanager
@@ -48,6 +49,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         is_peer=True,
         nearest=nearest,
         entries=sum(MEASURED),
+        setup=SETUP,
     )
 
 

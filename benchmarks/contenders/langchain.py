@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.embedded import SUPERUSER, EmbeddedPostgres
 from app.evaluation.output.progress import ShowProgress
 from benchmarks.contender import Contender, Question, Race, import_peer
-from benchmarks.copies import Copy, iterate_batches
+from benchmarks.copies import Copy, database_exists, iterate_batches, recreate_database
 from benchmarks.place import DATA
 from benchmarks.population import entry_number, plan_tenants
 from benchmarks.stock import Stock
@@ -24,6 +24,10 @@ from benchmarks.stock import Stock
 PACKAGE = "langchain-postgres"
 HYBRID = "langchain_postgres.v2.hybrid_search_config"
 VERSION = 1
+SETUP = (
+    "one table with a tenant column and an index on it; HNSW and GIN with its defaults, ten "
+    "candidates from each leg"
+)
 DATABASE = "langchain"
 TABLE = "entries"
 METADATA = ["tenant_id", "title", "rare"]
@@ -46,7 +50,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     try:
         copy = Copy("langchain", VERSION)
         dsn = address.dsn(SUPERUSER, DATABASE)
-        if not await _exists(address.dsn()):
+        if not await database_exists(address.dsn(), DATABASE):
             copy.discard()
         await copy.ensure(lambda _: _build(address.dsn(), dsn, race.stock, race.progress))
         engine = create_async_engine(psycopg_url(dsn), pool_size=CONNECTIONS, max_overflow=0)
@@ -93,6 +97,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
             is_peer=True,
             nearest=nearest,
             entries=sum(tenant.size for tenant in plan_tenants()),
+            setup=SETUP,
         )
         await engine.dispose()
     finally:
@@ -110,23 +115,10 @@ def _embeddings(stock: Stock) -> Any:
     return fake.DeterministicFakeEmbedding(size=stock.vectors.shape[1])
 
 
-async def _exists(superuser_dsn: str) -> bool:
-    connection = await asyncpg.connect(superuser_dsn)
-    try:
-        return bool(
-            await connection.fetchval("select exists (select from pg_database where datname = $1)", DATABASE)
-        )
-    finally:
-        await connection.close()
-
-
 async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgress) -> None:
     library, hybrid = import_peer("langchain_postgres", PACKAGE), import_peer(HYBRID, PACKAGE)
     index = import_peer("langchain_postgres.v2.indexes", PACKAGE)
-    connection = await asyncpg.connect(superuser_dsn)
-    await connection.execute(f"drop database if exists {DATABASE}")
-    await connection.execute(f"create database {DATABASE}")
-    await connection.close()
+    await recreate_database(superuser_dsn, DATABASE)
     dimensions = stock.vectors.shape[1]
     pool = create_async_engine(psycopg_url(dsn))
     engine, configuration = (

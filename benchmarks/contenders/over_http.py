@@ -19,7 +19,7 @@ import psutil
 
 from app.auth.issuing import issue_token
 from app.auth.principal import Role
-from benchmarks.contender import BenchmarkFailed, Contender, Question, Race
+from benchmarks.contender import SERVICE, BenchmarkFailed, Contender, Question, Race
 from benchmarks.place import KEPT, ROOT
 from benchmarks.population import entry_number
 from benchmarks.stock import RARE
@@ -52,7 +52,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
             return sum(one.memory_info().rss for one in (server, *server.children(recursive=True)))
 
         try:
-            yield Contender("service over HTTP", search, memory=memory, nearest=nearest)
+            yield Contender(SERVICE, search, memory=memory, nearest=nearest)
         finally:
             client.close()
 

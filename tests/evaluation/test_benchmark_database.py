@@ -14,6 +14,7 @@ from app.knowledge.search.query import SearchQuery
 from benchmarks.construction import analyze, build_tenants
 from benchmarks.population import MEASURED, Population, entry_number, find_tenant, plan_tenants
 from benchmarks.stock import BATCH, RARE, Stock, is_rare
+from benchmarks.texts import Library
 from tests.evaluation.samples import hide_progress
 from tests.fixtures.database.cluster import MODEL, connected
 
@@ -26,7 +27,7 @@ ORIGINALS = [
 def make_stock(dimensions: int = 8) -> Stock:
     vectors = np.random.default_rng(1).standard_normal((30, dimensions)).astype(np.float32)
     documents = [replace(ORIGINALS[n % 2], id=str(n)) for n in range(30)]
-    return Stock(documents, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    return Stock(Library(documents), vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 def test_the_population_is_skewed_and_has_the_measured_tenants() -> None:

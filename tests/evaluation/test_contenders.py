@@ -19,6 +19,7 @@ from benchmarks.contenders import find_contenders, over_http
 from benchmarks.dataset import MeasuredTenant
 from benchmarks.population import Population
 from benchmarks.stock import Stock
+from benchmarks.texts import Library
 from tests.evaluation.samples import TEXTS, hide_progress
 from tests.fixtures.database.cluster import MODEL, TestDatabase
 
@@ -30,7 +31,7 @@ OWN = ("bare_sql", "in_process", "over_http")
 def make_stock() -> Stock:
     vectors = np.random.default_rng(1).standard_normal((len(TEXTS), MODEL.dimensions)).astype(np.float32)
     documents = [Document(str(number), None, text) for number, text in enumerate(TEXTS)]
-    return Stock(documents, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    return Stock(Library(documents), vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 @pytest.fixture

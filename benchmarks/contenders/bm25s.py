@@ -1,0 +1,66 @@
+"""bm25s: BM25 only, an index for each tenant, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from app.evaluation.output.progress import ShowProgress
+from benchmarks.contender import Contender, Question, Race, import_peer
+from benchmarks.copies import Copy
+from benchmarks.population import MEASURED, find_tenant
+from benchmarks.stock import Stock
+
+VERSION = 1
+SETUP = "an index for each tenant, in memory; English stop words and stemming"
+
+
+@contextlib.asynccontextmanager
+async def enter(race: Race) -> AsyncIterator[Contender]:
+    """The index of the race's tenant, in memory. Only measured tenants have one, because indexes share nothing."""
+    library, stemmer = import_peer("bm25s", "bm25s"), _stemmer()
+    copy = Copy("bm25s", VERSION)
+    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race.stock, race.progress))
+    tenant = race.dataset.population
+    index = await asyncio.to_thread(library.BM25.load, str(copy.folder / tenant.slug), load_corpus=True)
+
+    def ask(question: Question) -> int:
+        tokens = library.tokenize(
+            question.text, stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False
+        )
+        found, _ = index.retrieve(tokens, k=min(10, tenant.size), show_progress=False)
+        return int(found.shape[1])
+
+    async def search(question: Question) -> int:
+        return await asyncio.to_thread(ask, question)
+
+    yield Contender(
+        "bm25s (keyword only)",
+        search,
+        workloads=("cached",),
+        is_peer=True,
+        entries=sum(MEASURED),
+        setup=SETUP,
+    )
+
+
+def _stemmer() -> Any:
+    return import_peer("Stemmer", "pystemmer").Stemmer("english")
+
+
+def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
+    library, stemmer = import_peer("bm25s", "bm25s"), _stemmer()
+    with progress("copy for bm25s", len(MEASURED)) as report:
+        for number, size in enumerate(MEASURED):
+            tenant = find_tenant(size)
+            texts = [f"{e.title}\n{e.content}" if e.title else e.content for e in stock.make_entries(tenant)]
+            index = library.BM25(method="lucene")
+            index.index(
+                library.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False),
+                show_progress=False,
+            )
+            index.save(str(folder / tenant.slug), corpus=texts)
+            report(number + 1)

@@ -1,0 +1,78 @@
+"""Tantivy in this process: BM25 only, one index with the tenant as an indexed field."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from app.evaluation.output.progress import ShowProgress
+from benchmarks.contender import Contender, Question, Race, import_peer
+from benchmarks.copies import Copy, iterate_batches
+from benchmarks.population import plan_tenants
+from benchmarks.stock import Stock
+
+VERSION = 1
+SETUP = "one index with the tenant as an indexed field; English stemming"
+
+
+@contextlib.asynccontextmanager
+async def enter(race: Race) -> AsyncIterator[Contender]:
+    """The entries of all tenants; each query has the tenant as a condition."""
+    library = import_peer("tantivy", "tantivy")
+    copy = Copy("tantivy", VERSION)
+    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race.stock, race.progress))
+    schema = _schema(library)
+    index = library.Index(schema, path=str(copy.folder / "index"))
+    index.reload()
+    searcher = index.searcher()
+    own = library.Query.const_score_query(
+        library.Query.term_query(schema, "tenant_id", race.dataset.population.number), 0.0
+    )
+
+    def ask(question: Question) -> int:
+        words, _ = index.parse_query_lenient(question.text, ["title", "content"])
+        both = library.Query.boolean_query([(library.Occur.Must, own), (library.Occur.Must, words)])
+        return len([searcher.doc(address)["content"] for _, address in searcher.search(both, 10).hits])
+
+    async def search(question: Question) -> int:
+        return await asyncio.to_thread(ask, question)
+
+    yield Contender(
+        "Tantivy (keyword only)",
+        search,
+        workloads=("cached",),
+        is_peer=True,
+        entries=sum(tenant.size for tenant in plan_tenants()),
+        setup=SETUP,
+    )
+
+
+def _schema(library: Any) -> Any:
+    return (
+        library.SchemaBuilder()
+        .add_unsigned_field("tenant_id", indexed=True)
+        .add_text_field("title", stored=True, tokenizer_name="en_stem")
+        .add_text_field("content", stored=True, tokenizer_name="en_stem")
+        .build()
+    )
+
+
+def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
+    library = import_peer("tantivy", "tantivy")
+    (folder / "index").mkdir()
+    index = library.Index(_schema(library), path=str(folder / "index"))
+    writer = index.writer()
+    tenants, done = plan_tenants(), 0
+    with progress("copy for Tantivy", sum(t.size for t in tenants)) as report:
+        for tenant, batch in iterate_batches(stock, tenants):
+            for e in batch:
+                writer.add_document(
+                    library.Document(tenant_id=tenant.number, title=e.title or "", content=e.content)
+                )
+            done += len(batch)
+            report(done)
+        writer.commit()
+        writer.wait_merging_threads()

@@ -1,0 +1,78 @@
+"""The table of the service and its peers, and the benchmark's targets."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.comparison import list_tables, list_targets, make_comparison, make_target_rows
+from benchmarks.contender import FLOOR, SERVICE
+from benchmarks.load import Timings
+from benchmarks.readme import BEGIN, END, insert_table
+from benchmarks.recall import Recall
+from benchmarks.results import Measurement, Report
+from benchmarks.words import WordsResult
+
+
+def measurement(name: str, size: int, callers: int, p50: float, rate: float) -> Measurement:
+    timings = Timings(p50, p50, p50, rate, 100)
+    return Measurement(name, name == FLOOR, "cached", size, callers, timings, None, name.startswith("Lance"))
+
+
+def make_report() -> Report:
+    return Report(
+        measurements=[
+            measurement("LanceDB hybrid", 100_000, 1, 20, 40),
+            measurement("LanceDB hybrid", 100_000, 8, 90, 100),
+            measurement(SERVICE, 1_000, 1, 6, 100),
+            measurement(SERVICE, 100_000, 1, 18, 50),
+            measurement(SERVICE, 100_000, 8, 60, 140),
+            measurement(FLOOR, 100_000, 1, 12, 80),
+        ],
+        recalls=[
+            Recall(SERVICE, 100_000, False, 0.991, 0, 100),
+            Recall("LanceDB hybrid", 100_000, False, 0.858, 0, 100),
+        ],
+        words=[WordsResult(100_000, 0.94, 100, 2.5, 6)],
+    )
+
+
+def test_the_comparison_has_the_floor_the_service_and_the_peers() -> None:
+    headings, rows = make_comparison(make_report())
+    assert headings == ("contender", "1,000 entries", "100,000 entries")
+    assert rows == [
+        (FLOOR, "–; –", "12.0; –"),
+        (SERVICE, "6.0; –", "18.0; 140 (0.991)"),
+        ("LanceDB hybrid", "–; –", "20.0; 100 (0.858)"),
+    ]
+
+
+def test_targets_are_ratios_with_their_bounds() -> None:
+    targets = {t.name: (t.measured, t.met) for t in list_targets(make_report())}
+    assert targets == {
+        "p50 over HTTP, 1,000 entries, ms": (6, True),
+        "p50 over HTTP, 100,000 entries, ms": (18, True),
+        "p50 over HTTP / bare SQL, 100,000": (1.5, True),
+        "p50 over HTTP, 100,000 / 1,000 entries": (3, False),
+        "answers per second / LanceDB, 100,000": (pytest.approx(1.4), False),
+        "recall@10, 100,000 entries": (0.991, True),
+        "exact BM25's ten best, 100,000 entries": (0.94, False),
+    }
+    assert make_target_rows(make_report())[3] == (
+        "p50 over HTTP, 100,000 / 1,000 entries",
+        "≤ 2.5",
+        "3",
+        "no",
+    )
+
+
+def test_a_table_without_rows_is_omitted() -> None:
+    assert [title for title, _, _ in list_tables(make_report())] == ["Side by side", "Targets", "Keyword leg"]
+    assert list_tables(Report()) == []
+
+
+def test_the_table_replaces_the_one_in_the_readme() -> None:
+    once = insert_table(f"before\n{BEGIN}\nold\n{END}\nafter\n", "| new |\n")
+    assert once == f"before\n{BEGIN}\n\n| new |\n\n{END}\nafter\n"
+    assert insert_table(once, "| new |") == once
+    with pytest.raises(ValueError, match="no <!-- speed"):
+        insert_table("nothing", "| new |")

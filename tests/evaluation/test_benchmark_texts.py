@@ -1,0 +1,69 @@
+"""The texts and queries of the benchmark."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+
+import orjson
+
+from benchmarks.made_up import make_texts
+from benchmarks.texts import find_kind, make_queries, read_library
+
+
+def write_collection(folder: Path) -> None:
+    """A collection of two texts and one judged query in the layout that `read_library` reads."""
+    (folder / "scifact").mkdir()
+    documents = [
+        {"_id": "1", "title": "Cells", "text": "Cells divide. They grow again."},
+        {"_id": "2", "title": "", "text": "Water boils when it is hot. Ice melts."},
+    ]
+    queries = [{"_id": "q", "text": "Why do cells divide?"}]
+    for name, rows in (("corpus", documents), ("queries", queries)):
+        lines = [orjson.dumps(row).decode() for row in rows]
+        (folder / "scifact" / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for name in ("qrels.tsv", "qrels.train.tsv"):
+        (folder / "scifact" / name).write_text("query-id\tcorpus-id\tscore\nq\t1\t1\n", encoding="utf-8")
+
+
+def test_texts_come_from_the_collections_with_the_questions_about_them(tmp_path: Path) -> None:
+    write_collection(tmp_path)
+    library = read_library(folder=tmp_path)
+    assert (find_kind(tmp_path), library.kind) == ("scifact", "scifact")
+    assert {document.id for document in library.documents} == {"scifact 1", "scifact 2"}
+    assert library.count_words() == 13
+    asked = [d for d in library.documents if d.id == "scifact 1"]
+    assert library.ask_about(asked) == [["Why do cells divide?"]]
+    assert library.ask_about([d for d in library.documents if d.id == "scifact 2"]) == [[]]
+
+
+def test_each_question_is_asked_once_in_turn_with_words(tmp_path: Path) -> None:
+    write_collection(tmp_path)
+    library = read_library(folder=tmp_path)
+    questions = library.ask_about(library.documents)
+    asked = list(itertools.islice(make_queries(library.documents, 1, questions), 6))
+    assert asked[1] == "Why do cells divide?"
+    assert asked.count("Why do cells divide?") == 1
+    assert all(
+        any(text in document.text for document in library.documents) for text in [asked[0], *asked[2:]]
+    )
+
+
+def test_texts_are_made_up_without_the_collections(tmp_path: Path) -> None:
+    library = read_library(20, folder=tmp_path)
+    assert (len(library.documents), library.questions, library.kind) == (20, (), "made-up words")
+
+
+def test_made_up_texts_are_as_long_and_as_varied_as_real_ones() -> None:
+    texts = make_texts(1_000)
+    assert texts == make_texts(1_000)
+    words = [re.findall(r"\w+", document.text.lower()) for document in texts]
+    counts = Counter(itertools.chain.from_iterable(words))
+    total = counts.total()
+    # Measured on the collections: 181 words a text, 61 % of them distinct, and Heaps' law with 27.4 and 0.529.
+    assert 170 < total / len(texts) < 195
+    assert 0.57 < sum(len(set(text)) / len(text) for text in words) / len(texts) < 0.65
+    assert 0.85 < len(counts) / (27.4 * total**0.529) < 1.15
+    assert 0.045 < counts["the"] / total < 0.06
