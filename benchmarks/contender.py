@@ -11,15 +11,18 @@ import importlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from app.composition.database import DatabaseAddresses
 from app.composition.services import Services
+from app.embedded import EmbeddedAddress
 from app.embeddings.provider import Vector
 from app.errors import KnowledgeError
 from app.evaluation.output.progress import ShowProgress
 from app.settings import Settings
 from benchmarks.dataset import MeasuredTenant
+from benchmarks.population import Population
 from benchmarks.stock import Stock
 
 SERVICE, FLOOR = "service over HTTP", "bare SQL (floor)"
@@ -60,14 +63,20 @@ class Question:
 class Race:
     """What each contender receives: the same data, settings and database.
 
-    `stock` is for contenders that keep a copy of the entries; `progress` shows how the copy is built.
+    The rest is for contenders that keep a copy of the entries: `server` for a database of their own next to the
+    service's, `stock` with the entries of `tenants`, of which those in `measured` are searched, `kept` as the folder
+    for copies, and `progress` to show how one is built.
     """
 
     dataset: MeasuredTenant
     settings: Settings
     addresses: DatabaseAddresses
     services: Services
+    server: EmbeddedAddress
     stock: Stock
+    tenants: Sequence[Population]
+    measured: Sequence[Population]
+    kept: Path
     progress: ShowProgress
 
 

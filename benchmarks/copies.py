@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.dataset import RECIPE
-from benchmarks.place import KEPT, alone
+from benchmarks.place import alone
 from benchmarks.population import Population
 from benchmarks.stock import BATCH, Stock, StockEntry
 from benchmarks.texts import find_kind
@@ -18,7 +18,7 @@ from benchmarks.texts import find_kind
 class Copy:
     """One peer's folder, and whether its copy of the entries is complete."""
 
-    def __init__(self, name: str, version: int, kept: Path = KEPT) -> None:
+    def __init__(self, name: str, version: int, kept: Path) -> None:
         """Increase `version` when the way to build the copy changes."""
         self._kept = kept
         self.folder = kept / "peers" / name

@@ -14,6 +14,7 @@ import orjson
 from app.composition.database import DatabaseAddresses, open_database
 from app.composition.services import Services, open_services
 from app.db.schema.migration import latest_revision
+from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.evaluation.collection import Document
 from app.evaluation.output.progress import ShowProgress
 from app.evaluation.tenant import finish_upkeep
@@ -36,10 +37,11 @@ PATIENCE = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The database, and the stock that its entries are made from."""
+    """The database and its server, and the stock that its entries are made from."""
 
     settings: Settings
     addresses: DatabaseAddresses
+    server: EmbeddedAddress
     services: Services
     stock: Stock
 
@@ -90,6 +92,9 @@ async def _prepare(stack: contextlib.AsyncExitStack, progress: ShowProgress) -> 
     settings = bench_settings(DATA)
     _write_mark(mark)
     addresses = await stack.enter_async_context(open_database(settings))
+    server = EmbeddedPostgres(DATA)
+    address = await asyncio.to_thread(server.start)
+    stack.callback(server.stop)
     services = await stack.enter_async_context(open_services(settings))
     assert addresses.admin is not None
     stock = await prepare_stock(services.provider, progress)
@@ -104,7 +109,7 @@ async def _prepare(stack: contextlib.AsyncExitStack, progress: ShowProgress) -> 
         await analyze(addresses.admin)
         mark["settled_for"] = state
         _write_mark(mark)
-    return Dataset(settings, addresses, services, stock)
+    return Dataset(settings, addresses, address, services, stock)
 
 
 async def _settle(services: Services, admin_dsn: str, progress: ShowProgress) -> None:

@@ -30,7 +30,7 @@ from benchmarks.load import apply_load
 from benchmarks.memory import postgres_memory, resident
 from benchmarks.place import DATA, KEPT
 from benchmarks.plots import draw_plots
-from benchmarks.population import MEASURED
+from benchmarks.population import MEASURED, find_tenant, plan_tenants
 from benchmarks.recall import Truth, measure_recall
 from benchmarks.results import Measurement, Report
 from benchmarks.tables import print_report, write_report
@@ -83,7 +83,18 @@ async def _measure_race(
     data: Dataset, size: int, course: Course, report: Report, grown: dict[str, int]
 ) -> None:
     tenant = data.tenant(size)
-    race = Race(tenant, data.settings, data.addresses, data.services, data.stock, show_progress)
+    race = Race(
+        dataset=tenant,
+        settings=data.settings,
+        addresses=data.addresses,
+        services=data.services,
+        server=data.server,
+        stock=data.stock,
+        tenants=plan_tenants(),
+        measured=[find_tenant(size) for size in MEASURED],
+        kept=KEPT,
+        progress=show_progress,
+    )
     texts = list(itertools.islice(tenant.make_queries(seed=0), max(CACHED_QUERIES, RECALL_QUERIES)))
     asked = [Question(text, await data.services.provider.embed_query(text)) for text in texts]
     remark(f"{size:,} entries: the keyword leg and exact BM25")

@@ -8,11 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from app.evaluation.output.progress import ShowProgress
 from benchmarks.contender import Contender, Question, Race, import_peer
 from benchmarks.copies import Copy
-from benchmarks.population import MEASURED, find_tenant
-from benchmarks.stock import Stock
 
 VERSION = 1
 SETUP = "an index for each tenant, in memory; English stop words and stemming"
@@ -22,8 +19,8 @@ SETUP = "an index for each tenant, in memory; English stop words and stemming"
 async def enter(race: Race) -> AsyncIterator[Contender]:
     """The index of the race's tenant, in memory. Only measured tenants have one, because indexes share nothing."""
     library, stemmer = import_peer("bm25s", "bm25s"), _stemmer()
-    copy = Copy("bm25s", VERSION)
-    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race.stock, race.progress))
+    copy = Copy("bm25s", VERSION, race.kept)
+    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race))
     tenant = race.dataset.population
     index = await asyncio.to_thread(library.BM25.load, str(copy.folder / tenant.slug), load_corpus=True)
 
@@ -42,7 +39,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         search,
         workloads=("cached",),
         is_peer=True,
-        entries=sum(MEASURED),
+        entries=sum(tenant.size for tenant in race.measured),
         setup=SETUP,
     )
 
@@ -51,12 +48,13 @@ def _stemmer() -> Any:
     return import_peer("Stemmer", "pystemmer").Stemmer("english")
 
 
-def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
+def _build(folder: Path, race: Race) -> None:
     library, stemmer = import_peer("bm25s", "bm25s"), _stemmer()
-    with progress("copy for bm25s", len(MEASURED)) as report:
-        for number, size in enumerate(MEASURED):
-            tenant = find_tenant(size)
-            texts = [f"{e.title}\n{e.content}" if e.title else e.content for e in stock.make_entries(tenant)]
+    with race.progress("copy for bm25s", len(race.measured)) as report:
+        for number, tenant in enumerate(race.measured):
+            texts = [
+                f"{e.title}\n{e.content}" if e.title else e.content for e in race.stock.make_entries(tenant)
+            ]
             index = library.BM25(method="lucene")
             index.index(
                 library.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False),

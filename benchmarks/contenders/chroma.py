@@ -8,11 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from app.evaluation.output.progress import ShowProgress
 from benchmarks.contender import Contender, Question, Race, import_peer
 from benchmarks.copies import Copy, iterate_batches
-from benchmarks.population import MEASURED, find_tenant
-from benchmarks.stock import Stock
 
 VERSION = 1
 SETUP = "a collection for each tenant, HNSW with its defaults"
@@ -22,8 +19,8 @@ SETUP = "a collection for each tenant, HNSW with its defaults"
 async def enter(race: Race) -> AsyncIterator[Contender]:
     """The collection of the race's tenant. Only measured tenants have one, because collections share nothing."""
     import_peer("chromadb", "chromadb")
-    copy = Copy("chroma", VERSION)
-    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race.stock, race.progress))
+    copy = Copy("chroma", VERSION, race.kept)
+    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race))
     client = _open(copy.folder)
     collection = client.get_collection(race.dataset.population.slug)
 
@@ -48,7 +45,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         workloads=("cached",),
         is_peer=True,
         nearest=nearest,
-        entries=sum(MEASURED),
+        entries=sum(tenant.size for tenant in race.measured),
         setup=SETUP,
     )
 
@@ -58,12 +55,12 @@ def _open(folder: Path) -> Any:
     return import_peer("chromadb", "chromadb").PersistentClient(str(folder / "store"), settings)
 
 
-def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
+def _build(folder: Path, race: Race) -> None:
     client = _open(folder)
     collections: dict[str, Any] = {}
     done = 0
-    with progress("copy for Chroma", sum(MEASURED)) as report:
-        for tenant, batch in iterate_batches(stock, [find_tenant(size) for size in MEASURED]):
+    with race.progress("copy for Chroma", sum(t.size for t in race.measured)) as report:
+        for tenant, batch in iterate_batches(race.stock, race.measured):
             if tenant.slug not in collections:
                 collections[tenant.slug] = client.create_collection(
                     tenant.slug, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None

@@ -8,11 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from app.evaluation.output.progress import ShowProgress
 from benchmarks.contender import Contender, Question, Race, import_peer
 from benchmarks.copies import Copy, iterate_batches
-from benchmarks.population import plan_tenants
-from benchmarks.stock import Stock
 
 VERSION = 2
 SETUP = (
@@ -28,8 +25,8 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     os.environ.setdefault("LANCEDB_LOG", "error")  # it warns about its own columns at each hybrid search
     lancedb = import_peer("lancedb", "lancedb")
     reranker = import_peer("lancedb.rerankers", "lancedb").RRFReranker()
-    copy = Copy("lancedb", VERSION)
-    await copy.ensure(lambda folder: _build(folder, race.stock, race.progress))
+    copy = Copy("lancedb", VERSION, race.kept)
+    await copy.ensure(lambda folder: _build(folder, race))
     connection = await lancedb.connect_async(copy.folder)
     table = await connection.open_table(TABLE)
     own = f"tenant_id = {race.dataset.population.number}"
@@ -60,12 +57,11 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     connection.close()
 
 
-async def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
+async def _build(folder: Path, race: Race) -> None:
     lancedb, index, pa = (
         import_peer(module, "lancedb") for module in ("lancedb", "lancedb.index", "pyarrow")
     )
-    tenants = plan_tenants()
-    dimensions = stock.vectors.shape[1]
+    dimensions = race.stock.vectors.shape[1]
     schema = pa.schema([
         ("tenant_id", pa.int32()),
         ("number", pa.int32()),
@@ -78,8 +74,8 @@ async def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
 
     def make_batches() -> Iterator[Any]:
         done = 0
-        with progress("copy for LanceDB", sum(t.size for t in tenants)) as report:
-            for tenant, batch in iterate_batches(stock, tenants):
+        with race.progress("copy for LanceDB", sum(t.size for t in race.tenants)) as report:
+            for tenant, batch in iterate_batches(race.stock, race.tenants):
                 rows = [
                     {
                         "tenant_id": tenant.number,

@@ -13,12 +13,10 @@ from pgvector.asyncpg import register_vector
 from sqlalchemy import URL, make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.embedded import SUPERUSER, EmbeddedPostgres
-from app.evaluation.output.progress import ShowProgress
+from app.embedded import SUPERUSER
 from benchmarks.contender import Contender, Question, Race, import_peer
 from benchmarks.copies import Copy, database_exists, iterate_batches, recreate_database
-from benchmarks.place import DATA
-from benchmarks.population import entry_number, plan_tenants
+from benchmarks.population import entry_number
 from benchmarks.stock import Stock
 
 PACKAGE = "langchain-postgres"
@@ -45,63 +43,58 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     """A table with the entries of all tenants; the tenant is a metadata column, as its documentation recommends."""
     library, hybrid = import_peer("langchain_postgres", PACKAGE), import_peer(HYBRID, PACKAGE)
     import_peer("psycopg", PACKAGE)
-    server = EmbeddedPostgres(DATA)
-    address = server.start()
-    try:
-        copy = Copy("langchain", VERSION)
-        dsn = address.dsn(SUPERUSER, DATABASE)
-        if not await database_exists(address.dsn(), DATABASE):
-            copy.discard()
-        await copy.ensure(lambda _: _build(address.dsn(), dsn, race.stock, race.progress))
-        engine = create_async_engine(psycopg_url(dsn), pool_size=CONNECTIONS, max_overflow=0)
-        store = await library.PGVectorStore.create(
-            library.PGEngine.from_engine(engine),
-            _embeddings(race.stock),
-            TABLE,
-            metadata_columns=METADATA,
+    copy = Copy("langchain", VERSION, race.kept)
+    dsn = race.server.dsn(SUPERUSER, DATABASE)
+    if not await database_exists(race.server.dsn(), DATABASE):
+        copy.discard()
+    await copy.ensure(lambda _: _build(dsn, race))
+    engine = create_async_engine(psycopg_url(dsn), pool_size=CONNECTIONS, max_overflow=0)
+    store = await library.PGVectorStore.create(
+        library.PGEngine.from_engine(engine),
+        _embeddings(race.stock),
+        TABLE,
+        metadata_columns=METADATA,
+    )
+
+    def configuration(text: str) -> Any:
+        # One for each query: the store saves the first query's words in the configuration that it
+        # receives.
+        return hybrid.HybridSearchConfig(
+            tsv_column="content_tsv",
+            fts_query=text,
+            fusion_function=hybrid.reciprocal_rank_fusion,
+            primary_top_k=10,
+            secondary_top_k=10,
         )
 
-        def configuration(text: str) -> Any:
-            # One for each query: the store saves the first query's words in the configuration that it
-            # receives.
-            return hybrid.HybridSearchConfig(
-                tsv_column="content_tsv",
-                fts_query=text,
-                fusion_function=hybrid.reciprocal_rank_fusion,
-                primary_top_k=10,
-                secondary_top_k=10,
-            )
+    own = {"tenant_id": race.dataset.population.number}
 
-        own = {"tenant_id": race.dataset.population.number}
-
-        async def search(question: Question) -> int:
-            assert question.vector is not None
-            found = await store.asimilarity_search_by_vector(
-                question.vector.tolist(),
-                k=10,
-                filter=own,
-                hybrid_search_config=configuration(question.text),
-            )
-            return len(found)
-
-        async def nearest(question: Question, rare: bool) -> list[int]:
-            assert question.vector is not None
-            chosen = {**own, "rare": True} if rare else own
-            found = await store.asimilarity_search_by_vector(question.vector.tolist(), k=10, filter=chosen)
-            return [entry_number(UUID(document.id)) for document in found]
-
-        yield Contender(
-            "LangChain PGVectorStore hybrid",
-            search,
-            workloads=("cached",),
-            is_peer=True,
-            nearest=nearest,
-            entries=sum(tenant.size for tenant in plan_tenants()),
-            setup=SETUP,
+    async def search(question: Question) -> int:
+        assert question.vector is not None
+        found = await store.asimilarity_search_by_vector(
+            question.vector.tolist(),
+            k=10,
+            filter=own,
+            hybrid_search_config=configuration(question.text),
         )
-        await engine.dispose()
-    finally:
-        server.stop()
+        return len(found)
+
+    async def nearest(question: Question, rare: bool) -> list[int]:
+        assert question.vector is not None
+        chosen = {**own, "rare": True} if rare else own
+        found = await store.asimilarity_search_by_vector(question.vector.tolist(), k=10, filter=chosen)
+        return [entry_number(UUID(document.id)) for document in found]
+
+    yield Contender(
+        "LangChain PGVectorStore hybrid",
+        search,
+        workloads=("cached",),
+        is_peer=True,
+        nearest=nearest,
+        entries=sum(tenant.size for tenant in race.tenants),
+        setup=SETUP,
+    )
+    await engine.dispose()
 
 
 def psycopg_url(dsn: str) -> URL:
@@ -115,11 +108,11 @@ def _embeddings(stock: Stock) -> Any:
     return fake.DeterministicFakeEmbedding(size=stock.vectors.shape[1])
 
 
-async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgress) -> None:
+async def _build(dsn: str, race: Race) -> None:
     library, hybrid = import_peer("langchain_postgres", PACKAGE), import_peer(HYBRID, PACKAGE)
     index = import_peer("langchain_postgres.v2.indexes", PACKAGE)
-    await recreate_database(superuser_dsn, DATABASE)
-    dimensions = stock.vectors.shape[1]
+    await recreate_database(race.server.dsn(), DATABASE)
+    dimensions = race.stock.vectors.shape[1]
     pool = create_async_engine(psycopg_url(dsn))
     engine, configuration = (
         library.PGEngine.from_engine(pool),
@@ -136,15 +129,15 @@ async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgr
         hybrid_search_config=configuration,
         store_metadata=False,
     )
-    await _fill(dsn, stock, progress)
+    await _fill(dsn, race)
     store = await library.PGVectorStore.create(
         engine,
-        _embeddings(stock),
+        _embeddings(race.stock),
         TABLE,
         metadata_columns=METADATA,
         hybrid_search_config=configuration,
     )
-    with progress("indexes for LangChain", 2) as report:
+    with race.progress("indexes for LangChain", 2) as report:
         await store.aapply_vector_index(index.HNSWIndex())
         report(1)
         await store.aapply_hybrid_search_index()
@@ -156,13 +149,13 @@ async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgr
     await connection.close()
 
 
-async def _fill(dsn: str, stock: Stock, progress: ShowProgress) -> None:
+async def _fill(dsn: str, race: Race) -> None:
     """Copy rows in the form in which the store inserts them; its own inserts, one by one, take ten times as long."""
     connection = await asyncpg.connect(dsn)
     await register_vector(connection)
-    tenants, done = plan_tenants(), 0
-    with progress("copy for LangChain", sum(t.size for t in tenants)) as report:
-        for tenant, batch in iterate_batches(stock, tenants):
+    done = 0
+    with race.progress("copy for LangChain", sum(t.size for t in race.tenants)) as report:
+        for tenant, batch in iterate_batches(race.stock, race.tenants):
             await connection.execute(
                 INSERT,
                 [e.id for e in batch],

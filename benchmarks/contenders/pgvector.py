@@ -10,13 +10,9 @@ import asyncpg
 from pgvector import Vector
 from pgvector.asyncpg import register_vector
 
-from app.embedded import SUPERUSER, EmbeddedPostgres
-from app.evaluation.output.progress import ShowProgress
+from app.embedded import SUPERUSER
 from benchmarks.contender import Contender, Question, Race
 from benchmarks.copies import Copy, database_exists, iterate_batches, recreate_database
-from benchmarks.place import DATA
-from benchmarks.population import plan_tenants
-from benchmarks.stock import Stock
 
 VERSION = 1
 SETUP = (
@@ -69,48 +65,43 @@ NEAREST = "select number from documents where tenant_id = $1 {condition} order b
 @contextlib.asynccontextmanager
 async def enter(race: Race) -> AsyncIterator[Contender]:
     """One table with the entries of all tenants; the tenant is a condition of both parts of the query."""
-    server = EmbeddedPostgres(DATA)
-    address = server.start()
-    try:
-        copy = Copy("pgvector", VERSION)
-        dsn = address.dsn(SUPERUSER, DATABASE)
-        if not await database_exists(address.dsn(), DATABASE):
-            copy.discard()
-        await copy.ensure(lambda _: _build(address.dsn(), dsn, race.stock, race.progress))
-        tenant = race.dataset.population.number
-        async with asyncpg.create_pool(
-            dsn, min_size=CONNECTIONS, max_size=CONNECTIONS, init=register_vector, server_settings=SETTINGS
-        ) as pool:
+    copy = Copy("pgvector", VERSION, race.kept)
+    dsn = race.server.dsn(SUPERUSER, DATABASE)
+    if not await database_exists(race.server.dsn(), DATABASE):
+        copy.discard()
+    await copy.ensure(lambda _: _build(dsn, race))
+    tenant = race.dataset.population.number
+    async with asyncpg.create_pool(
+        dsn, min_size=CONNECTIONS, max_size=CONNECTIONS, init=register_vector, server_settings=SETTINGS
+    ) as pool:
 
-            async def search(question: Question) -> int:
-                return len(await pool.fetch(HYBRID, tenant, question.vector, question.text))
+        async def search(question: Question) -> int:
+            return len(await pool.fetch(HYBRID, tenant, question.vector, question.text))
 
-            async def nearest(question: Question, rare: bool) -> list[int]:
-                statement = NEAREST.format(condition="and rare" if rare else "")
-                return [row["number"] for row in await pool.fetch(statement, tenant, question.vector)]
+        async def nearest(question: Question, rare: bool) -> list[int]:
+            statement = NEAREST.format(condition="and rare" if rare else "")
+            return [row["number"] for row in await pool.fetch(statement, tenant, question.vector)]
 
-            yield Contender(
-                "pgvector's hybrid example",
-                search,
-                workloads=("cached",),
-                is_peer=True,
-                nearest=nearest,
-                entries=sum(tenant.size for tenant in plan_tenants()),
-                setup=SETUP,
-            )
-    finally:
-        server.stop()
+        yield Contender(
+            "pgvector's hybrid example",
+            search,
+            workloads=("cached",),
+            is_peer=True,
+            nearest=nearest,
+            entries=sum(tenant.size for tenant in race.tenants),
+            setup=SETUP,
+        )
 
 
-async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgress) -> None:
-    await recreate_database(superuser_dsn, DATABASE)
+async def _build(dsn: str, race: Race) -> None:
+    await recreate_database(race.server.dsn(), DATABASE)
     connection: Any = await asyncpg.connect(dsn)
     try:
-        await connection.execute(TABLE.format(dimensions=stock.vectors.shape[1]))
+        await connection.execute(TABLE.format(dimensions=race.stock.vectors.shape[1]))
         await register_vector(connection)
-        tenants, done = plan_tenants(), 0
-        with progress("copy for pgvector's example", sum(t.size for t in tenants)) as report:
-            for tenant, batch in iterate_batches(stock, tenants):
+        done = 0
+        with race.progress("copy for pgvector's example", sum(t.size for t in race.tenants)) as report:
+            for tenant, batch in iterate_batches(race.stock, race.tenants):
                 await connection.copy_records_to_table(
                     "documents",
                     records=[
@@ -127,7 +118,7 @@ async def _build(superuser_dsn: str, dsn: str, stock: Stock, progress: ShowProgr
                 )
                 done += len(batch)
                 report(done)
-        with progress("indexes for pgvector's example", len(INDEXES)) as report:
+        with race.progress("indexes for pgvector's example", len(INDEXES)) as report:
             await connection.execute("set maintenance_work_mem = '1GB'")
             for number, statement in enumerate(INDEXES):
                 await connection.execute(statement)

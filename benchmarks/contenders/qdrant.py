@@ -8,11 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from app.evaluation.output.progress import ShowProgress
 from benchmarks.contender import Contender, Question, Race, import_peer
 from benchmarks.copies import Copy, iterate_batches
-from benchmarks.population import plan_tenants
-from benchmarks.stock import Stock
 
 PACKAGE = "qdrant-edge-py"
 VERSION = 1
@@ -30,8 +27,8 @@ EFFORT = 200
 async def enter(race: Race) -> AsyncIterator[Contender]:
     """One shard with the entries of all tenants; a graph for each tenant, as its page on multitenancy recommends."""
     q = import_peer("qdrant_edge", PACKAGE)
-    copy = Copy("qdrant", VERSION)
-    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race.stock, race.progress))
+    copy = Copy("qdrant", VERSION, race.kept)
+    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race))
     shard = q.EdgeShard.load(str(copy.folder / "shard"))
     words = _bm25(q)
     tenant = q.FieldCondition("tenant", match=q.MatchValue(race.dataset.population.slug))
@@ -81,7 +78,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
             workloads=("cached",),
             is_peer=True,
             nearest=nearest,
-            entries=sum(tenant.size for tenant in plan_tenants()),
+            entries=sum(tenant.size for tenant in race.tenants),
             setup=SETUP,
         )
     finally:
@@ -92,14 +89,16 @@ def _bm25(q: Any) -> Any:
     return q.Bm25(q.Bm25Config(language="english", avg_len=MEAN_WORDS))
 
 
-def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
+def _build(folder: Path, race: Race) -> None:
     q = import_peer("qdrant_edge", PACKAGE)
     (folder / "shard").mkdir()
     words = _bm25(q)
     shard = q.EdgeShard.create(
         str(folder / "shard"),
         q.EdgeConfig(
-            vectors={"vector": q.EdgeVectorParams(size=stock.vectors.shape[1], distance=q.Distance.Cosine)},
+            vectors={
+                "vector": q.EdgeVectorParams(size=race.stock.vectors.shape[1], distance=q.Distance.Cosine)
+            },
             sparse_vectors={"words": q.EdgeSparseVectorParams(modifier=q.Modifier.Idf)},
             # No graph over all tenants, one for each.
             hnsw_config=q.HnswIndexConfig(m=0, payload_m=16, ef_construct=100, full_scan_threshold=10_000),
@@ -107,9 +106,9 @@ def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
     )
     shard.update(q.UpdateOperation.create_field_index("tenant", q.KeywordIndexParams(is_tenant=True)))
     shard.update(q.UpdateOperation.create_field_index("rare", q.PayloadSchemaType.Bool))
-    tenants, done = plan_tenants(), 0
-    with progress("copy for Qdrant", sum(t.size for t in tenants)) as report:
-        for tenant, batch in iterate_batches(stock, tenants):
+    done = 0
+    with race.progress("copy for Qdrant", sum(t.size for t in race.tenants)) as report:
+        for tenant, batch in iterate_batches(race.stock, race.tenants):
             shard.update(
                 q.UpdateOperation.upsert_points([
                     q.Point(
@@ -131,7 +130,7 @@ def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
             )  # fmt: skip
             done += len(batch)
             report(done)
-    with progress("indexes for Qdrant", 1) as report:
+    with race.progress("indexes for Qdrant", 1) as report:
         shard.optimize()
         report(1)
     shard.flush()

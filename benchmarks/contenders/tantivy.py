@@ -8,11 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from app.evaluation.output.progress import ShowProgress
 from benchmarks.contender import Contender, Question, Race, import_peer
 from benchmarks.copies import Copy, iterate_batches
-from benchmarks.population import plan_tenants
-from benchmarks.stock import Stock
 
 VERSION = 1
 SETUP = "one index with the tenant as an indexed field; English stemming"
@@ -22,8 +19,8 @@ SETUP = "one index with the tenant as an indexed field; English stemming"
 async def enter(race: Race) -> AsyncIterator[Contender]:
     """The entries of all tenants; each query has the tenant as a condition."""
     library = import_peer("tantivy", "tantivy")
-    copy = Copy("tantivy", VERSION)
-    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race.stock, race.progress))
+    copy = Copy("tantivy", VERSION, race.kept)
+    await copy.ensure(lambda folder: asyncio.to_thread(_build, folder, race))
     schema = _schema(library)
     index = library.Index(schema, path=str(copy.folder / "index"))
     index.reload()
@@ -45,7 +42,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         search,
         workloads=("cached",),
         is_peer=True,
-        entries=sum(tenant.size for tenant in plan_tenants()),
+        entries=sum(tenant.size for tenant in race.tenants),
         setup=SETUP,
     )
 
@@ -60,14 +57,14 @@ def _schema(library: Any) -> Any:
     )
 
 
-def _build(folder: Path, stock: Stock, progress: ShowProgress) -> None:
+def _build(folder: Path, race: Race) -> None:
     library = import_peer("tantivy", "tantivy")
     (folder / "index").mkdir()
     index = library.Index(_schema(library), path=str(folder / "index"))
     writer = index.writer()
-    tenants, done = plan_tenants(), 0
-    with progress("copy for Tantivy", sum(t.size for t in tenants)) as report:
-        for tenant, batch in iterate_batches(stock, tenants):
+    done = 0
+    with race.progress("copy for Tantivy", sum(t.size for t in race.tenants)) as report:
+        for tenant, batch in iterate_batches(race.stock, race.tenants):
             for e in batch:
                 writer.add_document(
                     library.Document(tenant_id=tenant.number, title=e.title or "", content=e.content)
