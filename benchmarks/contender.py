@@ -21,9 +21,9 @@ from app.embeddings.provider import Vector
 from app.errors import KnowledgeError
 from app.evaluation.output.progress import ShowProgress
 from app.settings import Settings
-from benchmarks.dataset import MeasuredTenant
-from benchmarks.population import Population
-from benchmarks.stock import Stock
+from benchmarks.corpus.dataset import MeasuredTenant
+from benchmarks.corpus.population import Population
+from benchmarks.corpus.stock import Stock
 
 SERVICE, FLOOR = "service over HTTP", "bare SQL (floor)"
 """The contenders to which the benchmark's targets apply."""

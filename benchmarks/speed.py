@@ -23,18 +23,18 @@ from app.cli.output.text import remark
 from app.errors import KnowledgeError
 from benchmarks.contender import Absent, Contender, Question, Race, Workload
 from benchmarks.contenders import find_contenders
-from benchmarks.dataset import Dataset, open_dataset
-from benchmarks.indexes import measure_indexes
+from benchmarks.corpus.dataset import Dataset, open_dataset
+from benchmarks.corpus.population import MEASURED, find_tenant, plan_tenants
 from benchmarks.ingestion.program import run_ingestion
 from benchmarks.load import apply_load
+from benchmarks.measures.indexes import measure_indexes
+from benchmarks.measures.recall import Truth, measure_recall
+from benchmarks.measures.words import measure_words
 from benchmarks.memory import postgres_memory, resident
 from benchmarks.place import DATA, KEPT
-from benchmarks.plots import draw_plots
-from benchmarks.population import MEASURED, find_tenant, plan_tenants
-from benchmarks.recall import Truth, measure_recall
-from benchmarks.results import Measurement, Report
-from benchmarks.tables import print_report, write_report
-from benchmarks.words import measure_words
+from benchmarks.report.plots import draw_plots
+from benchmarks.report.results import Measurement, Report
+from benchmarks.report.tables import print_report, write_report
 
 CACHED_QUERIES = 40
 """Fewer than the service's query cache holds."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.evaluation.collection import Document, read_collection
-from benchmarks.made_up import make_texts
+from benchmarks.corpus.made_up import make_texts
 from benchmarks.place import COLLECTIONS
 
 SOURCES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contender import Contender, Question, Race, import_peer
-from benchmarks.copies import Copy
+from benchmarks.corpus.copies import Copy
 
 VERSION = 1
 SETUP = "an index for each tenant, in memory; English stop words and stemming"

@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.embedded import SUPERUSER
 from benchmarks.contender import Contender, Question, Race, import_peer
-from benchmarks.copies import Copy, database_exists, iterate_batches, recreate_database
-from benchmarks.population import entry_number
-from benchmarks.stock import Stock
+from benchmarks.corpus.copies import Copy, database_exists, iterate_batches, recreate_database
+from benchmarks.corpus.population import entry_number
+from benchmarks.corpus.stock import Stock
 
 PACKAGE = "langchain-postgres"
 HYBRID = "langchain_postgres.v2.hybrid_search_config"

@@ -20,9 +20,9 @@ import psutil
 from app.auth.issuing import issue_token
 from app.auth.principal import Role
 from benchmarks.contender import SERVICE, BenchmarkFailed, Contender, Question, Race
+from benchmarks.corpus.population import entry_number
+from benchmarks.corpus.stock import RARE
 from benchmarks.place import KEPT, ROOT
-from benchmarks.population import entry_number
-from benchmarks.stock import RARE
 
 START_SECONDS = 60
 

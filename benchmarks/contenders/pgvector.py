@@ -12,7 +12,7 @@ from pgvector.asyncpg import register_vector
 
 from app.embedded import SUPERUSER
 from benchmarks.contender import Contender, Question, Race
-from benchmarks.copies import Copy, database_exists, iterate_batches, recreate_database
+from benchmarks.corpus.copies import Copy, database_exists, iterate_batches, recreate_database
 
 VERSION = 1
 SETUP = (

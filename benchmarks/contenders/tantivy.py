@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contender import Contender, Question, Race, import_peer
-from benchmarks.copies import Copy, iterate_batches
+from benchmarks.corpus.copies import Copy, iterate_batches
 
 VERSION = 1
 SETUP = "one index with the tenant as an indexed field; English stemming"

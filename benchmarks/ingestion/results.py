@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from benchmarks.ingestion.growth import Growth
-from benchmarks.tables import make_machine_note, print_table, write_table
+from benchmarks.report.tables import make_machine_note, print_table, write_table
 
 SPEED_HEADINGS = (
     "model", "files", "chunks", "characters a chunk", "jobs at a time", "chunks a second", "ceiling", "share",

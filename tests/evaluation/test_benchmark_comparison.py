@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.comparison import list_tables, list_targets, make_comparison, make_target_rows
 from benchmarks.contender import FLOOR, SERVICE
 from benchmarks.load import Timings
-from benchmarks.readme import BEGIN, END, insert_table
-from benchmarks.recall import Recall
-from benchmarks.results import Measurement, Report
-from benchmarks.words import WordsResult
+from benchmarks.measures.recall import Recall
+from benchmarks.measures.words import WordsResult
+from benchmarks.report.comparison import list_tables, list_targets, make_comparison, make_target_rows
+from benchmarks.report.readme import BEGIN, END, insert_table
+from benchmarks.report.results import Measurement, Report
 
 
 def measurement(name: str, size: int, callers: int, p50: float, rate: float) -> Measurement:

@@ -11,9 +11,9 @@ from app.composition.services import Services
 from app.db.database import Database
 from app.evaluation.collection import Document
 from app.knowledge.search.query import SearchQuery
-from benchmarks.construction import analyze, build_tenants
-from benchmarks.population import MEASURED, Population, entry_number, find_tenant, plan_tenants
-from benchmarks.stock import BATCH, RARE, Stock, is_rare
+from benchmarks.corpus.construction import analyze, build_tenants
+from benchmarks.corpus.population import MEASURED, Population, entry_number, find_tenant, plan_tenants
+from benchmarks.corpus.stock import BATCH, RARE, Stock, is_rare
 from benchmarks.texts import Library
 from tests.evaluation.samples import hide_progress
 from tests.fixtures.database.cluster import MODEL, connected

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks.made_up import make_texts
+from benchmarks.corpus.made_up import make_texts
 from benchmarks.texts import find_kind, make_queries, read_library
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from app.composition.services import Services
 from app.evaluation.collection import Document
-from benchmarks.construction import build_tenants
-from benchmarks.population import Population
-from benchmarks.stock import Stock
+from benchmarks.corpus.construction import build_tenants
+from benchmarks.corpus.population import Population
+from benchmarks.corpus.stock import Stock
+from benchmarks.measures.words import ExactWords, measure_words, read_words
 from benchmarks.texts import Library
-from benchmarks.words import ExactWords, measure_words, read_words
 from tests.evaluation.samples import TEXTS, hide_progress
 from tests.fixtures.database.cluster import MODEL
 

@@ -16,13 +16,13 @@ import pytest
 from app.evaluation.collection import Document
 from benchmarks.contender import Contender, Question
 from benchmarks.contenders import find_contenders
-from benchmarks.copies import Copy
+from benchmarks.corpus.copies import Copy
+from benchmarks.corpus.stock import is_rare
 from benchmarks.load import Timings, apply_load
-from benchmarks.plots import draw_plots
-from benchmarks.recall import Recall, Truth, measure_recall
-from benchmarks.results import Measurement, Report
-from benchmarks.stock import is_rare
-from benchmarks.tables import make_recall_rows, make_rows, write_report
+from benchmarks.measures.recall import Recall, Truth, measure_recall
+from benchmarks.report.plots import draw_plots
+from benchmarks.report.results import Measurement, Report
+from benchmarks.report.tables import make_recall_rows, make_rows, write_report
 from benchmarks.texts import make_queries, vary_text
 
 ORIGINALS = [

@@ -14,13 +14,13 @@ from app.composition.services import Services
 from app.evaluation.collection import Document
 from app.settings import Settings
 from app.settings.groups import DatabaseSettings, EmbeddingSettings
-from benchmarks.construction import build_tenants
 from benchmarks.contender import Absent, Question, Race
 from benchmarks.contenders import find_contenders, langchain, over_http, pgvector
-from benchmarks.dataset import MeasuredTenant
-from benchmarks.population import Population
-from benchmarks.recall import Truth
-from benchmarks.stock import Stock
+from benchmarks.corpus.construction import build_tenants
+from benchmarks.corpus.dataset import MeasuredTenant
+from benchmarks.corpus.population import Population
+from benchmarks.corpus.stock import Stock
+from benchmarks.measures.recall import Truth
 from benchmarks.texts import Library
 from tests.evaluation.samples import TEXTS, hide_progress
 from tests.fixtures.database.cluster import MODEL, TestDatabase, connected

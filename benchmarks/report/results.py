@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from benchmarks.contender import Workload
 from benchmarks.load import Timings
-from benchmarks.recall import Recall
-from benchmarks.words import WordsResult
+from benchmarks.measures.recall import Recall
+from benchmarks.measures.words import WordsResult
 
 
 @dataclass(frozen=True, slots=True)

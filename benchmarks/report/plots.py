@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks.contender import Absent, import_peer
-from benchmarks.results import Measurement, Report
+from benchmarks.report.results import Measurement, Report
 
 LATENCY = "speed-latency.png"
 THROUGHPUT = "speed-throughput.png"

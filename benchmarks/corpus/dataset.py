@@ -21,10 +21,10 @@ from app.evaluation.tenant import finish_upkeep
 from app.knowledge.search.plan import EXACT_LIMIT
 from app.knowledge.upkeep.growth import Upkeep
 from app.settings import Settings
-from benchmarks.construction import analyze, build_index, build_tenants
+from benchmarks.corpus.construction import analyze, build_index, build_tenants
+from benchmarks.corpus.population import Population, find_tenant, plan_tenants
+from benchmarks.corpus.stock import Stock, prepare_stock
 from benchmarks.place import DATA, KEPT, alone, bench_settings
-from benchmarks.population import Population, find_tenant, plan_tenants
-from benchmarks.stock import Stock, prepare_stock
 from benchmarks.texts import find_kind, make_queries
 
 RECIPE = 3

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks.dataset import RECIPE
+from benchmarks.corpus.dataset import RECIPE
+from benchmarks.corpus.population import Population
+from benchmarks.corpus.stock import BATCH, Stock, StockEntry
 from benchmarks.place import alone
-from benchmarks.population import Population
-from benchmarks.stock import BATCH, Stock, StockEntry
 from benchmarks.texts import find_kind
 
 

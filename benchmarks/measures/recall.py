@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.embeddings.provider import Vector
 from benchmarks.contender import Contender, Question
-from benchmarks.stock import is_rare
+from benchmarks.corpus.stock import is_rare
 
 DEPTH = 10
 CERTAIN = 1e-3

@@ -17,7 +17,7 @@ from app.db.statements import parse_statement
 from app.knowledge.search.legs.keyword import search_words
 from app.knowledge.search.plan import SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
-from benchmarks.population import Population, entry_number
+from benchmarks.corpus.population import Population, entry_number
 
 DEPTH = 10
 EQUAL = 1e-3

@@ -18,12 +18,12 @@ from app.knowledge.search.legs.semantic import search_vectors, session_setup
 from app.knowledge.search.plan import EXACT_LIMIT, SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.upkeep.growth import Upkeep
-from benchmarks.construction import passage_vector, written_entry
 from benchmarks.contender import Question
-from benchmarks.dataset import Dataset
-from benchmarks.population import Population
-from benchmarks.stock import BATCH, Stock
-from benchmarks.tables import print_table, write_table
+from benchmarks.corpus.construction import passage_vector, written_entry
+from benchmarks.corpus.dataset import Dataset
+from benchmarks.corpus.population import Population
+from benchmarks.corpus.stock import BATCH, Stock
+from benchmarks.report.tables import print_table, write_table
 
 WRITTEN = 100
 """Entries of one measured write, which is rolled back."""

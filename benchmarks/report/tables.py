@@ -13,8 +13,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.comparison import list_tables, list_targets, make_comparison
-from benchmarks.results import Measurement, Report
+from benchmarks.report.comparison import list_tables, list_targets, make_comparison
+from benchmarks.report.results import Measurement, Report
 
 HEADINGS = (
     "entries", "callers", "contender", "embedding", "p50 ms", "p95 ms", "p99 ms", "per second", "recall@10",

@@ -1,13 +1,13 @@
-"""Put the table of the last measurement into the README: `python -m benchmarks.readme`."""
+"""Put the table of the last measurement into the README: `python -m benchmarks.report.readme`."""
 
 from __future__ import annotations
 
 import sys
 
 from benchmarks.place import KEPT, ROOT
-from benchmarks.tables import COMPARISON
+from benchmarks.report.tables import COMPARISON
 
-BEGIN, END = "<!-- speed: written by python -m benchmarks.readme -->", "<!-- end of speed -->"
+BEGIN, END = "<!-- speed: written by python -m benchmarks.report.readme -->", "<!-- end of speed -->"
 
 
 def insert_table(text: str, table: str) -> str:

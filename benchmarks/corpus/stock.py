@@ -15,8 +15,8 @@ from app.evaluation.collection import Document
 from app.evaluation.output.progress import ShowProgress
 from app.evaluation.vector_cache import VectorCache
 from app.knowledge.entries.entry import embedding_text
+from benchmarks.corpus.population import Population
 from benchmarks.place import VECTORS
-from benchmarks.population import Population
 from benchmarks.texts import Library, read_library, vary_text
 
 BATCH = 1_000

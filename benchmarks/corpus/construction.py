@@ -22,8 +22,8 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.entry import embedding_text
 from app.knowledge.entries.merging import new_entry
 from app.knowledge.search.plan import EXACT_LIMIT
-from benchmarks.population import Population
-from benchmarks.stock import BATCH, Stock, StockEntry
+from benchmarks.corpus.population import Population
+from benchmarks.corpus.stock import BATCH, Stock, StockEntry
 
 BUILDERS = 2
 """Number of tenants that are filled at the same time."""

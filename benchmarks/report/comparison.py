@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contender import FLOOR, SERVICE
-from benchmarks.results import Report
+from benchmarks.report.results import Report
 
 ALONE, BUSY = 1, 8
 """Callers at once."""

@@ -1,0 +1,1 @@
+"""The results of the speed benchmark, as tables, plots and targets."""
