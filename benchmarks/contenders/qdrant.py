@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.contender import Contender, Question, Race, import_peer
 from benchmarks.corpus.copies import Copy, iterate_batches
+from benchmarks.corpus.stock import RARE
 
 PACKAGE = "qdrant-edge-py"
 VERSION = 1
@@ -33,7 +34,7 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
     words = _bm25(q)
     tenant = q.FieldCondition("tenant", match=q.MatchValue(race.dataset.population.slug))
     own = q.Filter(must=[tenant])
-    own_rare = q.Filter(must=[tenant, q.FieldCondition("rare", match=q.MatchValue(True))])
+    own_rare = q.Filter(must=[tenant, q.FieldCondition("tags", match=q.MatchValue(RARE))])
     # Word frequencies among the tenant's own entries, not those of all tenants.
     statistics = q.SearchParams(idf=q.IdfParams(corpus=own))
     effort = q.SearchParams(hnsw_ef=EFFORT)
@@ -105,7 +106,7 @@ def _build(folder: Path, race: Race) -> None:
         ),
     )
     shard.update(q.UpdateOperation.create_field_index("tenant", q.KeywordIndexParams(is_tenant=True)))
-    shard.update(q.UpdateOperation.create_field_index("rare", q.PayloadSchemaType.Bool))
+    shard.update(q.UpdateOperation.create_field_index("tags", q.PayloadSchemaType.Keyword))
     done = 0
     with race.progress("copy for Qdrant", sum(t.size for t in race.tenants)) as report:
         for tenant, batch in iterate_batches(race.stock, race.tenants):
@@ -120,7 +121,7 @@ def _build(folder: Path, race: Race) -> None:
                         {
                             "tenant": tenant.slug,
                             "number": e.number,
-                            "rare": bool(e.tags),
+                            "tags": list(e.tags),
                             "title": e.title,
                             "content": e.content,
                         },

@@ -66,9 +66,9 @@ def _build(folder: Path, race: Race) -> None:
     with race.progress("copy for Tantivy", sum(t.size for t in race.tenants)) as report:
         for tenant, batch in iterate_batches(race.stock, race.tenants):
             for e in batch:
-                writer.add_document(
-                    library.Document(tenant_id=tenant.number, title=e.title or "", content=e.content)
-                )
+                document = library.Document(title=e.title or "", content=e.content)
+                document.add_unsigned("tenant_id", tenant.number)
+                writer.add_document(document)
             done += len(batch)
             report(done)
         writer.commit()
