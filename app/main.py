@@ -30,6 +30,7 @@ from app.composition.services import Services, open_services
 from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions
 from app.documents.process.parsing import log_missing_protections
+from app.knowledge.search.rehearsal import Rehearsal
 from app.mcp.endpoint import install_endpoint, open_endpoint
 from app.settings import Settings
 from app.telemetry.export import open_tracing
@@ -57,8 +58,6 @@ def create_app(
             ready = services
             if ready is None:
                 ready = await stack.enter_async_context(open_services(settings))
-                warming = asyncio.create_task(ready.ranker.warm_up(settings.database.pool_size))
-                stack.push_async_callback(_stop, warming)
             checked = verifier
             if checked is None:
                 checked = await stack.enter_async_context(open_verifier(settings))
@@ -66,6 +65,7 @@ def create_app(
             app.state.observation = Observation(ready)
             app.state.draining = False
             await asyncio.to_thread(outdated_revisions)
+            await stack.enter_async_context(Rehearsal(ready.database, ready.providers).keep_warm())
             await stack.enter_async_context(open_endpoint(app))
             server = settings.server
             if server.metrics_port is not None:

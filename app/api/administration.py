@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from fastapi import Response
@@ -31,6 +30,7 @@ from app.web.models.administration import (
     TenantPatch,
 )
 from app.web.models.model_changes import ModelChangeModel, NewModelChange
+from app.web.models.receipts import SearchReceiptModel
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.problems import problems
 from app.web.rendering import describe_change, describe_search, json_response
@@ -74,7 +74,7 @@ async def list_audit(
     )
 
 
-@tenant_admins.get("/searches/{search_id}", response_model=dict[str, Any], responses=problems(404))
+@tenant_admins.get("/searches/{search_id}", response_model=SearchReceiptModel, responses=problems(404))
 async def get_search_receipt(search_id: UUID, caller: CurrentCaller, services: CurrentServices) -> Response:
     """Get the receipt of a search of the last 24 hours: its settings, its model, and the ranks of every candidate."""
     kept = await services.administration.receipt(caller.tenant_id, search_id, reader=caller.subject)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 from fastapi import Response
 from pydantic import ValidationError
 
@@ -54,7 +55,7 @@ async def search_batch(
     minute.
     """
     services.admission.charge(caller.tenant, len(body.searches) - 1)
-    outcomes: dict[int, SearchResult | KnowledgeError] = {}
+    outcomes: dict[int, tuple[SearchResult, bytes] | KnowledgeError] = {}
     queries: dict[int, SearchQuery] = {}
     for index, item in enumerate(body.searches):
         try:
@@ -64,7 +65,7 @@ async def search_batch(
         except KnowledgeError as error:
             outcomes[index] = error
     async with services.admission.reading(caller.tenant):
-        found = await services.search.search_many(
+        found = await services.search.search_for_json(
             caller.tenant_id, list(queries.values()), subject=caller.subject
         )
         outcomes |= dict(zip(queries, found, strict=True))
@@ -86,8 +87,8 @@ async def why_not(body: WhyNotRequest, caller: CurrentCaller, services: CurrentS
 SHORTCUTS = shortcuts_to(router, {search: SearchRequest})
 
 
-def _show(index: int, outcome: SearchResult | KnowledgeError) -> dict[str, Any]:
-    if isinstance(outcome, SearchResult):
-        return {"index": index, "status": 200, "result": outcome, "error": None}
+def _show(index: int, outcome: tuple[SearchResult, bytes] | KnowledgeError) -> dict[str, Any]:
+    if isinstance(outcome, tuple):
+        return {"index": index, "status": 200, "result": orjson.Fragment(outcome[1]), "error": None}
     problem = problem_of(outcome)
     return {"index": index, "status": problem["status"], "result": None, "error": problem}

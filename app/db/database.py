@@ -6,11 +6,12 @@ security policies show only the rows of that tenant.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
@@ -25,7 +26,13 @@ from app.db.engine import make_engine
 from app.db.session import OPENED, PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.db.transactions import Transactions
-from app.errors import TenantNotFound
+from app.db.warmth import RECYCLE_SECONDS, Warmth
+from app.errors import DatabaseUnavailable, TenantNotFound
+
+Rehearse = Callable[[TenantSession], Awaitable[None]]
+
+NO_TENANT = UUID(int=0)
+"""A tenant that does not exist."""
 
 TENANT_EXISTS = parse_statement(
     "database.tenant_exists", "select exists (select from tenants where id = :tenant_id)"
@@ -82,7 +89,7 @@ class Database:
             # The most recently used connection has its plans ready and its caches warm.
             pool_use_lifo=True,
             pool_timeout=pool_timeout,
-            pool_recycle=1800,
+            pool_recycle=RECYCLE_SECONDS,
             hide_parameters=True,
             connect_args={
                 "timeout": connect_timeout,
@@ -91,6 +98,7 @@ class Database:
             },
         )
         event.listen(self.engine.sync_engine, "connect", register_types)
+        event.listen(self.engine.sync_engine, "connect", self._prepare)
         connections = Connections(
             self.engine,
             self._turns,
@@ -107,6 +115,10 @@ class Database:
             statement_timeout=statement_timeout,
             patience=self._patience,
         )
+        self._warmth = Warmth(self.engine, self._turns, self._outage, pool_size)
+        self._keeps_plans = prepared_statements and not self.is_lent
+        self._rehearse: Rehearse | None = None
+        self._rehearsal_setup = ""
         self.tell_of_deleted: list[Callable[[UUID], None]] = []
         """Functions to call when a session finds that its tenant was deleted; for caches of tenants."""
 
@@ -121,8 +133,7 @@ class Database:
         Raises DatabaseUnavailable when the database is down or a time limit is exceeded, and TenantNotFound for a
         write to a tenant that another process has deleted.
         """
-        # The type makes the literal safe: only the text of a UUID reaches the statement.
-        begin = f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);{setup}"
+        begin = f"{_set_tenant(tenant_id)}{setup}"
         # The tenant's callers must not wait for its background work.
         turn = tenant_id if background is None else PLATFORM
         patience = self._patience if background is None else None
@@ -150,6 +161,42 @@ class Database:
         async with self._transactions.open(begin, PLATFORM, background) as driver:
             yield PlatformSession(driver, OPENED, self._outage, patience)
 
+    @asynccontextmanager
+    async def keep_warm(self, rehearse: Rehearse, *, setup: str = "") -> AsyncIterator[None]:
+        """Keep all connections of the pool open while the block runs, each one ready for callers.
+
+        `rehearse` runs once on each new connection, in a session of no tenant after `setup`, so that it has the plans
+        of its statements. Connections that are lent, or that a pooler may exchange, are left as they are.
+        """
+        if not self._keeps_plans:
+            yield
+            return
+        self._rehearse, self._rehearsal_setup = rehearse, setup
+        try:
+            async with self._warmth.keep():
+                yield
+        finally:
+            self._rehearse = None
+
+    def _prepare(self, dbapi_connection: Any, _record: Any) -> None:
+        """Prepare a new connection; a listener for SQLAlchemy's event `connect`."""
+        self._warmth.note(dbapi_connection.driver_connection)
+        if self._rehearse is not None:
+            dbapi_connection.run_async(self._run_rehearsal)
+
+    async def _run_rehearsal(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
+        try:
+            await driver.execute(f"begin;{_set_tenant(NO_TENANT)}{self._rehearsal_setup}")
+            with contextlib.suppress(
+                DatabaseUnavailable, asyncpg.PostgresError
+            ):  # then it is ready, but not fast
+                assert self._rehearse is not None
+                await self._rehearse(TenantSession(driver, OPENED, self._outage, self._patience, NO_TENANT))
+            await driver.execute("rollback")
+        except BaseException:
+            driver.terminate()  # the pool closes only connections that it has accepted
+            raise
+
     @property
     def is_calm(self) -> bool:
         """Whether so few connections are in use that a caller may take a second one to finish sooner."""
@@ -175,3 +222,8 @@ class Database:
         await self._outage.close()
         if not self.is_lent:
             await self.engine.dispose()
+
+
+def _set_tenant(tenant_id: UUID) -> str:
+    # The type makes the literal safe: only the text of a UUID reaches the statement.
+    return f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);"

@@ -92,6 +92,11 @@ class Outage:
         self._answer: asyncio.Future[bool] | None = None
         self._limits: set[asyncio.Timeout] = set()
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a connection was lost, or could not be opened, and nothing was heard since."""
+        return self._doubted is not None
+
     def doubt(self) -> None:
         """Mark the database as doubtful; the next caller starts a probe."""
         self._doubted = self._clock()

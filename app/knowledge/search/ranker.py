@@ -11,15 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-
 from app.db.database import Database
-from app.db.queries.search import hits, vectors
-from app.db.queries.search import search as db
-from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.db.queries.search import vectors
 from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
-from app.errors import DatabaseUnavailable
 from app.knowledge.search.legs.embedding import EmbedQuery, QueryEmbedding, embed_query, recall_query
 from app.knowledge.search.legs.findings import Legs
 from app.knowledge.search.legs.keyword import search_words
@@ -114,23 +109,6 @@ class Ranker:
         if plan.query.mode != "hybrid" or (known is not None and not self._database.is_calm):
             return embedding, None
         return embedding, asyncio.create_task(self._search_aside(embedding, plan))
-
-    async def warm_up(self, connections: int) -> None:
-        """Open connections and plan a search's statements on each, so that no caller waits for it (50 to 100 ms)."""
-
-        async def rehearse(model_id: int, provider: EmbeddingProvider) -> None:
-            space = VectorSpace(model_id, provider.model.dimensions)
-            vector = np.ones(space.dimensions, dtype=np.float32)
-            async with self._database.tenant_session(NO_TENANT, setup=session_setup(None)) as session:
-                await db.rehearse(session)
-                await vectors.rehearse(session, space, vector)
-                await hits.hydrate(session, space, [], "rehearsal", vector, EntryFilter(), 1)
-
-        for model_id, provider in self._providers.items():
-            try:
-                await asyncio.gather(*(rehearse(model_id, provider) for _ in range(connections)))
-            except DatabaseUnavailable:
-                log.warning("the database went down while connections were opened in advance")
 
     async def _search_aside(
         self, embedding: asyncio.Future[QueryEmbedding], plan: Plan

@@ -96,6 +96,13 @@ class KnowledgeSearchService:
         The errors are those that `search` raises, and RateLimited for those for whose results there is no
         room. Raises RateLimited, TenantNotFound and DatabaseUnavailable if no search can start.
         """
+        outcomes = await self.search_for_json(tenant_id, queries, subject=subject)
+        return [outcome[0] if isinstance(outcome, tuple) else outcome for outcome in outcomes]
+
+    async def search_for_json(
+        self, tenant_id: UUID, queries: Sequence[SearchQuery], *, subject: str = "service"
+    ) -> list[tuple[SearchResult, bytes] | KnowledgeError]:
+        """As `search_many`, and each result with its JSON, which has to be written to know its size."""
         tenant = await self._tenants.context(tenant_id)
         plans: list[Plan | KnowledgeError] = []
         for query in queries:
@@ -110,7 +117,7 @@ class KnowledgeSearchService:
         turns = asyncio.Semaphore(SIMULTANEOUS)
         room = BATCH_BYTES
 
-        async def run(plan: Plan | KnowledgeError) -> SearchResult | KnowledgeError:
+        async def run(plan: Plan | KnowledgeError) -> tuple[SearchResult, bytes] | KnowledgeError:
             nonlocal room
             if isinstance(plan, KnowledgeError):
                 return plan
@@ -120,10 +127,11 @@ class KnowledgeSearchService:
                 try:
                     if room > 0:
                         found = await self._answer(plan, subject, batch.embed_query if batch else None)
-                        room -= len(orjson.dumps(found))
+                        written = orjson.dumps(found)
+                        room -= len(written)
                     if room <= 0:
                         return RateLimited(FULL, 1.0, "answer_bytes")
-                    return found
+                    return found, written
                 except KnowledgeError as error:
                     return error
                 finally:

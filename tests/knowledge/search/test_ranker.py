@@ -4,28 +4,10 @@ from __future__ import annotations
 
 from app.composition.services import Services
 from app.db.database import Database
-from app.db.statements import parse_statement
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.ranker import Ranker
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.searching import make_search
 from tests.knowledge.writing import write
-
-
-async def test_warm_up_opens_connections_with_prepared_plans(
-    services: Services, tenant: Tenant, service_dsn: str
-) -> None:
-    database = Database(service_dsn, pool_size=3)
-    try:
-        found = (await services.tenants.context(tenant.id)).space.model_id
-        await Ranker(database, {found: services.provider}).warm_up(3)
-        assert database.engine.pool.checkedin() == 3  # type: ignore[attr-defined]
-        async with database.platform_session() as session:
-            statement = parse_statement("names", "select statement from pg_prepared_statements")
-            known = " ".join(row["statement"] for row in await session.fetch(statement))
-        assert all(part in known for part in ("keyword.search", "from embeddings", "left join assets"))
-    finally:
-        await database.close()
 
 
 async def test_legs_run_in_parallel_only_with_enough_free_connections(

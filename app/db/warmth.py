@@ -1,0 +1,110 @@
+"""Keeps the connections of a pool open, so that no caller waits for a new one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import asyncpg
+from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.util import greenlet_spawn
+
+from app.concurrency.background import start_background
+from app.concurrency.turns import PLATFORM, Turns
+from app.db.outage import AWAY, PATIENCE, Outage
+
+log = logging.getLogger("app.db")
+
+PAUSE = 1.0
+"""Seconds between two looks at the pool."""
+
+LONGEST_AGE = 1_500.0
+"""Seconds after which a connection is replaced here, before its next user would have to."""
+
+RECYCLE_SECONDS = 1_800
+"""Age at which the pool itself replaces a connection when a caller takes it: none lives for ever."""
+
+START_SECONDS = 10.0
+"""How long the start waits for the connections."""
+
+
+class Warmth:
+    """Opens the connections of a pool in advance."""
+
+    def __init__(self, engine: AsyncEngine, turns: Turns, outage: Outage, size: int) -> None:
+        self._engine = engine
+        self._turns = turns
+        self._outage = outage
+        self._size = size
+        self._opened: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+
+    def note(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
+        """Note that a connection was opened."""
+        self._opened[driver] = time.monotonic()
+
+    @asynccontextmanager
+    async def keep(self) -> AsyncIterator[None]:
+        """Open all connections; while the block runs, replace those that end or grow old."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_SECONDS):
+                await self.look()
+        keeping = start_background(self._keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeping
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(PAUSE)
+            await self.look()
+
+    async def look(self) -> None:
+        """Open the connections that are missing, ended or old; those in use are left alone."""
+        if sum(self._is_good(driver) for driver in self._opened) >= self._size:
+            return
+        if self._outage.is_doubtful and not await self._outage.answers(PATIENCE):
+            return
+        try:
+            await asyncio.gather(*[self._renew(place) for place in await self._take_cold()])
+        except (*AWAY, asyncpg.PostgresError) as error:
+            log.debug("a connection was not opened in advance", extra={"error": type(error).__name__})
+
+    def _is_good(self, driver: asyncpg.Connection[asyncpg.Record] | None) -> bool:
+        return (
+            driver is not None
+            and not driver.is_closed()
+            and time.monotonic() - self._opened.get(driver, 0.0) < LONGEST_AGE
+        )
+
+    async def _take_cold(self) -> list[PoolProxiedConnection | None]:
+        """Take every connection that is not in use, and return the good ones. None stands for a missing one."""
+        cold: list[PoolProxiedConnection | None] = []
+        good: list[PoolProxiedConnection] = []
+        while len(cold) + len(good) < self._size and self._turns.take(PLATFORM):
+            if self._engine.sync_engine.pool.checkedin():  # type: ignore[attr-defined]
+                idle = await self._engine.raw_connection()
+                (good if self._is_good(idle.driver_connection) else cold).append(idle)
+            else:
+                cold.append(None)
+        for connection in good:
+            connection.close()
+            self._turns.release(PLATFORM)
+        return cold
+
+    async def _renew(self, connection: PoolProxiedConnection | None) -> None:
+        try:
+            if connection is not None:
+                await greenlet_spawn(connection.invalidate)
+                connection.close()
+            (await self._engine.raw_connection()).close()  # the pool gives out the last one that it got back
+        finally:
+            self._turns.release(PLATFORM)
