@@ -30,7 +30,7 @@ START_SECONDS = 60
 @contextlib.asynccontextmanager
 async def enter(race: Race) -> AsyncIterator[Contender]:
     """A running service and keep-alive connections to it."""
-    port = _free_port()
+    port = free_port()
     secret = secrets.token_urlsafe(48)
     token = issue_token(
         secret, tenant_id=race.dataset.tenant_id, roles={Role.READER}, subject="benchmark", ttl=7200
@@ -125,7 +125,7 @@ async def _serve(race: Race, port: int, secret: str) -> AsyncIterator[Process]:
             sys.executable, "-c", code, "serve", cwd=ROOT, env=environment, stdout=log, stderr=log
         )
     try:
-        await _await_ready(process, port)
+        await await_ready(process, port)
         yield process
     finally:
         if process.returncode is None:
@@ -133,7 +133,8 @@ async def _serve(race: Race, port: int, secret: str) -> AsyncIterator[Process]:
             await process.wait()
 
 
-async def _await_ready(process: Process, port: int) -> None:
+async def await_ready(process: Process, port: int) -> None:
+    """Wait until the service is ready. Raises BenchmarkFailed if it ends."""
     async with asyncio.timeout(START_SECONDS):
         while True:
             if process.returncode is not None:
@@ -148,7 +149,8 @@ async def _await_ready(process: Process, port: int) -> None:
             await asyncio.sleep(0.1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that no program listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -59,8 +59,7 @@ async def test_a_record_that_the_database_refuses_is_lost_alone(services: Servic
         result = await services.search.search(tenant.id, SearchQuery(query="harbour"))
         ids.append(result.metadata.search_id)
         if number == 2:
-            tenant_id, kept = journal._queue.pop()
-            journal._queue.append((tenant_id, replace(kept, subject="nul \x00")))
+            journal._queue.append(replace(journal._queue.pop(), subject="nul \x00"))
     assert journal.waiting == 5
     await journal.flush()
     assert (journal.written, journal.dropped, journal.waiting) == (4, 1, 0)

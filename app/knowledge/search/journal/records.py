@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections import defaultdict, deque
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from app.db.queries.tenants import usage
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.search.journal.receipts import KEPT, make_receipt
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.results import Ranking, SearchResult
+from app.knowledge.search.results import Ranking, SearchMetadata, SearchResult
 from app.knowledge.tenants.quotas import TokenMeter
 
 log = logging.getLogger("app.knowledge.search.journal")
@@ -38,12 +39,39 @@ RECENT = 60.0
 SETUP = "set local synchronous_commit=off;"
 
 
+AT_A_TIME = 10
+"""Receipts to make before other tasks get a turn; each takes a tenth of a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """A search that was answered; its receipt is made when it is written, after the answer."""
+
+    plan: Plan
+    metadata: SearchMetadata
+    result_count: int
+    ranking: Ranking
+    subject: str
+    at: datetime
+
+    def describe(self) -> KeptSearch:
+        """The record to write."""
+        return KeptSearch(
+            id=self.metadata.search_id,
+            subject=self.subject,
+            at=self.at,
+            result_count=self.result_count,
+            query_time_ms=self.metadata.query_time_ms,
+            receipt=make_receipt(self.plan, self.metadata.search_id, self.ranking),
+        )
+
+
 class SearchJournal:
     """Writes records of searches in the background, in batches for each tenant."""
 
     def __init__(self, database: Database, *, queue_length: int = QUEUE_LENGTH) -> None:
         self._database = database
-        self._queue: deque[tuple[UUID, KeptSearch]] = deque()
+        self._queue: deque[_Answered] = deque()
         self._queue_length = queue_length
         self.meter = TokenMeter()
         self._writer: asyncio.Task[None] | None = None
@@ -64,16 +92,9 @@ class SearchJournal:
         if len(self._queue) >= self._queue_length:
             self.dropped += 1
             return
-        metadata = result.metadata
-        search = KeptSearch(
-            id=metadata.search_id,
-            subject=subject,
-            at=datetime.now(UTC),
-            result_count=len(result.results),
-            query_time_ms=metadata.query_time_ms,
-            receipt=make_receipt(plan, metadata.search_id, ranking),
+        self._queue.append(
+            _Answered(plan, result.metadata, len(result.results), ranking, subject, datetime.now(UTC))
         )
-        self._queue.append((plan.tenant.tenant_id, search))
         self._queued += 1
         self._start_writer()
 
@@ -83,8 +104,8 @@ class SearchJournal:
         delays = (0.0, 0.05, 0.2, 0.5) if _is_recent(search_id) else (0.0,)
         for delay in delays:
             await asyncio.sleep(delay)
-            for queued_tenant, search in list(self._queue):
-                if queued_tenant == tenant_id and search.id == search_id:
+            for queued in list(self._queue):
+                if queued.plan.tenant.tenant_id == tenant_id and queued.metadata.search_id == search_id:
                     await self.flush()
             async with self._database.tenant_session(tenant_id) as session:
                 found = await receipts.fetch_search(session, search_id, KEPT)
@@ -124,10 +145,12 @@ class SearchJournal:
                 self._batch_settled.set()
                 self._batch_settled = asyncio.Event()
 
-    async def _write_batch(self, batch: list[tuple[UUID, KeptSearch]]) -> None:
+    async def _write_batch(self, batch: list[_Answered]) -> None:
         by_tenant: dict[UUID, list[KeptSearch]] = defaultdict(list)
-        for tenant_id, search in batch:
-            by_tenant[tenant_id].append(search)
+        for number, answered in enumerate(batch, 1):
+            by_tenant[answered.plan.tenant.tenant_id].append(answered.describe())
+            if number % AT_A_TIME == 0:
+                await asyncio.sleep(0)
         for tenant_id, searches in by_tenant.items():
             await self._write_tenant(tenant_id, searches)
 
