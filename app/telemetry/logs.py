@@ -80,7 +80,7 @@ class PlainFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Render `record`."""
         fields = {**_fields(record), **_origin()}
-        pairs = "".join(f" {name}={jsonlib.dumps(value)}" for name, value in fields.items())
+        pairs = "".join(f" {name}={_write(value)}" for name, value in fields.items())
         text = _one_line(f"{_message(record)}{pairs}")
         lines = [f"{_timestamp(record)} {record.levelname:<8} {record.name}: {text}"]
         if (error := _exception(record)) is not None:
@@ -211,6 +211,10 @@ def _plain(value: object) -> object:
 
 def _exception(record: logging.LogRecord) -> BaseException | None:
     return record.exc_info[1] if record.exc_info else None
+
+
+def _write(value: object) -> str:
+    return str(value) if value.__class__ is int else _encode(value)
 
 
 def _timestamp(record: logging.LogRecord) -> str:
