@@ -105,6 +105,7 @@ def create_app(
         feedback.admin_router,
         administration.tenant_admins,
         administration.platform_admins,
+        administration.platform_revocations,
         operations.router,
         problem_pages.router,
     ):

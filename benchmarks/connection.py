@@ -26,7 +26,9 @@ def request_of(url: str, token: str, path: str, body: bytes) -> bytes:
 class Connection:
     """One kept connection that sends requests and reads responses."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, source: str | None = None) -> None:
+        """`source` is the address to connect from."""
+        self._source = None if source is None else (source, 0)
         self._url = url
         self._address = urlsplit(url)
         self._token = token
@@ -35,7 +37,9 @@ class Connection:
     async def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
         """The status and the body of the response. Raises OSError, IncompleteReadError."""
         if self._streams is None:
-            self._streams = await asyncio.open_connection(self._address.hostname, self._address.port)
+            self._streams = await asyncio.open_connection(
+                self._address.hostname, self._address.port, local_addr=self._source
+            )
         reader, writer = self._streams
         try:
             writer.write(request_of(self._url, self._token, path, body))

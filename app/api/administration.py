@@ -20,6 +20,7 @@ from app.web.models.administration import (
     AuditList,
     NewRevocation,
     NewTenant,
+    RevokedTokenList,
     RevokedTokenModel,
     SettingsModel,
     SettingsPatch,
@@ -37,6 +38,7 @@ from app.web.rendering import describe_change, describe_search, json_response
 
 tenant_admins = secured_router(Role.TENANT_ADMIN, "/admin", "administration")
 platform_admins = secured_router(Role.PLATFORM_ADMIN, "/admin/tenants", "tenants")
+platform_revocations = secured_router(Role.PLATFORM_ADMIN, "/admin/platform/revoked-tokens", "tenants")
 
 
 @tenant_admins.get("/stats", response_model=Stats)
@@ -143,6 +145,47 @@ async def revoke_token(
             expires_at=revocation.expires_at,
             actor=caller.subject,
         )
+    )
+
+
+@tenant_admins.get("/revoked-tokens", response_model=RevokedTokenList)
+async def list_revoked_tokens(
+    caller: CurrentCaller,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+) -> Response:
+    """List the revoked tokens of the tenant that have not expired, newest first."""
+    return page_response(
+        await services.revocations.list_revoked(
+            caller.tenant_id, limit=limit, cursor=cursor, reader=caller.subject
+        )
+    )
+
+
+@platform_revocations.post("", response_model=RevokedTokenModel, responses=problems(409, 413, 415))
+async def revoke_platform_token(
+    revocation: NewRevocation, principal: CurrentPrincipal, services: CurrentServices
+) -> Response:
+    """Refuse a platform admin's token before it expires. Every process refuses it within two seconds. A tenant's tokens
+    are revoked by its own admin."""
+    return json_response(
+        await services.platform_revocations.revoke(
+            revocation.token_id, expires_at=revocation.expires_at, actor=principal.subject
+        )
+    )
+
+
+@platform_revocations.get("", response_model=RevokedTokenList)
+async def list_revoked_platform_tokens(
+    principal: CurrentPrincipal,
+    services: CurrentServices,
+    limit: PageSize = PAGE_SIZE,
+    cursor: PageCursor | None = None,
+) -> Response:
+    """List the revoked tokens of platform admins that have not expired, newest first."""
+    return page_response(
+        await services.platform_revocations.list_revoked(limit=limit, cursor=cursor, reader=principal.subject)
     )
 
 

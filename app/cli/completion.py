@@ -39,8 +39,11 @@ def _running_database(settings: Settings) -> Mapping[str, Any] | None:
     from app.embedded import DATABASE
     from app.embedded.address import PORT
     from app.embedded.data_folder import DataFolder
+    from app.embedded.provenance import require_created_here
     from app.embedded.state import read_state
 
+    if "data_dir" not in settings.database.model_fields_set:
+        require_created_here(settings.database.data_dir)
     data_dir = settings.database.data_dir.resolve()
     state = read_state(DataFolder(data_dir))
     if state is None or state.phase != "ready" or not state.socket_dir.startswith("/"):

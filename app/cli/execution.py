@@ -52,9 +52,28 @@ def read_settings(*, identity_required: bool = False, serves: bool = False, **ch
     if file is None and ENV_FILE.exists():
         typer.echo("note: .env in this folder is not read; --env-file .env reads it", err=True)
     settings = load_settings({**os.environ, **changes}, file, identity_required=identity_required)
+    _check_data_folder(settings)
     level = "debug" if settings.logging.level == "debug" else "warning"
     configure_logging(level, json=settings.logging.format == "json")
     return settings
+
+
+def _check_data_folder(settings: Settings) -> None:
+    """Raise ConfigurationError for an embedded database that lies in the current folder but is not the user's own.
+
+    A folder that the environment or `--env-file` names is the user's choice, and from then on the user's own.
+    """
+    if not settings.database.embedded:
+        return
+    from app.embedded.provenance import mark_created_here, require_created_here
+
+    folder = settings.database.data_dir
+    is_given = "data_dir" in settings.database.model_fields_set
+    if is_given and (os.environ.get("KB_DATA_DIR", "").strip() or named_env_file.get() is not None):
+        if folder.is_dir():
+            mark_created_here(folder)
+    else:
+        require_created_here(folder)
 
 
 def log_as_service(settings: Settings) -> None:

@@ -12,7 +12,7 @@ import typer
 from app.auth.principal import Role
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.local.client import ask_or_open
-from app.cli.options import TenantOption, complete_tenant, examples, json_option
+from app.cli.options import complete_tenant, examples, json_option
 from app.cli.output.text import print_json
 from app.errors import ConfigurationError, InvalidInput
 
@@ -34,8 +34,16 @@ def register(app: typer.Typer) -> None:
     group.command(
         "revoke",
         short_help="Refuse a token before it expires.",
-        epilog=examples("knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --tenant demo"),
+        epilog=examples(
+            "knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --tenant demo",
+            "knowledge token revoke 3f0e7f2e-5d5c-4f57-9a3c-0c5a1f6c7b11 --platform",
+        ),
     )(revoke)
+    group.command(
+        "revoked",
+        short_help="List revoked tokens.",
+        epilog=examples("knowledge token revoked --tenant demo", "knowledge token revoked --platform"),
+    )(list_revoked)
     app.add_typer(
         group,
         name="token",
@@ -113,12 +121,27 @@ def make_token(settings: Settings, tenant_id: UUID | None, roles: list[Role], su
     )
 
 
+OptionalTenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        "-t",
+        metavar="SLUG",
+        help="The tenant of the token; either this or --platform.",
+        autocompletion=complete_tenant,
+    ),
+]
+OnPlatform = Annotated[bool, typer.Option("--platform", help="Tokens of platform admins.")]
+
+
 def revoke(
     token_id: Annotated[str, typer.Argument(metavar="JTI", help="The token's `jti`.", show_default=False)],
-    tenant: TenantOption,
+    tenant: OptionalTenant = None,
+    platform: OnPlatform = False,
     as_json: Annotated[bool, json_option("{token_id, revoked_at, expires_at}")] = False,
 ) -> None:
-    """Refuse a token of a tenant before it expires; every process of the service does so within two seconds."""
+    """Refuse a token before it expires; every process of the service does so within two seconds."""
+    _require_one(tenant, platform)
     revoked = run_async(_revoke(read_settings(), tenant, token_id))
     if as_json:
         print_json(asdict(revoked))
@@ -126,10 +149,54 @@ def revoke(
         typer.echo(f"revoked {revoked.token_id}")
 
 
-async def _revoke(settings: Settings, slug: str, token_id: str) -> RevokedToken:
+def list_revoked(
+    tenant: OptionalTenant = None,
+    platform: OnPlatform = False,
+    as_json: Annotated[bool, json_option("[{token_id, revoked_at, expires_at}]")] = False,
+) -> None:
+    """List the revoked tokens that have not expired, newest first."""
+    _require_one(tenant, platform)
+    revoked = run_async(_list(read_settings(), tenant))
+    if as_json:
+        print_json([asdict(token) for token in revoked])
+        return
+    for token in revoked:
+        typer.echo(f"{token.token_id}  revoked {token.revoked_at:%Y-%m-%d %H:%M}Z")
+
+
+def _require_one(tenant: str | None, platform: bool) -> None:
+    if (tenant is None) is not platform:
+        raise InvalidInput.of("--tenant", "give either a tenant or --platform")
+
+
+async def _revoke(settings: Settings, slug: str | None, token_id: str) -> RevokedToken:
     async with open_tenants(settings) as platform:
+        if slug is None:
+            return await platform.platform_revocations.revoke(token_id, actor=ACTOR)
         tenant = await platform.tenants.find(slug)
         return await platform.revocations.revoke(tenant.id, token_id, actor=ACTOR)
+
+
+async def _list(settings: Settings, slug: str | None) -> list[RevokedToken]:
+    from app.knowledge.paging import MAX_PAGE
+
+    found: list[RevokedToken] = []
+    cursor: str | None = None
+    async with open_tenants(settings) as platform:
+        tenant = None if slug is None else await platform.tenants.find(slug)
+        while True:
+            if tenant is None:
+                page = await platform.platform_revocations.list_revoked(
+                    limit=MAX_PAGE, cursor=cursor, reader=ACTOR
+                )
+            else:
+                page = await platform.revocations.list_revoked(
+                    tenant.id, limit=MAX_PAGE, cursor=cursor, reader=ACTOR
+                )
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
 
 
 def _find_tenant(settings: Settings, slug: str) -> UUID:

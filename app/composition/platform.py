@@ -13,7 +13,7 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.related import RelatedService
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.limits import Limits
-from app.knowledge.tenants.revocations import TokenRevocations
+from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
 from app.settings import Settings
 
 
@@ -25,6 +25,7 @@ class Platform:
     service: PlatformService
     revocations: TokenRevocations
     related: RelatedService
+    platform_revocations: PlatformRevocations
 
 
 @contextlib.asynccontextmanager
@@ -37,9 +38,10 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
         await check_database(addresses.service)
         async with small_pool(addresses.service, settings) as database:
             model_id = (await find_models(database, configured_models(settings)))[0] if for_creation else 0
+            trail = AuditTrail(database)
             tenants = TenantDirectory(
                 database,
-                AuditTrail(database),
+                trail,
                 default_model_id=model_id,
                 limits=default_limits(settings),
                 max_limit=settings.search.max_limit,
@@ -47,8 +49,9 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
             yield Platform(
                 tenants,
                 PlatformService(database, tenants),
-                TokenRevocations(database, tenants),
+                TokenRevocations(database, trail, tenants),
                 RelatedService(database),
+                PlatformRevocations(database),
             )
 
 

@@ -47,7 +47,7 @@ from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.limits import Limits
-from app.knowledge.tenants.revocations import TokenRevocations
+from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocations
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.growth import Upkeep
@@ -74,6 +74,7 @@ class Services:
     providers: Mapping[int, EmbeddingProvider]
     tenants: TenantDirectory
     revocations: TokenRevocations
+    platform_revocations: PlatformRevocations
     trail: AuditTrail
     admission: Admission
     search: KnowledgeSearchService
@@ -177,7 +178,8 @@ async def build_services(
         provider=provider,
         providers=providers,
         tenants=tenants,
-        revocations=TokenRevocations(database, tenants),
+        revocations=TokenRevocations(database, trail, tenants),
+        platform_revocations=PlatformRevocations(database),
         trail=trail,
         admission=admission,
         search=search,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.auth.issuing import MIN_SECRET_BYTES
+from app.embedded.provenance import mark_new_folder
 from app.embedded.secret_file import read_or_create_secret
 from app.errors import ConfigurationError
 from app.settings import Settings
@@ -51,6 +52,7 @@ def ensure_secret(data_dir: Path) -> str:
     path = data_dir / SECRET_FILE
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
+        mark_new_folder(data_dir)
         secret = read_or_create_secret(path, SECRET_SIZE)
     except OSError as error:
         raise ConfigurationError(

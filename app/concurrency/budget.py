@@ -1,10 +1,10 @@
-"""A budget of bytes for each tenant, so that what is in progress for one tenant does not fill the memory."""
+"""A budget of bytes for each tenant and for all together, so that what is in progress does not fill the memory."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -20,11 +20,20 @@ class _Account:
 
 
 class ByteBudget:
-    """Gives each tenant at most `most` bytes at the same time, first come, first served."""
+    """Gives each tenant at most `most` bytes at the same time, first come, first served, and all together `total`.
 
-    def __init__(self, most: int) -> None:
+    A tenant never holds more than it leaves free for others. So n tenants that ask for all they can get have an equal
+    share of 1/(n + 1) each, and the last share stays free for the next tenant.
+    """
+
+    def __init__(self, most: int, total: int) -> None:
+        """`total` is at least twice `most`: a single tenant can always have its whole budget."""
         self._most = most
+        self._total = total
+        self._held = 0
         self._accounts: dict[Hashable, _Account] = {}
+        # Only waiting tenants; the next turn is at the beginning.
+        self._line: OrderedDict[Hashable, None] = OrderedDict()
 
     def held(self, tenant: Hashable) -> int:
         """Bytes that the tenant holds."""
@@ -33,9 +42,10 @@ class ByteBudget:
     def take(self, tenant: Hashable, count: int) -> bool:
         """Take `count` bytes until `release`, if they are free at once; no more than the whole budget is counted."""
         account = self._accounts.setdefault(tenant, _Account())
-        if account.waiting or account.held + min(count, self._most) > self._most:
+        count = min(count, self._most)
+        if account.waiting or not self._has_room(account, count):
             return False
-        account.held += min(count, self._most)
+        self._add(account, count)
         return True
 
     async def acquire(self, tenant: Hashable, count: int) -> None:
@@ -46,29 +56,55 @@ class ByteBudget:
         account = self._accounts[tenant]
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         account.waiting.append((count, place))
+        self._line.setdefault(tenant)
         try:
             with current_stopwatch().waiting():
                 await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled():
-                account.held -= count
+                self._add(account, -count)
             with contextlib.suppress(ValueError):
                 account.waiting.remove((count, place))
-            self._hand_out(tenant, account)
+            self._hand_out(tenant)
             raise
 
     def release(self, tenant: Hashable, count: int) -> None:
         """Give back what was taken with the same count."""
         if (account := self._accounts.get(tenant)) is not None:
-            account.held -= min(count, self._most)
-            self._hand_out(tenant, account)
+            self._add(account, -min(count, self._most))
+            self._hand_out(tenant)
 
-    def _hand_out(self, tenant: Hashable, account: _Account) -> None:
-        while account.waiting and account.held + account.waiting[0][0] <= self._most:
-            count, place = account.waiting[0]
-            if not place.done():
-                account.held += count
-                place.set_result(None)
-            account.waiting.popleft()
-        if not account.held and not account.waiting and self._accounts.get(tenant) is account:
-            del self._accounts[tenant]
+    def _has_room(self, account: _Account, count: int) -> bool:
+        held = account.held + count
+        return held <= self._most and held <= self._total - self._held - count
+
+    def _add(self, account: _Account, count: int) -> None:
+        account.held += count
+        self._held += count
+
+    def _hand_out(self, released: Hashable) -> None:
+        """Give what a tenant has released to the tenants that wait, by turns."""
+        while (tenant := self._next()) is not None:
+            account = self._accounts[tenant]
+            count, place = account.waiting.popleft()
+            self._add(account, count)
+            place.set_result(None)
+            if account.waiting:
+                self._line.move_to_end(tenant)
+            else:
+                del self._line[tenant]
+        left = self._accounts.get(released)
+        if left is not None and not left.held and not left.waiting:
+            del self._accounts[released]
+
+    def _next(self) -> Hashable | None:
+        """The first waiting tenant that has room for what it waits for."""
+        for tenant in list(self._line):
+            account = self._accounts[tenant]
+            while account.waiting and account.waiting[0][1].done():  # given up
+                account.waiting.popleft()
+            if not account.waiting:
+                del self._line[tenant]
+            elif self._has_room(account, account.waiting[0][0]):
+                return tenant
+        return None

@@ -27,6 +27,7 @@ class _Queue:
 
     held: int = 0
     resting: int = 0
+    elsewhere: int = 0
     most: int | None = None
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
     seen: float = 0.0
@@ -109,6 +110,16 @@ class Turns:
         self._queues.setdefault(tenant, _Queue()).seen = self._clock()
         self._queues.move_to_end(tenant)
         self._forget_inactive()
+
+    def begin_elsewhere(self, tenant: Hashable) -> None:
+        """Count the tenant as active until `end_elsewhere`, however long its work elsewhere takes."""
+        self.note(tenant)
+        self._queues[tenant].elsewhere += 1
+
+    def end_elsewhere(self, tenant: Hashable) -> None:
+        """The tenant's work elsewhere is done."""
+        self._queues[tenant].elsewhere -= 1
+        self.note(tenant)
 
     def take(self, tenant: Hashable, *, most: int | None = None) -> bool:
         """Take a place as `acquire` does, if one is free at once."""
@@ -196,7 +207,7 @@ class Turns:
             tenant, queue = next(iter(self._queues.items()))
             if queue.seen >= horizon:
                 break
-            if queue.held or queue.waiting or queue.resting:
+            if queue.held or queue.waiting or queue.resting or queue.elsewhere:
                 queue.seen = horizon + LATELY
                 self._queues.move_to_end(tenant)
             else:

@@ -19,6 +19,19 @@ class Position(NamedTuple):
     id: UUID
 
 
+class Place(NamedTuple):
+    """The position of a row in such a list, and the bytes that it adds to a page."""
+
+    at: datetime
+    id: UUID
+    bytes: int
+
+    @property
+    def position(self) -> Position:
+        """Without the bytes."""
+        return Position(self.at, self.id)
+
+
 def read_rows(row_type: type[T], rows: Sequence[asyncpg.Record]) -> list[T]:
     """One instance of a dataclass or named tuple for each row.
 

@@ -6,7 +6,15 @@ while that lock has a holder, so that a process that is killed leaves nothing be
 """
 
 from app.embedded.address import DATABASE, SUPERUSER, EmbeddedAddress
+from app.embedded.provenance import mark_new_folder
 from app.embedded.secret_file import read_or_create_secret
 from app.embedded.server import EmbeddedPostgres
 
-__all__ = ["DATABASE", "SUPERUSER", "EmbeddedAddress", "EmbeddedPostgres", "read_or_create_secret"]
+__all__ = [
+    "DATABASE",
+    "SUPERUSER",
+    "EmbeddedAddress",
+    "EmbeddedPostgres",
+    "mark_new_folder",
+    "read_or_create_secret",
+]

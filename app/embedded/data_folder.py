@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.embedded.provenance import mark_new_folder
 from app.errors import ConfigurationError
 
 
@@ -23,6 +24,7 @@ class DataFolder:
         try:
             # Root runs Postgres as another user. That user can traverse this folder but not list it.
             root.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
+            mark_new_folder(root)
             folder.run.mkdir(exist_ok=True, mode=0o700)
             folder.give_to_owner(folder.run)
         except OSError as error:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from app.db.rows import Position
+from app.db.rows import Place, Position
 from app.errors import InvalidInput
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_PAGE = 200
 
 PAGE_BYTES = 2 * 1024 * 1024
-"""Text and metadata of the entries of a page, of a list or a search: the page ends after the entry that reaches it."""
+"""Bytes of the items of a page, of a list or a search: the page ends after the item that reaches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,16 @@ class PageRequest:
         """Number of items to read: one more than the page holds, to see whether there is a next page."""
         return self.limit + 1
 
-    def cut(
-        self,
-        found: Sequence[T],
-        position: Callable[[T], Position],
-        size: Callable[[T], int] = lambda _item: 0,
-    ) -> Page[T]:
-        """Make the page from the items that were read; `position` returns an item's place in the list.
+    def cut(self, found: Sequence[T], position: Callable[[T], Position]) -> Page[T]:
+        """Make the page from the items that were read, all of small size; `position` returns an item's position."""
+        return self._cut(found, self.limit, position)
 
-        It has fewer items than its limit when their sizes in bytes reach PAGE_BYTES.
-        """
-        most = count_within(map(size, found[: self.limit]))
+    def cut_places(self, found: Sequence[Place]) -> Page[Place]:
+        """Make the page from the places that were read: fewer than its limit when their bytes reach PAGE_BYTES."""
+        most = count_within(place.bytes for place in found[: self.limit])
+        return self._cut(found, most, lambda place: place.position)
+
+    def _cut(self, found: Sequence[T], most: int, position: Callable[[T], Position]) -> Page[T]:
         if len(found) <= most:
             return Page(found, None)
         items = found[:most]

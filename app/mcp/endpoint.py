@@ -29,7 +29,7 @@ from app.web.bodies.replay import replay
 PATH = "/mcp"
 
 SMALL = 64 * 1024
-"""Size of a message that is read even if its caller is over a limit, so that the tool's result can report it."""
+"""Size of a message that is read although its caller is over a limit, so that the tool's result can report it."""
 
 
 class Endpoint:
@@ -44,15 +44,17 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request.
 
-        Raises Unauthenticated, Forbidden, and RateLimited for a large request, before it reads the body;
-        UnsupportedMediaType, TooLarge and TooSlow.
+        Raises Unauthenticated, Forbidden, and RateLimited for a large or a further refused request, before it reads
+        the body; UnsupportedMediaType, TooLarge and TooSlow.
         """
         scope["route"] = self
         request = Request(scope, receive)
+        parts: Parts = self._app.state.parts
+        admission = parts.services.admission
         try:
             await authenticate(request, Role.READER)
         except RateLimited as error:
-            if body_length(request) > SMALL:
+            if body_length(request) > SMALL or not admission.may_report(request.state.tenant):
                 raise
             request.state.refusal = error  # reported in the tool's result, which a model reads
         if request.method != "POST":
@@ -63,14 +65,13 @@ class Endpoint:
         principal: Principal = request.state.principal
         bounds = bounds_of(PATH) if principal.has(Role.CREATOR) else MCP_READER
         bounded = BoundedBody(receive, bounds.bytes, body_length(request), Patience())
-        parts: Parts = request.app.state.parts
         tenant: TenantContext = request.state.tenant
-        async with parts.services.admission.holding(tenant, min(body_length(request), bounds.bytes)):
+        async with admission.holding(tenant, min(body_length(request), bounds.bytes)):
             try:
                 body = await Request(scope, bounded.receive).body()
             except ClientDisconnect:
                 return
-            async with parts.services.admission.intake(tenant, len(body)) as intake:
+            async with admission.intake(tenant, len(body)) as intake:
                 request.state.intake = intake
                 try:
                     # The SDK parses any body, and blocks the event loop while it does.

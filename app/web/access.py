@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from app.auth.principal import Principal, Role
 from app.auth.tokens import TokenVerifier, bearer_token
 from app.composition.services import Services
-from app.errors import Forbidden, TenantNotFound, Unauthenticated
+from app.errors import Forbidden, InvalidInput, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.admission import Intake
 from app.knowledge.tenants.directory import TenantContext
 from app.web.bodies.json_body import JsonRequest, body_length, media_type
@@ -27,6 +27,8 @@ from app.web.query_names import query_names, refuse_unknown
 READING = frozenset({Role.READER, Role.CREATOR, Role.TENANT_ADMIN, Role.PLATFORM_ADMIN})
 """A token with none of these shows that its owner may no longer read. A platform admin's token shows nothing: the
 same person may have another token to read with."""
+
+REVOKED = "the token was revoked"
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -77,8 +79,15 @@ async def identify(request: Request, token: str | None = None) -> Principal:
     if token is None:
         token = bearer_token(request.headers.get("authorization"))
     principal = await parts.verifier.verify(token)
+    if Role.PLATFORM_ADMIN in principal.roles and await _is_revoked(parts.services, principal.token_id):
+        raise Unauthenticated(REVOKED)
     request.state.principal = principal
     return principal
+
+
+async def _is_revoked(services: Services, token_id: str | None) -> bool:
+    """Whether a platform admin's token was revoked; those of tenants are in the tenant's context."""
+    return token_id is not None and await services.platform_revocations.contains(token_id)
 
 
 async def authenticate(request: Request, role: Role, token: str | None = None) -> Caller:
@@ -99,7 +108,7 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
             raise tenant_gone() from None
         request.state.tenant = tenant
         if principal.token_id is not None and principal.token_id in tenant.revoked_tokens:
-            raise Unauthenticated("the token was revoked")
+            raise Unauthenticated(REVOKED)
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)
     try:
@@ -184,6 +193,17 @@ async def _note_denial(request: Request, error: Forbidden) -> None:
     await parts.services.trail.deny(principal.tenant_id, principal.subject, operation, error)
 
 
+def refuse_body(handle: Handler) -> Handler:
+    """The handler of a POST without fields: its body is empty, or an empty object. Raises InvalidInput."""
+
+    async def without_body(request: Request) -> Response:
+        if (await request.body()).strip() not in (b"", b"{}"):
+            raise InvalidInput.of("body", "must be empty: this path has no fields")
+        return await handle(request)
+
+    return without_body
+
+
 class NamedRoute(APIRoute):
     """A route whose function's name is its operation id, which clients and the audit trail use."""
 
@@ -199,6 +219,8 @@ class SecuredRoute(NamedRoute):
     def get_route_handler(self) -> Handler:
         """FastAPI's handler, behind the checks."""
         handle = super().get_route_handler()
+        if self.body_field is None and "POST" in (self.methods or ()):
+            handle = refuse_body(handle)
         allowed = query_names(self)
 
         async def secured(request: Request) -> Response:

@@ -93,9 +93,10 @@ class Act:
 def _over_http(endpoint: str, action: str, *names: str, prepare: Step = _nothing, **request: Any) -> Act:
     """A request; `names` are ids of the scene, or `id` or `results` of the answer."""
     method, path = endpoint.split(" ")[:2]
+    on_platform = path.startswith(("/admin/tenants", "/admin/platform/"))
 
     async def do(scene: Scene) -> Sequence[str]:
-        caller = scene.platform if action.startswith("tenant.") else scene.admin
+        caller = scene.platform if on_platform else scene.admin
         body = {"json": {"slug": f"t-{new_id().hex}"}} if action == "tenant.create" else request
         answer = await caller.request(method, path.format(**scene.ids), **body)
         _expect_success(answer)
@@ -104,7 +105,7 @@ def _over_http(endpoint: str, action: str, *names: str, prepare: Step = _nothing
         given = {**scene.ids, "id": str(told.get("id"))}
         return [i for name in names for i in (results if name == "results" else (given[name],))]
 
-    return Act(endpoint, action, do, prepare, "paula" if action.startswith("tenant.") else "ada")
+    return Act(endpoint, action, do, prepare, "paula" if on_platform else "ada")
 
 
 def _expect_success(answer: httpx.Response) -> None:
@@ -252,6 +253,7 @@ READS = _by_name(
     _over_http("GET /admin/settings", "settings.read"),
     _over_http("GET /admin/audit", "audit.read"),
     _over_http("GET /admin/feedback", "feedback.read"),
+    _over_http("GET /admin/revoked-tokens", "token.list"),
     _over_http("GET /admin/subscriptions", "subscription.list"),
     _over_http("GET /admin/searches/{search_id}", "search.read", "search_id", prepare=_search),
     _over_http("GET /admin/reembed", "model.read", prepare=_move),
@@ -262,8 +264,12 @@ PLATFORM_CHANGES = _by_name(
         "PATCH /admin/tenants/{tenant_id}", "tenant.limits", "tenant_id", json={"limits": {"entries": 5}}
     ),
     _over_http("DELETE /admin/tenants/{tenant_id}", "tenant.delete", "tenant_id"),
+    _over_http("POST /admin/platform/revoked-tokens", "token.revoke", json={"token_id": "unheard-of"}),
 )
-PLATFORM_READS = _by_name(_over_http("GET /admin/tenants", "tenant.list"))
+PLATFORM_READS = _by_name(
+    _over_http("GET /admin/tenants", "tenant.list"),
+    _over_http("GET /admin/platform/revoked-tokens", "token.list"),
+)
 
 OTHER_CHANGES = _by_name(
     _over_http("POST /admin/reembed again", "model.pace", prepare=_move, json={**MOVE, "rate": 60}),

@@ -14,6 +14,7 @@ from app.composition.services import Services
 from app.db.identifiers import new_id
 from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
+from tests.fixtures.http.limits import expect_refusal
 from tests.fixtures.providers.failing import FailingProvider
 
 SETTINGS = {
@@ -283,3 +284,13 @@ async def test_tenants_are_listed_in_pages(
 )
 async def test_an_invalid_tenant_is_refused(platform: Caller, body: Any, field: str) -> None:
     expect_fields(await platform.post("/admin/tenants", body), field)
+
+
+async def test_reads_of_platform_admins_wait_for_each_other(
+    platform: Caller, api_services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = api_services.platform
+    monkeypatch.setattr(service, "_patience", 0.05)
+    async with service._turn("paula"), service._turn("paula"):
+        expect_refusal(await platform.get("/admin/tenants"), "concurrent_requests")
+    assert (await platform.get("/admin/tenants")).status_code == 200

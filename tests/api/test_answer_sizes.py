@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from app.composition.services import Services
+from app.db.queries.tenants.audit import write_audit
 from app.knowledge.paging import PAGE_BYTES, count_within
 from app.knowledge.search.service import BATCH_BYTES
 from app.knowledge.tenants.admission import ANSWER_BYTES
@@ -74,6 +76,53 @@ async def test_a_page_of_a_list_ends_early_and_its_cursor_continues(filled: Call
     assert (len(first["items"]), len(rest["items"])) == (ON_A_PAGE, LARGE - ON_A_PAGE)
     assert rest["next_cursor"] is None
     assert len({entry["id"] for entry in first["items"] + rest["items"]}) == LARGE
+
+
+async def read_pages(caller: Caller, path: str) -> list[int]:
+    """The numbers of items of a list's pages."""
+    counts: list[int] = []
+    cursor: str | None = ""
+    seen: set[str] = set()
+    while cursor is not None:
+        page = (await caller.get(f"{path}?limit=200{cursor and '&cursor='}{cursor}")).json()
+        counts.append(len(page["items"]))
+        seen |= {item["id"] for item in page["items"]}
+        cursor = page["next_cursor"]
+    assert len(seen) == sum(counts)
+    return counts
+
+
+METADATA = {"text": "x" * 60_000}
+"""The database stores it in fewer bytes than an answer has."""
+WITH_METADATA = -(-PAGE_BYTES // 60_000)
+"""Items with it that fill a page."""
+
+
+async def test_metadata_counts_with_its_length_in_the_answer(admin: Caller) -> None:
+    entries = [{"content": f"harbour {n}", "metadata": METADATA} for n in range(WITH_METADATA + 1)]
+    assert (await admin.post("/knowledge/entries/bulk", {"entries": entries})).status_code == 200
+    assert await read_pages(admin, "/knowledge/entries") == [WITH_METADATA, 1]
+    found = await admin.search("harbour", mode="keyword", limit=50)
+    assert len(found["results"]) == WITH_METADATA
+
+
+async def test_a_page_of_assets_ends_early(admin: Caller) -> None:
+    for number in range(WITH_METADATA + 1):
+        answer = await admin.upload(
+            f"{number}.txt", f"The harbour {number}".encode(), "text/plain", metadata=json.dumps(METADATA)
+        )
+        assert answer.status_code == 202, answer.text
+    assert await read_pages(admin, "/knowledge/assets") == [WITH_METADATA, 1]
+
+
+async def test_a_page_of_the_audit_trail_ends_early(admin: Caller, api_services: Services) -> None:
+    assert admin.tenant_id is not None
+    ids = [uuid4() for _ in range(1_000)]
+    filling = -(-PAGE_BYTES // (39 * len(ids)))
+    async with api_services.database.tenant_session(admin.tenant_id) as session:
+        for _ in range(filling + 1):
+            await write_audit(session, "ada", "entry.write", ids, {})
+    assert await read_pages(admin, "/admin/audit") == [filling, 1]
 
 
 async def test_the_results_of_a_batch_are_bounded_together(filled: Caller) -> None:

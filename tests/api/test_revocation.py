@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -17,6 +18,7 @@ from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.expectations import expect_problem
 
 PATH = "/admin/revoked-tokens"
+PLATFORM_PATH = "/admin/platform/revoked-tokens"
 
 
 async def read(http: httpx.AsyncClient, token: str, path: str = "/knowledge/entries") -> httpx.Response:
@@ -100,3 +102,62 @@ async def test_a_tenants_list_is_bounded(
     assert admin.tenant_id is not None
     context = await api_services.tenants.context(admin.tenant_id)
     assert context.revoked_tokens == {"token-1", "token-2", "token-3"}
+
+
+async def test_revoked_tokens_are_listed_for_their_tenant_only(admin: Caller, stranger: Caller) -> None:
+    revoked = [(await admin.post(PATH, {"token_id": f"token-{n}"})).json() for n in range(3)]
+    await stranger.post(PATH, {"token_id": "theirs"})
+    first = (await admin.get(f"{PATH}?limit=2")).json()
+    rest = (await admin.get(f"{PATH}?limit=2&cursor={first['next_cursor']}")).json()
+    assert first["items"] + rest["items"] == revoked[::-1]
+    assert rest["next_cursor"] is None
+    assert [token["token_id"] for token in (await stranger.get(PATH)).json()["items"]] == ["theirs"]
+    expect_problem(await admin.get(f"{PATH}?cursor=x"), 422)
+
+
+async def test_a_platform_admins_token_is_revoked_alone(
+    http: httpx.AsyncClient, platform: Caller, admin: Caller
+) -> None:
+    leaked, other = (make_token(None, Role.PLATFORM_ADMIN) for _ in range(2))
+    of_tenant = make_token(admin.tenant_id, Role.TENANT_ADMIN)
+    assert (await read(http, leaked, "/admin/tenants")).status_code == 200
+    for token in (leaked, of_tenant):
+        answer = await platform.post(PLATFORM_PATH, {"token_id": read_token_id(token)})
+        assert answer.json()["token_id"] == read_token_id(token)
+    for path in ("/admin/tenants", PLATFORM_PATH, "/knowledge/entries"):
+        assert expect_problem(await read(http, leaked, path), 401)["detail"] == "the token was revoked"
+    assert (await read(http, other, "/admin/tenants")).status_code == 200
+    assert (await read(http, of_tenant)).status_code == 200, "a tenant's tokens are on the tenant's list"
+    listed = (await platform.get(f"{PLATFORM_PATH}?limit=200")).json()["items"]
+    assert [token["token_id"] for token in listed[:2]] == [read_token_id(of_tenant), read_token_id(leaked)]
+    # A tenant cannot revoke a platform admin's token.
+    await admin.post(PATH, {"token_id": read_token_id(other)})
+    assert (await read(http, other, "/admin/tenants")).status_code == 200
+
+
+async def test_another_process_refuses_a_platform_admins_token_within_its_time(
+    platform: Caller, api_services: Services
+) -> None:
+    now = 0.0
+    elsewhere = revocations.PlatformRevocations(api_services.database, clock=lambda: now)
+    assert not await elsewhere.contains("leaked-elsewhere")
+    await platform.post(PLATFORM_PATH, {"token_id": "leaked-elsewhere"})
+    assert not await elsewhere.contains("leaked-elsewhere")
+    now = 2.0
+    assert await elsewhere.contains("leaked-elsewhere")
+
+
+async def test_the_platforms_list_is_bounded_and_forgets_expired_tokens(
+    platform: Caller, api_services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = datetime.now(UTC) + timedelta(seconds=0.3)
+    await api_services.platform_revocations.revoke("short", expires_at=until, actor="test")
+    listed = (await api_services.platform_revocations.list_revoked(limit=200, reader="test")).items
+    assert "short" in {token.token_id for token in listed}
+    await asyncio.sleep(max(0.0, (until - datetime.now(UTC)).total_seconds()) + 0.01)
+    listed = (await api_services.platform_revocations.list_revoked(limit=200, reader="test")).items
+    assert "short" not in {token.token_id for token in listed}
+    monkeypatch.setattr(revocations, "MAX_REVOKED", len(listed) + 1)
+    for _ in range(2):
+        assert (await platform.post(PLATFORM_PATH, {"token_id": "the last"})).status_code == 200
+    expect_problem(await platform.post(PLATFORM_PATH, {"token_id": "one more"}), 409)

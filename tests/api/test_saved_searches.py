@@ -11,6 +11,7 @@ import pytest
 
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.http.callers import SECRET, Caller, make_token
 from tests.fixtures.http.expectations import each, expect_fields, expect_problem, is_id, is_time
@@ -38,6 +39,30 @@ async def save(caller: Caller, name: str = "Harbours", **request: Any) -> dict[s
     return saved
 
 
+@pytest.mark.parametrize("body", [b'{"limit": 3}', b"[]", b"null", b"limit=3", b"{"])
+async def test_a_run_with_a_body_is_refused(reader: Caller, body: bytes) -> None:
+    saved = await save(reader)
+    refused = await reader.post(f"{PATH}/{saved['id']}/run", content=body)
+    expect_fields(refused, "body")
+
+
+async def test_a_page_of_large_saved_searches_ends_early(reader: Caller) -> None:
+    ids = [str(uuid4()) for _ in range(1_000)]
+    large = PAGE_BYTES // (39 * len(ids)) + 2
+    names = [f"search {number}" for number in range(large + 1)]
+    for name in names:
+        await save(reader, name, asset_id=ids)
+    seen: list[str] = []
+    cursor: dict[str, Any] = {}
+    pages = 0
+    while pages == 0 or cursor["cursor"]:
+        page = (await reader.get(PATH, params={"limit": 200, **cursor})).json()
+        seen += [saved["name"] for saved in page["items"]]
+        cursor = {"cursor": page["next_cursor"]}
+        pages += 1
+    assert (seen, pages) == (names[::-1], 2)
+
+
 async def test_a_saved_search_is_listed_read_run_and_deleted(admin: Caller, reader: Caller) -> None:
     await admin.add("The harbour opens at six")
     answer = await reader.post(
@@ -55,6 +80,7 @@ async def test_a_saved_search_is_listed_read_run_and_deleted(admin: Caller, read
     assert (await reader.get(PATH)).json() == {"items": [saved], "next_cursor": None}
     run = await reader.post(f"{PATH}/{saved['id']}/run")
     assert run.status_code == 200
+    assert (await reader.post(f"{PATH}/{saved['id']}/run", {})).status_code == 200
     direct = await reader.search("harbour", mode="keyword", limit=2)
     assert run.json()["results"] == direct["results"]
     assert run.json()["metadata"]["search_modes_used"] == ["keyword"]

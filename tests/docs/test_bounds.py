@@ -8,12 +8,29 @@ from pathlib import Path
 import pytest
 
 from app.api.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
-from app.api.http.occupancy import DESCRIPTORS, SPARE_DESCRIPTORS, UNREAD_BYTES
+from app.api.http.occupancy import (
+    DESCRIPTORS,
+    SPARE_DESCRIPTORS,
+    STRANGERS_AT_ONCE,
+    STRANGERS_PER_SECOND,
+    UNREAD_BYTES,
+    UNREAD_TOTAL,
+)
 from app.documents.parsed import ParseLimits
+from app.knowledge.administration.platform import READS
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.query import MAX_METADATA_VALUES
 from app.knowledge.search.service import BATCH_BYTES
-from app.knowledge.tenants.admission import ANSWER_BYTES, BODY_BYTES, CHARGED_BYTES, PATIENCE
+from app.knowledge.tenants.admission import (
+    ANSWER_BYTES,
+    ANSWER_TOTAL,
+    BODY_BYTES,
+    BODY_TOTAL,
+    CHARGED_BYTES,
+    PARSED_AT_ONCE,
+    PATIENCE,
+    REPORTS,
+)
 from app.settings import Settings
 from app.web.bodies.bounds import BODIES, DEPTH, MCP_READER, SMALL, UPLOAD_ROOM
 from app.web.field_errors import MOST
@@ -50,10 +67,17 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
         what: f"{number:,}"
         for what, number in {
             "bytes of bodies in progress": BODY_BYTES,
-            "text and metadata of a page of a search or of entries": PAGE_BYTES,
+            "bytes of bodies in progress, of all tenants": BODY_TOTAL,
+            "bodies that are parsed at the same time": PARSED_AT_ONCE,
+            "text and metadata of a page of a search or of a list": PAGE_BYTES,
             "results of a batch": BATCH_BYTES,
             "batches and texts of assets in progress, in bytes": ANSWER_BYTES,
+            "batches and texts of assets of all tenants in progress, in bytes": ANSWER_TOTAL,
             "answers that are not read, in bytes": UNREAD_BYTES,
+            "answers of all tenants that are not read, in bytes": UNREAD_TOTAL,
+            "answers to callers without a valid token in a second": STRANGERS_PER_SECOND,
+            "refused messages to `/mcp` that are read, in a minute": REPORTS,
+            "reads of platform admins at the same time": READS,
             "invalid fields named in a problem": MOST,
             "characters of an asset's text": PARSING.max_characters,
             "headings of an asset": PARSING.max_headings,
@@ -74,6 +98,7 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
         f"a search has at most {MAX_METADATA_VALUES} values",
         f"for each {CHARGED_BYTES:,} bytes",
         f"wait up to {PATIENCE:.0f} s",
+        f"and {STRANGERS_AT_ONCE} answers need not wait",
         f"that leave fewer than {SPARE_DESCRIPTORS}",
     ],
 )

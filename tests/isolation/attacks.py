@@ -24,6 +24,8 @@ ACROSS_TENANTS = {
     "tenancy.delete_tenant",
     "tenancy.note_action",
     "tenancy.change_limits",
+    "tenancy.list_revoked_tokens",
+    "tenancy.revoke_token",
     "queue.claim_job",
     "queue.count_jobs",
 }

@@ -23,6 +23,7 @@ SHARED = {
     "alembic_version": {"select"},
     "embedding_models": {"select", "update (paused_until)"},
     "platform_audit": frozenset[str](),
+    "revoked_platform_tokens": frozenset[str](),
 }
 """Tables without a tenant, and the service's rights on them: every tenant shares every row."""
 

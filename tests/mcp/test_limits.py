@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 from mcp import MCPError
 
+from app.knowledge.tenants.admission import REPORTS
 from app.mcp.endpoint import SMALL
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.limits import allow, expect_refusal
@@ -52,6 +53,25 @@ async def test_a_large_message_over_the_limit_is_refused_before_it_is_read(
         headers["Content-Length"] = str(SMALL + 1)
     expect_refusal(await admin.post("/mcp", content=body(), headers=headers), "requests_per_minute")
     assert not read
+
+
+async def test_refused_messages_are_read_only_so_often(
+    admin: Caller, stranger: Caller, platform: Caller
+) -> None:
+    await allow(platform, admin, requests_per_minute=1)
+    await admin.get("/knowledge/entries")
+    headers = {**HEADERS, "Content-Type": "application/json"}
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "kb_search", "arguments": {"query": "harbour"}},
+    }
+    for _ in range(REPORTS):
+        answer = await admin.post("/mcp", message, headers=headers)
+        assert (answer.status_code, answer.json()["result"]["isError"]) == (200, True)
+    expect_refusal(await admin.post("/mcp", message, headers=headers), "requests_per_minute")
+    assert (await stranger.post("/mcp", message, headers=headers)).json()["result"]["isError"] is False
 
 
 async def test_a_quota_of_entries_applies_to_tools(app: FastAPI, admin: Caller, platform: Caller) -> None:

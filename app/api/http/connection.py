@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
+import struct
 from typing import Any, cast
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.api.http.occupancy import Occupancy
+from app.api.http.occupancy import Occupancy, network_of
 from app.api.http.request_log import find_tenant_id
 from app.telemetry.logs import request_id
 from app.web.problems import problem_response, title_of
@@ -22,6 +24,8 @@ HEAD_SECONDS = 20.0
 """From the connection, or from the request before, until the head of a request is complete."""
 UNREAD_SECONDS = 60.0
 """How long a caller may leave an answer unread while more of it waits to be sent."""
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER, on, for 0 seconds: closing the socket discards what was not sent and resets the connection."""
 
 _INVALID = (400, "this is not a valid HTTP request")
 _LONG_HEAD = (431, f"the request line and the headers are longer than the limit of {MAX_HEAD_BYTES} bytes")
@@ -132,7 +136,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().pause_writing()
         self._unread_of = find_tenant_id(cast("Scope", self.cycle.scope)) if self.cycle is not None else None
         self._occupancy.wait(self._unread_of, self)
-        self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self.drop)
 
     def resume_writing(self) -> None:
         """The caller has read on."""
@@ -146,13 +150,25 @@ class BoundedConnection(HttpToolsProtocol):
         return self.transport.get_write_buffer_size()
 
     def drop(self) -> None:
-        """End the connection at once."""
+        """End the connection at once, also what the system still has to send: its caller does not read it."""
+        if (own := self.transport.get_extra_info("socket")) is not None and own.fileno() >= 0:
+            with socket.fromfd(own.fileno(), own.family, own.type) as shared:
+                shared.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.transport.abort()
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
-        """Have a request answered once the answer before it is read, so that a connection holds one answer."""
+        """Have a request answered once the answer before it is read, so that a connection holds one answer.
+
+        Answers to callers without a valid token wait for their turn: their addresses share one pace.
+        """
+
+        async def send_in_turn(message: Any) -> None:
+            if message["type"] == "http.response.start" and scope["state"].get("principal") is None:
+                await self._occupancy.strangers.wait(network_of(self._address))
+            await send(message)
+
         await self.flow.drain()
-        await self._serve(scope, receive, send)
+        await self._serve(scope, receive, send_in_turn)
 
     def _is_answering(self) -> bool:
         """Whether a problem would come in the midst of an answer, before one that is owed, or as a second one."""

@@ -10,6 +10,8 @@ from collections.abc import Hashable
 from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
+from app.concurrency.pace import Pace
+
 log = logging.getLogger("app.api.connections")
 
 DESCRIPTORS = 65_536
@@ -20,6 +22,15 @@ SPARE_DESCRIPTORS = 128
 
 UNREAD_BYTES = 32 * 1024 * 1024
 """Answers of one tenant that wait to be read; above it, the connection that waits longest is closed."""
+
+UNREAD_TOTAL = 8 * UNREAD_BYTES
+"""The same of all tenants together; above it, the tenant with the most loses the connection that waits longest."""
+
+STRANGERS_PER_SECOND = 200
+"""Answers to callers without a valid token, such as probes and those that are refused; further ones wait."""
+
+STRANGERS_AT_ONCE = 100
+"""Of these answers, those that need not wait after a pause: a browser loads a page and its files."""
 
 QUIET_SECONDS = 60.0
 """Between two log lines about refused connections."""
@@ -38,13 +49,25 @@ class Waiting(Protocol):
 class Occupancy:
     """Counts connections and unread answers, and decides which connections are refused or closed."""
 
-    def __init__(self, *, per_address: int = 0, total: int = 0, unread: int = UNREAD_BYTES) -> None:
-        """0 means unlimited."""
+    def __init__(
+        self,
+        *,
+        per_address: int = 0,
+        total: int = 0,
+        unread: int = UNREAD_BYTES,
+        all_unread: int = UNREAD_TOTAL,
+    ) -> None:
+        """`per_address` and `total` are numbers of connections, 0 means unlimited; `unread` and `all_unread` are bytes,
+        of one tenant and of all."""
         self._per_address = per_address
         self._total = total
         self._most_unread = unread
+        self._most_of_all = all_unread
         self._open: Counter[str] = Counter()
-        self._waiting: dict[Hashable, list[Waiting]] = {}
+        self._waiting: dict[Hashable, dict[Waiting, int]] = {}
+        """By tenant, in the order in which they began to wait: connections, and their bytes at that moment."""
+        self._unread = 0
+        self.strangers = Pace(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE)
         self._refused = 0
         self._reported = -QUIET_SECONDS
 
@@ -79,22 +102,37 @@ class Occupancy:
 
     def wait(self, tenant: Hashable, connection: Waiting) -> None:
         """Count an answer that is not read, and close the connections that wait longest when it is one too many."""
-        waiting = self._waiting.setdefault(tenant, [])
-        waiting.append(connection)
-        unread = {each: each.unread() for each in waiting}
-        while len(waiting) > 1 and sum(unread.values()) > self._most_unread:
-            oldest = waiting.pop(0)
-            del unread[oldest]
-            log.warning("unread answer dropped", extra={"tenant_id": None if tenant is None else str(tenant)})
-            oldest.drop()
+        own = self._waiting.setdefault(tenant, {})
+        own[connection] = connection.unread()
+        self._unread += own[connection]
+        if sum(own.values()) > self._most_unread:
+            self._count_again(own)
+        while len(own) > 1 and sum(own.values()) > self._most_unread:
+            self._drop_oldest(tenant)
+        if self._unread > self._most_of_all:
+            for waiting in self._waiting.values():
+                self._count_again(waiting)
+        while self._unread > self._most_of_all:
+            self._drop_oldest(max(self._waiting, key=lambda each: sum(self._waiting[each].values())))
 
     def resume(self, tenant: Hashable, connection: Waiting) -> None:
         """Stop counting an answer: it is read, or its connection has ended."""
-        waiting = self._waiting.get(tenant, [])
-        if connection in waiting:
-            waiting.remove(connection)
+        waiting = self._waiting.get(tenant, {})
+        self._unread -= waiting.pop(connection, 0)
         if not waiting:
             self._waiting.pop(tenant, None)
+
+    def _count_again(self, waiting: dict[Waiting, int]) -> None:
+        """Count what is left of answers that are partly read."""
+        for connection, before in waiting.items():
+            waiting[connection] = connection.unread()
+            self._unread += waiting[connection] - before
+
+    def _drop_oldest(self, tenant: Hashable) -> None:
+        oldest = next(iter(self._waiting[tenant]))
+        self.resume(tenant, oldest)
+        log.warning("unread answer dropped", extra={"tenant_id": None if tenant is None else str(tenant)})
+        oldest.drop()
 
 
 def network_of(address: str) -> str:

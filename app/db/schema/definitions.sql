@@ -9,7 +9,8 @@ with ours as (
     join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
    where c.relkind in ('r', 'p')
      and (c.oid in (to_regclass('public.tenants'), to_regclass('public.embedding_models'),
-                    to_regclass('public.platform_audit'), to_regclass('public.alembic_version'))
+                    to_regclass('public.platform_audit'), to_regclass('public.revoked_platform_tokens'),
+                    to_regclass('public.alembic_version'))
           or exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
 )
 select 'function' as kind, p.oid::regprocedure::text as name,

@@ -220,6 +220,7 @@ select format('the service may %s', x.what),
 with known (name, owner) as (
   values ('tenancy.list_tenants', 'entries'), ('tenancy.create_tenant', 'entries'), ('tenancy.delete_tenant', 'entries'),
          ('tenancy.note_action', 'entries'), ('tenancy.change_limits', 'entries'), ('public.index_words', 'entries'),
+         ('tenancy.list_revoked_tokens', 'entries'), ('tenancy.revoke_token', 'entries'),
          ('tenancy.create_vector_index', 'entries'), ('tenancy.drop_vector_index', 'entries'),
          ('keyword.search', 'kb_keyword'), ('keyword.filtered_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'),

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from app.concurrency.turns import Turns
 from app.db.database import Database
 from app.db.queries.tenants import statistics, usage
 from app.db.queries.tenants import tenants as db
 from app.db.rows import Position
-from app.errors import InvalidInput
+from app.errors import InvalidInput, RateLimited
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.tenants.directory import Tenant, TenantDirectory
 from app.knowledge.tenants.limits import NAMES, Limits
 
 TENANTS_PER_PAGE = 50
 """Each tenant is read in a transaction of its own, which takes some milliseconds."""
+
+READS = 2
+"""Simultaneous reads of all platform administrators in a process; they take turns."""
+
+PATIENCE = 10.0
+"""Seconds that a read waits for its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +84,13 @@ class PlatformService:
     def __init__(self, database: Database, tenants: TenantDirectory) -> None:
         self._database = database
         self._tenants = tenants
+        self._turns = Turns(READS)
+        self._patience = PATIENCE
 
     async def list_tenants(self, *, limit: int = 50, cursor: str | None = None, reader: str) -> Page[Tenant]:
-        """List a page of tenants, oldest first; recorded in the platform's trail. Raises InvalidInput."""
+        """List a page of tenants, oldest first; recorded in the platform's trail. Raises InvalidInput, RateLimited."""
         wanted = PageRequest.read(limit, cursor)
-        async with self._database.platform_session() as session:
+        async with self._turn(reader), self._database.platform_session() as session:
             rows = await db.page_of_tenants(session, wanted.after, wanted.reach)
             await db.note_action(session, reader, "tenant.list", None)
         return wanted.cut(
@@ -87,29 +98,31 @@ class PlatformService:
         )
 
     async def tenants(self, page: int = 1, *, size: int = TENANTS_PER_PAGE, reader: str) -> TenantPage:
-        """Read the health of a page of tenants; recorded in the platform's trail. Raises InvalidInput."""
-        tenants = await self._tenants.list_tenants()
-        pages = max(1, -(-len(tenants) // size))
-        if not 1 <= page <= pages:
-            raise InvalidInput.of("page", f"must be between 1 and {pages}")
-        async with self._database.platform_session() as session:
-            await db.note_action(session, reader, "tenant.health", None)
-        shown = tenants[(page - 1) * size : page * size]
-        found = [await self._health(tenant) for tenant in shown]
-        return TenantPage([h for h in found if h is not None], page, pages, len(tenants))
+        """Read the health of a page of tenants; recorded in the platform's trail. Raises InvalidInput, RateLimited."""
+        async with self._turn(reader):
+            async with self._database.platform_session() as session:
+                total = await db.count_tenants(session)
+                pages = max(1, -(-total // size))
+                if not 1 <= page <= pages:
+                    raise InvalidInput.of("page", f"must be between 1 and {pages}")
+                rows = await db.tenants_from(session, (page - 1) * size, size)
+                await db.note_action(session, reader, "tenant.health", None)
+            found = [await self._health(Tenant.of(row)) for row in rows]
+        return TenantPage([h for h in found if h is not None], page, pages, total)
 
     async def limits(self, tenant_id: UUID, *, reader: str | None = None) -> dict[str, LimitUse]:
         """Read a tenant's limits and their use, by name; with `reader`, recorded in the platform's trail.
 
-        Raises TenantNotFound.
+        Raises TenantNotFound, RateLimited.
         """
         context = await self._tenants.context(tenant_id)
-        if reader is not None:
-            async with self._database.platform_session() as session:
-                await db.note_action(session, reader, "tenant.health", tenant_id)
-        async with self._database.tenant_session(tenant_id) as session:
-            stored = await usage.fetch_stored(session)
-            tokens = await usage.fetch_tokens(session)
+        async with self._turn(reader):
+            if reader is not None:
+                async with self._database.platform_session() as session:
+                    await db.note_action(session, reader, "tenant.health", tenant_id)
+            async with self._database.tenant_session(tenant_id) as session:
+                stored = await usage.fetch_stored(session)
+                tokens = await usage.fetch_tokens(session)
         used = {"entries": stored.entries, "bytes": stored.bytes, "embedding_tokens_per_day": tokens}
         default = self._tenants.default_limits
         return {
@@ -126,6 +139,21 @@ class PlatformService:
         """List all registered embedding models."""
         async with self._database.platform_session() as session:
             return await db.list_models(session)
+
+    @asynccontextmanager
+    async def _turn(self, reader: str | None) -> AsyncIterator[None]:
+        """Hold one of the places for reads."""
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._turns.acquire(reader)
+        except TimeoutError:
+            limit = "concurrent_requests"
+            said = "too many requests of platform admins are running"
+            raise RateLimited(f"{limit}: {said}", 1.0, limit) from None
+        try:
+            yield
+        finally:
+            self._turns.release(reader)
 
     async def _health(self, tenant: Tenant) -> TenantHealth | None:
         async with self._database.tenant_session(tenant.id) as session:

@@ -10,7 +10,6 @@ from app.db.database import Database
 from app.db.queries.search.receipts import KeptSearch, ModelName
 from app.db.queries.tenants import audit, statistics, usage
 from app.db.queries.tenants.audit import AuditRecord
-from app.db.rows import Position
 from app.errors import SearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
@@ -115,9 +114,10 @@ class AdministrationService:
         """List the audit trail, newest first, as it was before this read. Raises InvalidInput for a bad cursor."""
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-            found = await audit.list_audit(session, wanted.after, wanted.reach)
+            page = wanted.cut_places(await audit.list_audit(session, wanted.after, wanted.reach))
+            found = await audit.fetch_audit(session, [place.id for place in page.items])
             await self._trail.note_read(session, reader, "audit.read")
-        return wanted.cut(found, lambda record: Position(record.at, record.id))
+        return Page(found, page.next_cursor)
 
     async def receipt(self, tenant_id: UUID, search_id: UUID, *, reader: str | None = None) -> KeptSearch:
         """Find the receipt of a search: its settings, model and ranking. Raises SearchNotFound."""

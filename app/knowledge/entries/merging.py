@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -78,13 +78,18 @@ async def check_references(session: TenantSession, draft: EntryDraft, entry_id: 
         raise InvalidInput(errors)
 
 
+async def hold_successions(session: TenantSession, drafts: Iterable[EntryDraft]) -> None:
+    """Before a write that supersedes entries locks them: make other such writes of the tenant wait."""
+    if any(isinstance(draft.superseded_by_id, UUID) for draft in drafts):
+        await db.lock_successions(session)
+
+
 async def find_misreference(
     session: TenantSession, draft: EntryDraft, entry_id: UUID, written: Mapping[UUID, WrittenEntry]
 ) -> FieldError | None:
     """The error if the draft, written to `entry_id`, would refer to itself or supersede itself by way of others.
 
-    `written` are entries that the same request has changed. Two requests at the same time can still create a cycle:
-    each sees what was there before the other.
+    `written` are entries that the same request has changed. The transaction holds the lock of `hold_successions`.
     """
     itself = draft.self_reference(entry_id)
     if itself is not None or not isinstance(draft.superseded_by_id, UUID):

@@ -13,7 +13,6 @@ from app.db.database import Database
 from app.db.queries.knowledge import entries as db
 from app.db.queries.knowledge.entries import Entry, LockedEntry
 from app.db.queries.tenants import audit
-from app.db.rows import Position
 from app.db.session import TenantSession
 from app.errors import EntryExists, EntryNotFound, InvalidInput, PartOfAsset, PreconditionFailed
 from app.knowledge.audit import AuditTrail
@@ -21,7 +20,7 @@ from app.knowledge.entries.accesses import AccessCounter
 from app.knowledge.entries.drafts import UNSET, EntryDraft, Unset, check_draft, check_new_draft
 from app.knowledge.entries.embedding import EntryEmbedder
 from app.knowledge.entries.entry import MAX_BULK, PLACE, content_hash
-from app.knowledge.entries.merging import check_references, find_unresolved, growth, merge
+from app.knowledge.entries.merging import check_references, find_unresolved, growth, hold_successions, merge
 from app.knowledge.entries.writing import EMBEDDING_WAIT, BulkResult, EntryWriter, failed_result
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
@@ -144,7 +143,7 @@ class EntryService:
                 source=source,
                 include_expired=include_expired,
             )
-            page = wanted.cut(places, lambda place: Position(place.at, place.id), lambda place: place.bytes)
+            page = wanted.cut_places(places)
             found = await db.fetch_entries(session, [place.id for place in page.items])
         return Page([found[place.id] for place in page.items], page.next_cursor)
 
@@ -225,6 +224,7 @@ class EntryService:
         room: Room | None,
     ) -> bool:
         """Change one entry; return whether anything differed. Raises as `change` does."""
+        await hold_successions(session, [draft])
         stored = await _lock_entry(session, entry_id, if_version)
         await check_references(session, draft, entry_id)
         if stored.asset_id is not None:

@@ -15,7 +15,15 @@ from app.db.queries.knowledge.entries import LockedEntry, WrittenEntry
 from app.db.session import TenantSession
 from app.errors import ConcurrentWrites, FieldError, InvalidInput
 from app.knowledge.entries.drafts import UNSET, EntryDraft
-from app.knowledge.entries.merging import differs, find_misreference, growth, merge, new_entry, size
+from app.knowledge.entries.merging import (
+    differs,
+    find_misreference,
+    growth,
+    hold_successions,
+    merge,
+    new_entry,
+    size,
+)
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.quotas import Room
 
@@ -67,6 +75,7 @@ class EntryWriter:
                 results.append(BulkResult(index, stored.id if stored else None, "failed", str(over)))
             return over is None
 
+        await hold_successions(session, drafts.values())
         remaining = dict(drafts)
         for _ in range(6):
             same = await db.find_same(session, [d.key for d in remaining.values()])

@@ -167,7 +167,7 @@ class AssetService:
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
             places = await db.list_assets(session, before=wanted.after, limit=wanted.reach, status=status)
-            page = wanted.cut(places, lambda place: place)
+            page = wanted.cut_places(places)
             found = await db.fetch_assets(session, [place.id for place in page.items])
         return Page([found[place.id] for place in page.items], page.next_cursor)
 

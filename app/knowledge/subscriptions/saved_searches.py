@@ -11,7 +11,6 @@ from app.db.queries.tenants import audit
 from app.db.queries.work import deliveries
 from app.db.queries.work import saved_searches as db
 from app.db.queries.work.saved_searches import SavedSearch
-from app.db.rows import Position
 from app.errors import FieldError, InvalidInput, MaximumReached, SavedSearchNotFound
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
@@ -85,8 +84,9 @@ class SavedSearchService:
         """List the owner's saved searches, newest first. Raises InvalidInput for a bad cursor."""
         wanted = PageRequest.read(limit, cursor)
         async with self._database.tenant_session(tenant_id) as session:
-            found = await db.list_saved_searches(session, owner, wanted.after, wanted.reach)
-        return wanted.cut(found, lambda saved: Position(saved.created_at, saved.id))
+            page = wanted.cut_places(await db.list_saved_searches(session, owner, wanted.after, wanted.reach))
+            found = await db.fetch_saved_searches(session, owner, [place.id for place in page.items])
+        return Page(found, page.next_cursor)
 
     async def delete(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> None:
         """Delete one of the owner's saved searches and its subscription. Raises SavedSearchNotFound."""

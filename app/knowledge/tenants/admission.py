@@ -36,11 +36,24 @@ READING_REST = 3.0
 INTAKE_REST = 3.0
 """The same for bodies that are parsed and checked, also on the event loop."""
 
+PARSED_AT_ONCE = 2
+"""Bodies of one tenant that are parsed at the same time, although no other tenant is active: they are parsed one after
+the other in any case, and a tenant that becomes active waits for those that have begun."""
+
+REPORTS = 60
+"""Messages of a tenant in a minute that are read although they are refused, so that a model reads the reason."""
+
 BODY_BYTES = 64 * 1024 * 1024
 """Bodies of one tenant that are in progress at the same time; further ones wait, unread."""
 
+BODY_TOTAL = 4 * BODY_BYTES
+"""The same of all tenants together."""
+
 ANSWER_BYTES = 64 * 1024 * 1024
 """Large answers of one tenant that are made at the same time: batches and texts of assets; further ones wait."""
+
+ANSWER_TOTAL = 4 * ANSWER_BYTES
+"""The same of all tenants together."""
 
 CHARGED_BYTES = 64 * 1024
 """A refused body counts as one more request for each of these."""
@@ -55,13 +68,13 @@ class Intake:
 
     def begin_at_once(self) -> bool:
         """Take the turn if it is free."""
-        if self._turns.take(self._tenant_id):
+        if self._turns.take(self._tenant_id, most=PARSED_AT_ONCE):
             self._began = self._clock()
         return self.running
 
     async def begin(self) -> None:
         """Wait for the turn."""
-        await self._turns.acquire(self._tenant_id)
+        await self._turns.acquire(self._tenant_id, most=PARSED_AT_ONCE)
         self._began = self._clock()
 
     @property
@@ -101,28 +114,40 @@ class Admission:
         self._waiting = waiting
         self._patience = patience
         self._buckets: OrderedDict[UUID, _Bucket] = OrderedDict()
+        self._reports: OrderedDict[UUID, _Bucket] = OrderedDict()
         self._turns = Turns(PLACES, crowd=crowd, rest=REST, clock=clock)
         self._readings = Turns(PLACES, crowd=crowd, rest=READING_REST, clock=clock)
         self._intakes = Turns(PLACES, crowd=1, rest=INTAKE_REST, clock=clock)
-        self._bodies = ByteBudget(BODY_BYTES)
-        self._answers = ByteBudget(ANSWER_BYTES)
+        self._bodies = ByteBudget(BODY_BYTES, BODY_TOTAL)
+        self._answers = ByteBudget(ANSWER_BYTES, ANSWER_TOTAL)
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
         """Count one request. Raises RateLimited when the requests of the minute are used up."""
         limit = tenant.limits.requests_per_minute
-        if not limit:
-            return
+        if limit and (lacking := self._take(self._buckets, tenant.tenant_id, limit)):
+            raise self._refuse("requests_per_minute", limit, lacking * 60 / limit)
+
+    def may_report(self, tenant: TenantContext) -> bool:
+        """Whether a refused message may be read, to report the refusal in its result; counts it.
+
+        Only REPORTS of a tenant are read in a minute; further ones are refused unread.
+        """
+        return not self._take(self._reports, tenant.tenant_id, REPORTS)
+
+    def _take(self, buckets: OrderedDict[UUID, _Bucket], tenant_id: UUID, limit: int) -> float:
+        """Take one request of the minute's `limit`; the part of one that is lacking if they are used up, else 0."""
         now = self._clock()
-        bucket = self._buckets.setdefault(tenant.tenant_id, _Bucket(limit, now))
+        bucket = buckets.setdefault(tenant_id, _Bucket(limit, now))
         bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * limit / 60)
         bucket.at = now
-        self._buckets.move_to_end(tenant.tenant_id)
-        if len(self._buckets) > REMEMBERED:
-            self._buckets.popitem(last=False)
+        buckets.move_to_end(tenant_id)
+        if len(buckets) > REMEMBERED:
+            buckets.popitem(last=False)
         if bucket.tokens < 1:
-            raise self._refuse("requests_per_minute", limit, (1 - bucket.tokens) * 60 / limit)
+            return 1 - bucket.tokens
         bucket.tokens -= 1
+        return 0.0
 
     def charge(self, tenant: TenantContext, requests: int) -> None:
         """Count further requests in an admitted batch; they reduce what later requests can use."""
@@ -134,17 +159,23 @@ class Admission:
         """Hold one of the tenant's places for a search. Raises RateLimited when too many wait or one waits too long."""
         limit = tenant.limits.concurrent_searches
         key = tenant.tenant_id
-        self._readings.note(key)
         if limit and self._turns.waiting(key) >= self._waiting:
             raise self._refuse("concurrent_searches", limit, 1.0)
-        if not self._turns.take(key, most=limit or None):
-            async with self._patiently("concurrent_searches", limit):
-                await self._turns.acquire(key, most=limit or None)
-        began = self._clock()
+        others = (self._readings, self._intakes)
+        for turns in others:
+            turns.begin_elsewhere(key)
         try:
-            yield
+            if not self._turns.take(key, most=limit or None):
+                async with self._patiently("concurrent_searches", limit):
+                    await self._turns.acquire(key, most=limit or None)
+            began = self._clock()
+            try:
+                yield
+            finally:
+                self._turns.release(key, self._clock() - began)
         finally:
-            self._turns.release(key, self._clock() - began)
+            for turns in others:
+                turns.end_elsewhere(key)
 
     @asynccontextmanager
     async def reading(self, tenant: TenantContext) -> AsyncIterator[None]:
@@ -234,8 +265,8 @@ class Admission:
             "concurrent_searches": f"the tenant's limit of {most} simultaneous searches is reached"
             if most
             else "too many searches are running",
-            "body_bytes": f"bodies of the tenant with {BODY_BYTES} bytes are in progress",
-            "answer_bytes": f"answers to the tenant with {ANSWER_BYTES} bytes are in progress",
+            "body_bytes": "too many bytes of request bodies are in progress",
+            "answer_bytes": "too many bytes of answers are in progress",
             "concurrent_requests": "too many requests of the tenant are running",
         }[limit]
         return RateLimited(f"{limit}: {said}", retry_after, limit)

@@ -1,20 +1,26 @@
-"""Revocation of single tokens by their id (`jti`)."""
+"""Revocation of single tokens by their id (`jti`): those of a tenant, and those of platform administrators."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import revocations as db
-from app.db.queries.tenants.revocations import RevokedToken
+from app.db.queries.tenants.revocations import ListedToken, RevokedToken
+from app.db.queries.tenants.tenants import note_action
+from app.db.rows import Position
 from app.errors import InvalidInput, MaximumReached
+from app.knowledge.audit import AuditTrail
+from app.knowledge.paging import Page, PageRequest
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.text import is_storable
 
 MAX_REVOKED = 1_000
-"""Most revoked tokens of one tenant; each process keeps all of them in memory."""
+"""Most revoked tokens of one tenant, and of the platform; each process keeps all of them in memory."""
 
 MAX_TOKEN_ID_CHARACTERS = 255
 
@@ -25,8 +31,9 @@ LONGEST = timedelta(days=3660)
 class TokenRevocations:
     """Revokes tokens of a tenant. Every process refuses them within the time that it keeps a tenant's context."""
 
-    def __init__(self, database: Database, tenants: TenantDirectory) -> None:
+    def __init__(self, database: Database, trail: AuditTrail, tenants: TenantDirectory) -> None:
         self._database = database
+        self._trail = trail
         self._tenants = tenants
 
     async def revoke(
@@ -36,19 +43,96 @@ class TokenRevocations:
 
         Raises InvalidInput; MaximumReached when the list is full.
         """
-        if not 1 <= len(token_id) <= MAX_TOKEN_ID_CHARACTERS or not is_storable(token_id):
-            raise InvalidInput.of("token_id", f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters")
-        now = datetime.now(UTC)
-        if expires_at is not None and not now < expires_at <= now + 2 * LONGEST:
-            raise InvalidInput.of("expires_at", "must be a time in the future, at most 20 years from now")
+        until = _check(token_id, expires_at)
         async with self._database.tenant_session(tenant_id) as session:
             await db.lock_revocations(session)
             await db.purge_revocations(session)
             if await db.count_others(session, token_id) >= MAX_REVOKED:
-                raise MaximumReached(
-                    f"the tenant has {MAX_REVOKED} revoked tokens, which is the maximum: replace the signing secret"
-                )
-            revoked = await db.put_revocation(session, token_id, expires_at or now + LONGEST)
+                raise _full("the tenant")
+            revoked = await db.put_revocation(session, token_id, until)
             await audit.write_audit(session, actor, "token.revoke", [], {"token_id": token_id})
         self._tenants.forget(tenant_id)
         return revoked
+
+    async def list_revoked(
+        self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
+    ) -> Page[RevokedToken]:
+        """List the tenant's revoked tokens that have not expired, newest first; with `reader`, recorded in the trail.
+
+        Raises InvalidInput for a bad cursor.
+        """
+        wanted = PageRequest.read(limit, cursor)
+        async with self._database.tenant_session(tenant_id) as session:
+            found = await db.list_revocations(session, wanted.after, wanted.reach)
+            await self._trail.note_read(session, reader, "token.list")
+        return _show(wanted.cut(found, _position))
+
+
+class PlatformRevocations:
+    """Revokes tokens of platform administrators. Other processes refuse them within `ttl` seconds."""
+
+    def __init__(
+        self, database: Database, *, ttl: float = 2.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._database = database
+        self._ttl = ttl
+        self._clock = clock
+        self._known: tuple[float, frozenset[str]] | None = None
+
+    async def contains(self, token_id: str) -> bool:
+        """Whether a platform administrator's token with this `jti` is refused."""
+        if self._known is None or self._known[0] <= self._clock():
+            async with self._database.platform_session() as session:
+                ids = await db.platform_revocation_ids(session)
+            self._known = (self._clock() + self._ttl, ids)
+        return token_id in self._known[1]
+
+    async def revoke(self, token_id: str, *, expires_at: datetime | None = None, actor: str) -> RevokedToken:
+        """Refuse platform administrators' tokens with this `jti` until `expires_at`; as for a tenant's tokens."""
+        until = _check(token_id, expires_at)
+        async with self._database.platform_session() as session:
+            revoked = await db.put_platform_revocation(
+                session, token_id, until, most=MAX_REVOKED, actor=actor
+            )
+        if revoked is None:
+            raise _full("the platform")
+        self._known = None
+        return revoked
+
+    async def list_revoked(
+        self, *, limit: int = 50, cursor: str | None = None, reader: str
+    ) -> Page[RevokedToken]:
+        """List revoked tokens that have not expired, newest first; recorded in the platform's trail.
+
+        Raises InvalidInput for a bad cursor.
+        """
+        wanted = PageRequest.read(limit, cursor)
+        async with self._database.platform_session() as session:
+            found = await db.list_platform_revocations(session, wanted.after, wanted.reach)
+            await note_action(session, reader, "token.list", None)
+        return _show(wanted.cut(found, _position))
+
+
+def _check(token_id: str, expires_at: datetime | None) -> datetime:
+    """When the revocation ends. Raises InvalidInput."""
+    if not 1 <= len(token_id) <= MAX_TOKEN_ID_CHARACTERS or not is_storable(token_id):
+        raise InvalidInput.of("token_id", f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters")
+    now = datetime.now(UTC)
+    if expires_at is not None and not now < expires_at <= now + 2 * LONGEST:
+        raise InvalidInput.of("expires_at", "must be a time in the future, at most 20 years from now")
+    return expires_at or now + LONGEST
+
+
+def _full(owner: str) -> MaximumReached:
+    return MaximumReached(
+        f"{owner} has {MAX_REVOKED} revoked tokens, which is the maximum: replace the signing secret"
+    )
+
+
+def _position(token: ListedToken) -> Position:
+    return Position(token.revoked_at, token.position)
+
+
+def _show(page: Page[ListedToken]) -> Page[RevokedToken]:
+    items = [RevokedToken(t.token_id, t.revoked_at, t.expires_at) for t in page.items]
+    return Page(items, page.next_cursor)

@@ -1,6 +1,6 @@
 """How large and how intricate the body of a request may be, by path and role.
 
-docs/operations/limits.md has the same table; a test compares them.
+docs/bounds.md has the same table; a test compares them.
 """
 
 from __future__ import annotations

@@ -232,6 +232,13 @@ class RevokedTokenModel(BaseModel):
     expires_at: datetime
 
 
+class RevokedTokenList(BaseModel):
+    """A page of revoked tokens, newest first."""
+
+    items: list[RevokedTokenModel]
+    next_cursor: str | None
+
+
 class TenantModel(BaseModel):
     """A tenant."""
 

@@ -15,6 +15,8 @@ DEFINER_FUNCTIONS = {
     "tenancy.delete_tenant": "kb_migrator",
     "tenancy.note_action": "kb_migrator",
     "tenancy.change_limits": "kb_migrator",
+    "tenancy.list_revoked_tokens": "kb_migrator",
+    "tenancy.revoke_token": "kb_migrator",
     "tenancy.create_vector_index": "kb_migrator",
     "tenancy.drop_vector_index": "kb_migrator",
     "public.index_words": "kb_migrator",
@@ -60,7 +62,7 @@ async def test_every_table_without_a_tenant_is_known(catalog: Connection) -> Non
         catalog,
         """select c.relname from pg_class c where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace
             and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')""",
-    ) == {"alembic_version", "embedding_models", "tenants", "platform_audit"}
+    ) == {"alembic_version", "embedding_models", "tenants", "platform_audit", "revoked_platform_tokens"}
     assert await catalog.fetchval("select relrowsecurity from pg_class where relname = 'tenants'")
 
 

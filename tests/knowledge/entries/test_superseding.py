@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from uuid import UUID
 
 import pytest
@@ -58,3 +59,29 @@ async def test_a_chain_of_successors_has_a_limit(services: Services, tenant: Ten
     single = await write(services, tenant, "single")
     with pytest.raises(InvalidInput, match=f"more than {MAX_SUCCESSORS} successors"):
         await services.entries.change(tenant.id, single, EntryDraft(superseded_by_id=last))
+
+
+async def test_simultaneous_changes_cannot_make_a_cycle(services: Services, tenant: Tenant) -> None:
+    pairs = [
+        (await write(services, tenant, f"first {n}"), await write(services, tenant, f"second {n}"))
+        for n in range(15)
+    ]
+
+    async def supersede(entry: UUID, successor: UUID, *, again: str | None) -> bool:
+        draft = EntryDraft(superseded_by_id=successor)
+        try:
+            if again is None:
+                await services.entries.change(tenant.id, entry, draft)
+            else:
+                draft = EntryDraft(content=again, external_id=again, superseded_by_id=successor)
+                await services.entries.create(tenant.id, draft)
+        except InvalidInput:
+            return False
+        return True
+
+    for n, (first, second) in enumerate(pairs):
+        done = await asyncio.gather(
+            supersede(first, second, again=None),
+            supersede(second, first, again=f"second {n}" if n % 2 else None),
+        )
+        assert sorted(done) == [False, True]

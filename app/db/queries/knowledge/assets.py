@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 
 from app.db.queries.work.jobs import Job
-from app.db.rows import Position
+from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -185,11 +185,11 @@ async def fetch_assets(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID
 
 async def list_assets(
     session: TenantSession, *, before: Position | None, limit: int, status: str | None
-) -> list[Position]:
-    """A page of positions in the list of assets, newest first."""
+) -> list[Place]:
+    """A page of places in the list of assets, newest first."""
     at, last_id = before or (None, None)
     return await session.fetch_as(
-        Position, SQL["list"], before_at=at, before_id=last_id, limit=limit, status=status
+        Place, SQL["list"], before_at=at, before_id=last_id, limit=limit, status=status
     )
 
 

@@ -41,7 +41,7 @@ select id, external_id, name, media_type, byte_size, coalesce(given_title, title
   from assets a where tenant_id = :tenant_id and id = any (:ids::uuid[]);
 
 -- name: list
-select created_at as at, id from assets
+select created_at as at, id, octet_length(metadata::text) as bytes from assets
  where tenant_id = :tenant_id
    and (:before_id::uuid is null or (created_at, id) < (:before_at::timestamptz, :before_id::uuid))
    and (:status::text is null or status = :status)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import orjson
 
-from app.db.rows import Position
+from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -99,15 +99,6 @@ async def lock_entries(session: TenantSession, ids: Sequence[UUID]) -> dict[UUID
     return {entry.id: entry for entry in await session.fetch_as(LockedEntry, SQL["lock"], ids=list(ids))}
 
 
-@dataclass(frozen=True, slots=True)
-class ListedEntry:
-    """An entry's position in the list, and the size of its text and metadata."""
-
-    at: datetime
-    id: UUID
-    bytes: int
-
-
 async def list_entries(
     session: TenantSession,
     *,
@@ -119,11 +110,11 @@ async def list_entries(
     external_id: str | None,
     source: str | None = None,
     include_expired: bool = False,
-) -> list[ListedEntry]:
+) -> list[Place]:
     """A page of the list of entries, newest first; `source` is `entry` (written) or `asset` (a chunk)."""
     at, last_id = before or (None, None)
     return await session.fetch_as(
-        ListedEntry,
+        Place,
         SQL["list"],
         before_at=at,
         before_id=last_id,
@@ -151,6 +142,11 @@ async def find_missing(session: TenantSession, ids: Sequence[UUID]) -> set[UUID]
     """The ids among these that no entry of the tenant has."""
     rows = await session.fetch(SQL["missing"], ids=list(ids))
     return {row["id"] for row in rows}
+
+
+async def lock_successions(session: TenantSession) -> None:
+    """Make other transactions of the tenant that supersede entries wait; call it before any entry is locked."""
+    await session.fetch(SQL["lock_successions"])
 
 
 async def find_successor(session: TenantSession, entry_id: UUID) -> UUID | None:

@@ -19,7 +19,7 @@ select e.id, e.content, e.entry_type, e.title, e.tags, e.roles, e.confidence, e.
   from entries e where e.tenant_id = :tenant_id and e.id = any (:ids::uuid[]) order by e.id for update;
 
 -- name: list
-select e.created_at as at, e.id, octet_length(e.content) + pg_column_size(e.metadata) as bytes from entries e
+select e.created_at as at, e.id, octet_length(e.content) + octet_length(e.metadata::text) as bytes from entries e
  where e.tenant_id = :tenant_id
    and (:before_id::uuid is null or (e.created_at, e.id) < (:before_at::timestamptz, :before_id::uuid))
    and (:entry_type::text is null or e.entry_type = :entry_type)
@@ -51,6 +51,11 @@ select d.place, same.id
 -- name: missing
 select distinct i.id from unnest(:ids::uuid[]) i (id)
  where not exists (select from entries e where e.tenant_id = :tenant_id and e.id = i.id);
+
+-- name: lock_successions
+-- Until the transaction ends, other transactions of the tenant that supersede an entry wait: of two that would supersede
+-- each other's entries, the second sees what the first has written.
+select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' successions', 0));
 
 -- name: successor
 select superseded_by_id from entries where tenant_id = :tenant_id and id = :id;

@@ -14,10 +14,10 @@ select id, entry_type, title, content, tags, roles, confidence, scope, parent_id
   from (
     select e.*, a.name as asset_name, a.media_type, lexemes.query_lexemes, nearest.char_start, nearest.char_end,
            wanted.place, count(*) over () as passing,
-           sum(octet_length(e.content) + pg_column_size(e.metadata)) over (order by wanted.place)
-             - octet_length(e.content) - pg_column_size(e.metadata) as preceding
+           sum(size.bytes) over (order by wanted.place) - size.bytes as preceding
       from unnest(:ids::uuid[]) with ordinality wanted (id, place)
       join entries e on e.tenant_id = :tenant_id and e.id = wanted.id
+      cross join lateral (select octet_length(e.content) + octet_length(e.metadata::text) as bytes) size
       left join lexemes on lexemes.language = e.language
       left join assets a on a.tenant_id = :tenant_id and a.id = e.asset_id
       left join lateral (

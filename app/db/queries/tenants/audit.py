@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 
 from app.db.identifiers import new_id
-from app.db.rows import Position
+from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -48,6 +48,7 @@ Action = Literal[
     "subscription.write",
     "tenant.export",
     "tenant.import",
+    "token.list",
     "token.revoke",
 ]
 """The actions in a tenant's audit trail; `tests/api/acts.py` performs each of them."""
@@ -87,9 +88,12 @@ async def write_audit(
     )
 
 
-async def list_audit(session: TenantSession, before: Position | None, limit: int) -> list[AuditRecord]:
-    """The audit trail, newest first; rows of the same moment are in the order of their ids."""
+async def list_audit(session: TenantSession, before: Position | None, limit: int) -> list[Place]:
+    """Places in the audit trail, newest first; rows of the same moment are in the order of their ids."""
     at, last_id = before or (None, None)
-    return await session.fetch_as(
-        AuditRecord, SQL["list_audit"], before_at=at, before_id=last_id, limit=limit
-    )
+    return await session.fetch_as(Place, SQL["list_audit"], before_at=at, before_id=last_id, limit=limit)
+
+
+async def fetch_audit(session: TenantSession, ids: Sequence[UUID]) -> list[AuditRecord]:
+    """Rows of the audit trail, newest first."""
+    return await session.fetch_as(AuditRecord, SQL["fetch_audit"], ids=list(ids))

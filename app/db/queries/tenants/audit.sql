@@ -3,6 +3,11 @@ insert into audit (tenant_id, id, actor, action, subject_ids, detail, outcome)
 values (:tenant_id, :id, :actor, :action, :subject_ids::uuid[], :detail::jsonb, :outcome);
 
 -- name: list_audit
-select id, at, actor, action, subject_ids, outcome, detail from audit
+-- The size of an id is that of its JSON.
+select at, id, octet_length(detail::text) + 39 * cardinality(subject_ids) as bytes from audit
  where tenant_id = :tenant_id and (:before_id::uuid is null or (at, id) < (:before_at::timestamptz, :before_id::uuid))
  order by at desc, id desc limit :limit;
+
+-- name: fetch_audit
+select id, at, actor, action, subject_ids, outcome, detail from audit
+ where tenant_id = :tenant_id and id = any (:ids::uuid[]) order by at desc, id desc;

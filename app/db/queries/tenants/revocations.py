@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
-from app.db.session import TenantSession
+from app.db.rows import Position
+from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -18,6 +20,13 @@ class RevokedToken:
     token_id: str
     revoked_at: datetime
     expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ListedToken(RevokedToken):
+    """A revoked token and its position among those of the same moment."""
+
+    position: UUID
 
 
 async def lock_revocations(session: TenantSession) -> None:
@@ -40,3 +49,38 @@ async def put_revocation(session: TenantSession, token_id: str, expires_at: date
     row = await session.fetch_one_as(RevokedToken, SQL["put"], token_id=token_id, expires_at=expires_at)
     assert row is not None
     return row
+
+
+async def list_revocations(session: TenantSession, before: Position | None, limit: int) -> list[ListedToken]:
+    """The tenant's revoked tokens, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch_as(ListedToken, SQL["list"], before_at=at, before_id=last_id, limit=limit)
+
+
+async def list_platform_revocations(
+    session: PlatformSession, before: Position | None, limit: int
+) -> list[ListedToken]:
+    """Revoked tokens of platform administrators, newest first."""
+    at, last_id = before or (None, None)
+    return await session.fetch_as(
+        ListedToken, SQL["list_of_platform"], before_at=at, before_id=last_id, limit=limit
+    )
+
+
+async def platform_revocation_ids(session: PlatformSession) -> frozenset[str]:
+    """The ids of all revoked tokens of platform administrators."""
+    return frozenset(row["token_id"] for row in await session.fetch(SQL["ids_of_platform"]))
+
+
+async def put_platform_revocation(
+    session: PlatformSession, token_id: str, expires_at: datetime, *, most: int, actor: str
+) -> RevokedToken | None:
+    """Revoke a token of a platform administrator, recorded in the platform's trail; None if there are `most` others."""
+    return await session.fetch_one_as(
+        RevokedToken,
+        SQL["put_on_platform"],
+        token_id=token_id,
+        expires_at=expires_at,
+        most=most,
+        actor=actor,
+    )

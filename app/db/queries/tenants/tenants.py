@@ -17,7 +17,15 @@ from app.embeddings.provider import EmbeddingModel
 SQL = load_statements(__name__)
 
 PlatformAction = Literal[
-    "access", "model.add", "tenant.create", "tenant.delete", "tenant.health", "tenant.limits", "tenant.list"
+    "access",
+    "model.add",
+    "tenant.create",
+    "tenant.delete",
+    "tenant.health",
+    "tenant.limits",
+    "tenant.list",
+    "token.list",
+    "token.revoke",
 ]
 """The actions in the platform's audit trail; `tests/api/acts.py` performs each of them."""
 
@@ -71,6 +79,16 @@ async def page_of_tenants(session: PlatformSession, after: Position | None, coun
     """Tenants after the one with this time and id, oldest first."""
     time, tenant_id = after or (None, None)
     return await session.fetch_as(StoredTenant, SQL["page_of_tenants"], time=time, id=tenant_id, count=count)
+
+
+async def count_tenants(session: PlatformSession) -> int:
+    """The number of tenants."""
+    return int(await session.fetch_value(SQL["count_tenants"]))
+
+
+async def tenants_from(session: PlatformSession, place: int, count: int) -> list[StoredTenant]:
+    """Tenants from the given place (0 is the first), oldest first."""
+    return await session.fetch_as(StoredTenant, SQL["tenants_from"], place=place, count=count)
 
 
 async def create_tenant(

@@ -9,6 +9,14 @@ select id, slug, name, model_id, created_at from tenancy.list_tenants()
  where :time::timestamptz is null or (created_at, id) > (:time, :id::uuid)
  order by created_at, id limit :count;
 
+-- name: count_tenants
+select count(*) from tenancy.list_tenants();
+
+-- name: tenants_from
+-- Tenants from the given place in the list, oldest first.
+select id, slug, name, model_id, created_at from tenancy.list_tenants()
+ order by created_at, id offset :place limit :count;
+
 -- name: create_tenant
 select tenancy.create_tenant(:id, :slug, :name, :model_id, :actor);
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 
 from app.db.identifiers import new_id
-from app.db.rows import Position
+from app.db.rows import Place, Position
 from app.db.session import TenantSession
 from app.db.statements import load_statements
 
@@ -62,16 +62,22 @@ async def put_saved_search(
 
 async def fetch_saved_search(session: TenantSession, owner: str, saved_search_id: UUID) -> SavedSearch | None:
     """One saved search of the owner."""
-    return await session.fetch_one_as(SavedSearch, SQL["fetch"], owner=owner, id=saved_search_id)
+    found = await fetch_saved_searches(session, owner, [saved_search_id])
+    return found[0] if found else None
+
+
+async def fetch_saved_searches(session: TenantSession, owner: str, ids: Sequence[UUID]) -> list[SavedSearch]:
+    """Saved searches of the owner, newest first."""
+    return await session.fetch_as(SavedSearch, SQL["fetch"], owner=owner, ids=list(ids))
 
 
 async def list_saved_searches(
     session: TenantSession, owner: str, before: Position | None, limit: int
-) -> list[SavedSearch]:
-    """The owner's saved searches, newest first."""
+) -> list[Place]:
+    """Places in the list of the owner's saved searches, newest first."""
     at, last_id = before or (None, None)
     return await session.fetch_as(
-        SavedSearch, SQL["list"], owner=owner, before_at=at, before_id=last_id, limit=limit
+        Place, SQL["list"], owner=owner, before_at=at, before_id=last_id, limit=limit
     )
 
 

@@ -21,13 +21,11 @@ select count(*) from saved_searches where tenant_id = :tenant_id and owner = :ow
 select s.id, s.name, s.request,
        exists (select from subscriptions u where u.tenant_id = :tenant_id and u.saved_search_id = s.id) as subscribed,
        s.created_at
-  from saved_searches s where s.tenant_id = :tenant_id and s.owner = :owner and s.id = :id;
+  from saved_searches s where s.tenant_id = :tenant_id and s.owner = :owner and s.id = any (:ids::uuid[])
+ order by s.created_at desc, s.id desc;
 
 -- name: list
-select s.id, s.name, s.request,
-       exists (select from subscriptions u where u.tenant_id = :tenant_id and u.saved_search_id = s.id) as subscribed,
-       s.created_at
-  from saved_searches s
+select s.created_at as at, s.id, octet_length(s.request::text) as bytes from saved_searches s
  where s.tenant_id = :tenant_id and s.owner = :owner
    and (:before_id::uuid is null or (s.created_at, s.id) < (:before_at::timestamptz, :before_id::uuid))
  order by s.created_at desc, s.id desc limit :limit;

@@ -78,6 +78,17 @@ def send_headings(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
         )
 
 
+def send_large(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
+    """Bodies of nearly the maximum length that are refused, in turn to the two paths that accept the most."""
+    filler = b"x" * (31 * 1024 * 1024)
+    return itertools.cycle(
+        [
+            ("/knowledge/entries/bulk", b'{"entries": [], "unknown": "%b"}' % filler),
+            ("/mcp", b'{"jsonrpc": "2.0", "id": 1, "method": "unknown", "params": {"a": "%b"}}' % filler),
+        ]
+    )
+
+
 def send_documents(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
     return itertools.repeat(("/openapi.json", b""))
 
@@ -90,6 +101,7 @@ KINDS = {
     "list": send_lists,
     "audit": send_trails,
     "refused": send_refused,
+    "large": send_large,
     "giant": send_giants,
     "unread": send_giants,
     "headings": send_headings,
@@ -97,6 +109,13 @@ KINDS = {
     "idle": send_documents,
 }
 """What a flood can send: short searches, searches of the maximum length, batches with long result lists,
-entries, pages of lists, bodies that are refused, batches with the longest entries, the same without reading the
-answers, Markdown with many headings, requests for the API's description, and connections without a request.
+entries, pages of lists, pages of the audit trail, small bodies that are refused, large ones, batches with the longest
+entries, the same without reading the answers, Markdown with many headings, requests for the API's description, and
+connections without a request.
 """
+
+GIANT_KINDS = frozenset({"giant", "unread"})
+"""Sent by the tenant with the longest entries."""
+
+CLOSED = {"unread": "closed", "idle": "503"}
+"""What the service must do to some connections of these kinds."""

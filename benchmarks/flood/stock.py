@@ -1,0 +1,59 @@
+"""The tenants of a flood, and their entries."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+from collections.abc import Sequence
+from uuid import UUID
+
+from app.composition.services import Services
+from app.errors import TenantNotFound
+from app.evaluation.collection import Document
+from app.knowledge.entries.drafts import EntryDraft
+from benchmarks.texts import vary_text
+
+MEASURED, FLOODING, GIANT = "flooded", "flooding", "giant"
+"""The tenant that is measured, the one that floods, and the one that floods with giants."""
+
+GIANTS = 52
+"""Entries of nearly the maximum length."""
+
+
+async def fill(services: Services, texts: Sequence[Document], entries: int) -> dict[str, UUID]:
+    """Fill the tenants that are not full, and wait until each entry has its vectors."""
+    generators = {slug: _draft_variations(slug, texts, entries) for slug in (MEASURED, FLOODING)}
+    return {
+        slug: await _fill(services, slug, drafts)
+        for slug, drafts in {**generators, GIANT: _draft_giants()}.items()
+    }
+
+
+def _draft_variations(slug: str, texts: Sequence[Document], entries: int) -> list[EntryDraft]:
+    generator = random.Random(slug)
+    originals = itertools.islice(itertools.cycle(texts), entries)
+    return [
+        EntryDraft(content=f"{n} {vary_text(original, generator.choice(texts), generator)}")
+        for n, original in enumerate(originals)
+    ]
+
+
+def _draft_giants() -> list[EntryDraft]:
+    """Long lines without spaces: many bytes as JSON, few tokens to embed."""
+    line = "\u00e9" * 1_900 + "\n"
+    return [EntryDraft(content=f"giant {n}\n" + line * 52) for n in range(GIANTS)]
+
+
+async def _fill(services: Services, slug: str, drafts: Sequence[EntryDraft]) -> UUID:
+    with contextlib.suppress(TenantNotFound):
+        tenant = await services.tenants.find(slug)
+        stock = await services.administration.stats(tenant.id)
+        if stock.entries >= len(drafts) and not stock.pending_embeddings:
+            return tenant.id
+        await services.tenants.delete(tenant.id, actor="benchmark")
+    tenant = await services.tenants.create(slug, actor="benchmark")
+    for first in range(0, len(drafts), 500):
+        await services.entries.create_many(tenant.id, drafts[first : first + 500])
+    await services.embedder.embed_all(tenant.id)
+    return tenant.id
