@@ -102,7 +102,7 @@ async def upload_asset(
     if unknown := sorted(form.keys() - FIELDS):
         raise InvalidInput([FieldError(name, "unknown field") for name in unknown])
     services.assets.check_size(file.size or 0)
-    async with services.admission.holding(caller.tenant, file.size or 0):
+    async with services.admission.storing(caller.tenant, file.size or 0):
         upload = Upload(
             name=file.filename or "",
             data=await file.read(),

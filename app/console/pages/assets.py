@@ -63,7 +63,7 @@ async def upload_asset(request: Request, caller: CurrentCaller, services: Curren
     is_part = bool(request.headers.get("hx-request"))
     form = FormData()
     try:
-        async with request.form() as form, services.admission.holding(caller.tenant, _size_of(form)):
+        async with request.form() as form, services.admission.storing(caller.tenant, _size_of(form)):
             upload = await _read_upload(form, services.assets)
             asset, work = await services.assets.upload(caller.tenant_id, upload, actor=caller.subject)
     except InvalidInput as error:

@@ -42,9 +42,7 @@ def _find_headings(text: str, start: int) -> Iterator[HeadingSpan]:
     fence = ""
     previous: tuple[int, str] | None = None  # a paragraph's only line: an underline makes it a heading
     in_paragraph = False
-    offset = start
-    for line in text[start:].split("\n"):
-        position, offset = offset, offset + len(line) + 1
+    for position, line in _lines(text, start):
         if len(line) > _MAX_LINE:
             previous, in_paragraph = None, True
             continue
@@ -72,6 +70,15 @@ def _find_headings(text: str, start: int) -> Iterator[HeadingSpan]:
         else:
             starts = not in_paragraph and not _NO_PARAGRAPH.match(line)
             previous, in_paragraph = (position + _indent(line), line) if starts else None, True
+
+
+def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
+    """Each line after its position; a list of all lines would be many times as large as the text."""
+    while start <= len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield start, text[start:end]
+        start = end + 1
 
 
 def _indent(line: str) -> int:

@@ -46,6 +46,9 @@ REPORTS = 60
 BODY_BYTES = 64 * 1024 * 1024
 """Bodies of one tenant that are in progress at the same time; further ones wait, unread."""
 
+FILE_COPIES = 3
+"""Times that an uploaded file is in memory while it is stored: as bytes, as a parameter, and in the connection."""
+
 BODY_TOTAL = 4 * BODY_BYTES
 """The same of all tenants together."""
 
@@ -197,6 +200,10 @@ class Admission:
     def holding(self, tenant: TenantContext, count: int) -> AbstractAsyncContextManager[None]:
         """Hold `count` bytes of the tenant's budget for bodies. Raises RateLimited when it is used up for too long."""
         return self._hold(self._bodies, "body_bytes", tenant, count)
+
+    def storing(self, tenant: TenantContext, size: int) -> AbstractAsyncContextManager[None]:
+        """The same for an uploaded file of `size` bytes, which counts with its copies."""
+        return self.holding(tenant, FILE_COPIES * size)
 
     def answering(self, tenant: TenantContext, count: int) -> AbstractAsyncContextManager[None]:
         """The same for a large answer."""
