@@ -89,6 +89,11 @@ async def open_stage(
     ):
         await register_model(made.admin_dsn, WIDER)
         tables = await _list_tables(superuser)
+        # The check of the database, which refuses foreign functions, comes first.
+        database = Database(made.service_dsn, pool_size=5)
+        services = await build_services(
+            database, FailingProvider(MODEL), next_provider=FailingProvider(WIDER)
+        )
         await superuser.execute(REFUSAL)
         for table in TRAILS:
             await superuser.execute(
@@ -99,10 +104,6 @@ async def open_stage(
                 f"create constraint trigger refuse after insert or update or delete on {table}"
                 " deferrable initially deferred for each row execute function refuse('changes')"
             )
-        database = Database(made.service_dsn, pool_size=5)
-        services = await build_services(
-            database, FailingProvider(MODEL), next_provider=FailingProvider(WIDER)
-        )
         app = create_app(settings, services, verifier)
         async with LifespanManager(app), open_client(app) as http:
             yield Stage(made, services, http, superuser, tables)
