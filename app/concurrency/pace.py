@@ -1,4 +1,4 @@
-"""A steady pace for work that nobody in particular has asked for."""
+"""A steady pace for callers that have not been identified."""
 
 from __future__ import annotations
 

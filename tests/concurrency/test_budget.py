@@ -112,7 +112,7 @@ async def test_small_bodies_find_room_while_large_ones_of_many_tenants_are_in_pr
     await small.end()
     while waiting := [hog for hog in hogs if not hog.task.done()]:
         entered = [hog for hog in waiting if hog.entered]
-        assert entered, "the budget is free, but nobody gets it"
+        assert entered, "the budget is free, but no tenant gets it"
         for hog in entered:
             await hog.end()
     assert not budget._accounts
