@@ -56,11 +56,16 @@ class IndexFigures:
 
 
 async def measure_index(
-    data: Dataset, size: int, questions: Sequence[Question], *, rebuild: bool
+    services: Services,
+    stock: Stock,
+    tenant: Population,
+    questions: Sequence[Question],
+    *,
+    rebuild: bool,
+    exact_limit: int = EXACT_LIMIT,
 ) -> IndexFigures:
     """Measure one tenant; with `rebuild`, its index is dropped and built as the service's worker builds it."""
-    services, tenant = data.services, data.tenant(size).population
-    build = await _rebuild(services, tenant) if rebuild and size > EXACT_LIMIT else None
+    build = await _rebuild(services, tenant, exact_limit) if rebuild and tenant.size > exact_limit else None
     context = await services.tenants.context(tenant.tenant_id)
     took: list[float] = []
     for round_number in range(ROUNDS):
@@ -77,9 +82,11 @@ async def measure_index(
     name = f"embeddings_hnsw_{context.space.model_id}_{tenant.tenant_id.hex}"
     async with services.database.tenant_session(tenant.tenant_id) as session:
         stored = await session.fetch_value(SIZE, name=name)
-    entry, vector = await _time_writes(services, data.stock, tenant, context.space.model_id)
+    entry, vector = await _time_writes(services, stock, tenant, context.space.model_id)
     p50, p95 = np.quantile(took, (0.5, 0.95)) * 1000
-    return IndexFigures(size, context.indexed, float(p50), float(p95), stored or 0, entry, vector, build)
+    return IndexFigures(
+        tenant.size, context.indexed, float(p50), float(p95), stored or 0, entry, vector, build
+    )
 
 
 async def _time_writes(
@@ -105,12 +112,12 @@ async def _time_writes(
     return float(entry), float(vector)
 
 
-async def _rebuild(services: Services, tenant: Population) -> float:
+async def _rebuild(services: Services, tenant: Population, exact_limit: int) -> float:
     context = await services.tenants.context(tenant.tenant_id)
     async with services.database.tenant_session(tenant.tenant_id) as session:
         await vector_indexes.give_up_index(session, context.space.model_id)
     services.tenants.forget(tenant.tenant_id)
-    upkeep = Upkeep(services.database, services.tenants, services.jobs)
+    upkeep = Upkeep(services.database, services.tenants, services.jobs, exact_limit=exact_limit)
     started = time.perf_counter()
     while await upkeep.index_vectors(tenant.tenant_id) is not None:
         pass
@@ -141,7 +148,9 @@ async def measure_indexes(
     figures: list[IndexFigures] = []
     with progress("indexes", len(sizes)) as report:
         for number, size in enumerate(sizes):
-            figures.append(await measure_index(data, size, await _ask(data, size), rebuild=rebuild))
+            tenant = data.tenant(size).population
+            questions = await _ask(data, size)
+            figures.append(await measure_index(data.services, data.stock, tenant, questions, rebuild=rebuild))
             report(number + 1)
     rows = make_rows(figures)
     print_table(HEADINGS, rows, frozenset({"searched"}))
