@@ -101,6 +101,7 @@ async def build_index(services: Services, admin_dsn: str, tenant: Population) ->
     name = f"embeddings_hnsw_{model_id}_{tenant.tenant_id.hex}"
     connection = await asyncpg.connect(admin_dsn)
     try:
+        await connection.execute("set maintenance_work_mem = '512MB'")
         definition = await connection.fetchval("select pg_get_indexdef($1::text::regclass)", name)
         await connection.execute(f"drop index {name}")
         async with open_session() as session:
