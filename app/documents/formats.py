@@ -25,29 +25,37 @@ _VALUE_AND_NEXT_LINE = re.compile(rb"[\]}][ \t\r]*\n\s*[\[{]")
 
 @dataclass(frozen=True, slots=True)
 class DocumentFormat:
-    """A kind of file: `module` has the `parse` function, `recognise` tests whether a file is of this kind."""
+    """A kind of file: `module` has the `parse` function, `recognise` tests whether a file is of this kind.
+
+    `suffixes` are those of most files of a kind whose reader takes long to load; empty for the other kinds.
+    """
 
     name: str
     label: str
     media_type: str
     module: str
     recognise: Callable[[Sample], bool]
+    suffixes: frozenset[str] = frozenset()
 
 
 def _row(
-    name: str, label: str, media_type: str, module: str, recognise: Callable[[Sample], bool]
+    name: str, label: str, media_type: str, module: str, recognise: Callable[[Sample], bool], *suffixes: str
 ) -> DocumentFormat:
-    return DocumentFormat(name, label, media_type, f"app.documents.readers.{module}", recognise)
+    return DocumentFormat(
+        name, label, media_type, f"app.documents.readers.{module}", recognise, frozenset(suffixes)
+    )
 
 
 FORMATS: tuple[DocumentFormat, ...] = (
-    _row("pdf", "PDF", "application/pdf", "pdf", recognition.is_pdf),
-    _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx", recognition.is_docx),
-    _row("pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx", recognition.is_pptx),
-    _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx", recognition.is_xlsx),
+    _row("pdf", "PDF", "application/pdf", "pdf", recognition.is_pdf, ".pdf"),
+    _row("docx", "DOCX", f"{_OFFICE}.wordprocessingml.document", "office.docx", recognition.is_docx, ".docx"),
+    _row(
+        "pptx", "PPTX", f"{_OFFICE}.presentationml.presentation", "office.pptx", recognition.is_pptx, ".pptx"
+    ),
+    _row("xlsx", "XLSX", f"{_OFFICE}.spreadsheetml.sheet", "office.xlsx", recognition.is_xlsx, ".xlsx"),
     _row("zip", "ZIP", "application/zip", "bundle", recognition.is_zip),
-    _row("svg", "SVG", "image/svg+xml", "svg", recognition.is_svg),
-    _row("html", "HTML", "text/html", "html", recognition.is_html),
+    _row("svg", "SVG", "image/svg+xml", "svg", recognition.is_svg, ".svg"),
+    _row("html", "HTML", "text/html", "html", recognition.is_html, ".html", ".htm", ".xhtml"),
     _row("jsonl", "JSON Lines", "application/x-ndjson", "tables.records", recognition.is_json_lines),
     _row("json", "JSON", "application/json", "tables.records", recognition.is_json),
     _row("csv", "CSV", "text/csv", "tables.delimited", recognition.is_table),
@@ -63,6 +71,17 @@ _FORMAT_BY_NAME = {item.name: item for item in FORMATS}
 def find_format(name: str) -> DocumentFormat:
     """The format with this name. Raises KeyError when there is none."""
     return _FORMAT_BY_NAME[name]
+
+
+def expect_formats(kind: DocumentFormat, data: bytes) -> tuple[DocumentFormat, ...]:
+    """The formats whose readers a file probably needs: its own; for an archive, also those of its members' names.
+
+    The bytes of a member can be of another format, for which the reader of the archive raises ReaderMissing.
+    """
+    if kind.name != "zip":
+        return (kind,)
+    found = {PurePath(name.lower()).suffix for name in list_names(data)}
+    return tuple(item for item in FORMATS if not (item.suffixes and item.suffixes.isdisjoint(found)))
 
 
 def detect_format(

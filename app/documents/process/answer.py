@@ -19,7 +19,7 @@ _COLUMN = "I"
 _COLUMNS = (("headings", 3), ("pages", 3), ("parts", 3))
 """Start, level and length of title of each heading; number, start and end of each page; start, end and format of each
 part."""
-_MAX_LINE = 64 << 10
+MAX_LINE = 64 << 10
 _MAX_PARTS = 10_000
 _MAX_LEVEL = 1_000
 
@@ -50,7 +50,7 @@ def max_answer_bytes(limits: ParseLimits) -> int:
     """The size of the longest answer within these limits."""
     places = 3 * (limits.max_headings + limits.max_pages + _MAX_PARTS)
     characters = limits.max_characters + MAX_TITLES
-    return _MAX_LINE + array(_COLUMN).itemsize * places + _BYTES_PER_CHARACTER * characters
+    return MAX_LINE + array(_COLUMN).itemsize * places + _BYTES_PER_CHARACTER * characters
 
 
 def write_answer(answer: Answer) -> list[bytes]:
@@ -92,7 +92,7 @@ def read_answer(data: bytes | bytearray, limits: ParseLimits) -> Answer:
 
 
 def _read(data: bytes | bytearray, limits: ParseLimits) -> Answer:
-    end = data.index(b"\n", 0, _MAX_LINE)
+    end = data.index(b"\n", 0, MAX_LINE)
     line = json.loads(data[:end])
     answer = Answer(
         refusal=_optional_text(line["refusal"]),

@@ -1,6 +1,6 @@
 """The confined process: reads one request from stdin, parses the file, and writes one answer to stdout.
 
-The request is a line of JSON followed by the file. The reader of its format is loaded first, and the process is
+The request is a line of JSON followed by the file. The readers that it names are loaded first, and the process is
 confined before any byte of the file is read: from then on it can open nothing, not even its own modules.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import BinaryIO
 
-from app.documents.formats import FORMATS, DocumentFormat, find_format
+from app.documents.formats import DocumentFormat, find_format
 from app.documents.parsed import ParsedDocument, ParseLimits
 from app.documents.process.answer import Answer, write_answer
 from app.documents.process.confinement import confine
@@ -28,7 +28,8 @@ def main() -> None:
     die_with_parent(signal.SIGKILL, int(sys.argv[1]))
     request = json.loads(sys.stdin.buffer.readline())
     kind, limits = find_format(request["format"]), ParseLimits(**request["limits"])
-    load_reader(kind)
+    for name in request["readers"]:
+        import_module(find_format(name).module)
     answer_pipe = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_RDWR)
     os.dup2(silence, 1)
@@ -38,12 +39,6 @@ def main() -> None:
     answer_request(sys.stdin.buffer, answer_pipe, kind, limits, missing)
     # Skips the clean-up of the libraries, which is not needed.
     os._exit(0)
-
-
-def load_reader(kind: DocumentFormat) -> None:
-    """Import the reader of a format; that of an archive needs all."""
-    for item in FORMATS if kind.name == "zip" else (kind,):
-        import_module(item.module)
 
 
 def answer_request(

@@ -10,13 +10,15 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import app
-from app.documents.formats import DocumentFormat, detect_format, find_format
+from app.documents.formats import FORMATS, DocumentFormat, detect_format, expect_formats, find_format
 from app.documents.parsed import ParsedDocument, ParseLimits
-from app.documents.process.answer import Answer, Malformed, max_answer_bytes, read_answer
+from app.documents.process.answer import MAX_LINE, Answer, Malformed, max_answer_bytes, read_answer
+from app.documents.readers.bundle import ReaderMissing
 from app.errors import UnreadableDocument
 
 logger = logging.getLogger(__name__)
@@ -51,7 +53,9 @@ async def parse_document(
     started = time.perf_counter()
     try:
         async with asyncio.timeout(limits.seconds):
-            answer, status = await _run_child(data, kind, limits)
+            answer, status = await _run_child(data, kind, limits, expect_formats(kind, data))
+            if _lacks_reader(answer, limits):
+                answer, status = await _run_child(data, kind, limits, FORMATS)
     except TimeoutError:
         raise ParserDied(str(_too_slow(limits))) from None
     document = await asyncio.to_thread(_read_document, answer, status, kind, limits)
@@ -72,7 +76,7 @@ async def find_missing_protections() -> tuple[str, ...]:
     limits = ParseLimits()
     try:
         async with asyncio.timeout(limits.seconds):
-            answer, status = await _run_child(b"text", find_format("text"), limits)
+            answer, status = await _run_child(b"text", find_format("text"), limits, [find_format("text")])
         if status == 0:
             return read_answer(answer, limits).missing
     except (Malformed, TimeoutError, OSError):
@@ -86,7 +90,16 @@ async def log_missing_protections() -> None:
         logger.warning("parser less protected", extra={"missing": ", ".join(missing)})
 
 
-async def _run_child(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> tuple[bytearray, int]:
+def _lacks_reader(answer: bytearray, limits: ParseLimits) -> bool:
+    """Whether a member of an archive has another format than its name indicates."""
+    with contextlib.suppress(Malformed):
+        return len(answer) <= MAX_LINE and read_answer(answer, limits).failure == ReaderMissing.__name__
+    return False
+
+
+async def _run_child(
+    data: bytes, kind: DocumentFormat, limits: ParseLimits, readers: Sequence[DocumentFormat]
+) -> tuple[bytearray, int]:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-c", _START, _PACKAGE_ROOT, str(os.getpid())),
@@ -98,7 +111,9 @@ async def _run_child(data: bytes, kind: DocumentFormat, limits: ParseLimits) -> 
     )
     assert child.stdin is not None
     assert child.stdout is not None
-    request = json.dumps({"format": kind.name, "limits": asdict(limits)}).encode() + b"\n"
+    names = [reader.name for reader in readers]
+    line = {"format": kind.name, "readers": names, "limits": asdict(limits)}
+    request = json.dumps(line).encode() + b"\n"
     feeding = asyncio.create_task(_feed(child.stdin, request, data))
     try:
         answer = await _read_bounded(child.stdout, limits)

@@ -20,11 +20,15 @@ _DEBRIS = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 _MAX_PATH = 200
 
 
+class ReaderMissing(Exception):
+    """The reader of a member is not loaded, and this process can load nothing any more."""
+
+
 def parse(data: bytes, limits: ParseLimits) -> ParsedDocument:
     """Read the documents of an archive in the order of their paths; pictures and programs are skipped.
 
     The limits apply to all members together. Raises UnreadableDocument, with the member's path, for a
-    document that cannot be read and for an archive within the archive.
+    document that cannot be read and for an archive within the archive, and ReaderMissing.
     """
     builder = TextBuilder(limits)
     pages = 0
@@ -73,7 +77,11 @@ def _read_member(path: str, content: bytes, limits: ParseLimits) -> ParsedDocume
     if kind.name == "zip":
         raise UnreadableDocument(f"{label} is a ZIP file itself; unpack it first")
     try:
-        document: ParsedDocument = import_module(kind.module).parse(content, limits)
+        reader = import_module(kind.module)
+    except (ImportError, OSError) as error:
+        raise ReaderMissing(kind.name) from error
+    try:
+        document: ParsedDocument = reader.parse(content, limits)
     except UnreadableDocument as error:
         raise UnreadableDocument(f"{label}: {error}") from error
     except MemoryError:

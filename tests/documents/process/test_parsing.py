@@ -121,7 +121,7 @@ async def test_time_limit_ends_the_process() -> None:
 
 
 def test_processor_time_limit_holds_without_the_parent() -> None:
-    request = {"format": "html", "limits": asdict(ParseLimits(seconds=1))}
+    request = {"format": "html", "readers": ["html"], "limits": asdict(ParseLimits(seconds=1))}
     ended = subprocess.run(
         [
             sys.executable,
@@ -159,6 +159,19 @@ async def test_limits_of_headings_are_explained() -> None:
     long = ("# " + "x" * 290 + "\n\n") * 15_000
     with pytest.raises(UnreadableDocument, match="more than 4,000,000 characters of headings"):
         await parse_document(long.encode(), "a.md")
+
+
+async def test_members_are_read_whatever_their_names_indicate() -> None:
+    members: dict[str, str | bytes] = {
+        "a.txt": write_pdf([["in a PDF"]]),
+        "b": "<!doctype html><html><body><p>in HTML</p></body></html>",
+        "c.pdf": "in plain text",
+        "d.bin": write_raw_docx(paragraph("in Word")),
+    }
+    text = (await parse_document(write_zip(members), "a.zip")).text
+    assert [line for line in text.splitlines() if line.startswith("in ")] == [
+        *("in a PDF", "in HTML", "in plain text", "in Word")
+    ]
 
 
 async def test_zip_bomb_and_page_bomb_are_refused() -> None:

@@ -6,6 +6,7 @@ import zipfile
 import pytest
 
 from app.documents.chunking import split
+from app.documents.formats import expect_formats, find_format
 from app.documents.parsed import ParseLimits
 from app.documents.readers.bundle import parse
 from app.errors import UnreadableDocument
@@ -97,3 +98,14 @@ def test_unreadable_zip_names_the_member(members: dict[str, bytes | str], reason
 def test_truncated_zip_is_reported() -> None:
     with pytest.raises(UnreadableDocument, match="the ZIP file is damaged or incomplete"):
         parse(write_zip({"a.txt": "x"})[:-30], LIMITS)
+
+
+def test_only_the_readers_that_the_names_indicate_are_expected() -> None:
+    def expect(*names: str) -> set[str]:
+        data = write_zip(dict.fromkeys(names, "x"))
+        return {item.name for item in expect_formats(find_format("zip"), data)}
+
+    light = {"zip", "jsonl", "json", "csv", "code", "markdown", "text"}
+    assert expect("a.md", "b/c.txt", "d") == light
+    assert expect("a.PDF", "b/c.xhtml", "d.docx/x") == light | {"pdf", "html"}
+    assert [item.name for item in expect_formats(find_format("docx"), write_docx())] == ["docx"]
