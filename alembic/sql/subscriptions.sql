@@ -13,13 +13,22 @@ create table subscriptions (
   last_error text,
   last_delivered_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
+  confirmation text not null default 'pending' check (confirmation in ('pending', 'confirmed', 'refused')),
+  confirmed_at timestamptz,
+  challenges integer not null default 0,
+  challenged_at timestamptz,
+  challenge_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, saved_search_id),
   foreign key (tenant_id, saved_search_id) references saved_searches (tenant_id, id) on delete cascade
 );
 comment on column subscriptions.rights_until is
   'Until then the owner counts as a reader; extended by each call with a token that allows reading';
 comment on column subscriptions.failures is 'Consecutive tries that the endpoint did not accept';
-comment on column subscriptions.retry_at is 'While the endpoint fails: nothing is sent to it before then';
+comment on column subscriptions.retry_at is
+  'Nothing is sent to the endpoint before then: it fails, or its host has had its messages of the moment';
+comment on column subscriptions.confirmation is 'Whether the endpoint has answered a challenge; nothing is sent to it before';
+comment on column subscriptions.challenges is 'Challenges sent since the subscription was created or the owner asked again';
+comment on column subscriptions.challenge_at is 'While pending: the time of the next challenge';
 
 create table entry_changes (
   tenant_id uuid not null references tenants on delete cascade,

@@ -108,7 +108,14 @@ async def subscribe(
     """Send each new or changed entry that matches the saved search to a webhook, at least once.
 
     An entry matches if it passes the filters and one leg of the search finds it by itself: a word in common, or a
-    similarity above the threshold. Messages are signed according to
+    similarity above the threshold.
+
+    First the endpoint has to agree: the service posts a message with `type` `subscription.challenge`, signed like all
+    others, and the endpoint answers within 10 seconds with status 2xx and `data.challenge` as text or as
+    `{"challenge": "…"}`. Until then `confirmation` is `pending` and matches wait; after five challenges within 13
+    minutes it is `refused`. A new URL is asked again.
+
+    Messages are signed according to
     [Standard Webhooks](https://www.standardwebhooks.com); the `webhook-id` is the same for the same entry with the same
     content. Without a 2xx response, delivery is retried for two days. Only this response contains the secret.
     """
@@ -125,6 +132,21 @@ async def get_subscription(
     """Get the subscription of one of the caller's saved searches, and the state of its deliveries."""
     found = await services.subscriptions.get(caller.tenant_id, caller.subject, saved_search_id)
     return json_response(_show(found))
+
+
+@router.post(
+    "/{saved_search_id}/subscription/confirmation",
+    status_code=202,
+    response_model=SubscriptionModel,
+    responses=problems(404),
+)
+async def confirm_subscription(
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Send the endpoint another challenge, for example after it has refused; at the earliest a minute after the last
+    one. A confirmed subscription is unchanged."""
+    found = await services.subscriptions.ask_again(caller.tenant_id, caller.subject, saved_search_id)
+    return json_response(_show(found), 202)
 
 
 @router.delete("/{saved_search_id}/subscription", status_code=204, responses=problems(404))

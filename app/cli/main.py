@@ -30,6 +30,7 @@ MODULES = {
     "export": "export",
     "model": "model",
     "reembed": "reembed",
+    "subscription": "subscription",
     "mcp": "mcp",
     "doctor": "doctor.command",
     "eval": "eval",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.composition.database import check_database, open_database, small_pool
 from app.composition.providers import configured_models, find_models
+from app.db.database import Database
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.audit import AuditTrail
 from app.knowledge.entries.related import RelatedService
@@ -21,6 +22,7 @@ from app.settings import Settings
 class Platform:
     """The tenants, the service for the platform's administrators, and what else needs no embedding model."""
 
+    database: Database
     tenants: TenantDirectory
     service: PlatformService
     revocations: TokenRevocations
@@ -47,6 +49,7 @@ async def open_platform(settings: Settings, *, for_creation: bool = False) -> As
                 max_limit=settings.search.max_limit,
             )
             yield Platform(
+                database,
                 tenants,
                 PlatformService(database, tenants),
                 TokenRevocations(database, trail, tenants),

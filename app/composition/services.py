@@ -39,10 +39,11 @@ from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.matching import ChangeMatcher
-from app.knowledge.subscriptions.saved_searches import SavedSearchService
+from app.knowledge.subscriptions.matching import MAX_WAITING, ChangeMatcher
+from app.knowledge.subscriptions.pacing import PER_MINUTE, SendPace
+from app.knowledge.subscriptions.saved_searches import MAX_OF_A_TENANT, SavedSearchService
 from app.knowledge.subscriptions.sealing import SecretSealer
-from app.knowledge.subscriptions.service import RIGHTS_LAST, SubscriptionService
+from app.knowledge.subscriptions.service import MAX_SUBSCRIPTIONS, RIGHTS_LAST, SubscriptionService
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
@@ -51,6 +52,7 @@ from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocati
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.growth import Upkeep
+from app.knowledge.upkeep.records import MOST_AUDIT, MOST_ENDED_DELIVERIES, MOST_FEEDBACK, RecordTrimmer
 from app.knowledge.upkeep.sweep import Sweep
 from app.knowledge.vocabulary import Weights
 from app.knowledge.worker.loop import Worker
@@ -120,13 +122,17 @@ async def build_services(
     crowd: int | None = None,
     webhooks: WebhookSender | None = None,
     rights_last: timedelta = RIGHTS_LAST,
+    messages_per_minute: int = PER_MINUTE,
+    most_audit: int = MOST_AUDIT,
     encryption_keys: Sequence[bytes] = (),
 ) -> Services:
     """Build the services over a given database and provider, for example inside another application.
 
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
-    continue for `rights_last` after their owner's last call; their secrets are encrypted with the first of
-    `encryption_keys`. Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
+    continue for `rights_last` after their owner's last call, send at most `messages_per_minute` to one host, and their
+    secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows.
+
+    Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
     or the database or its role does not isolate tenants.
     """
     if database.is_lent:
@@ -151,7 +157,8 @@ async def build_services(
     embedder = EntryEmbedder(database, providers, tenants)
     webhooks = webhooks or WebhookSender()
     sealer = SecretSealer(encryption_keys)
-    deliveries = DeliveryService(database, jobs, webhooks, sealer)
+    pace = SendPace(database, messages_per_minute)
+    deliveries = DeliveryService(database, jobs, webhooks, sealer, pace)
     upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
     ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
     machine = ChangeMachine(database, tenants, jobs, providers, exact_limit=defaults.exact_limit)
@@ -192,7 +199,19 @@ async def build_services(
             database, trail, jobs, sealer, allow_private=webhooks.allow_private, rights_last=rights_last
         ),
         feedback=FeedbackService(database, trail, tenants, journal, accesses),
-        administration=AdministrationService(database, trail, tenants, admission, journal),
+        administration=AdministrationService(
+            database,
+            trail,
+            tenants,
+            admission,
+            journal,
+            {
+                "audit": most_audit,
+                "feedback": MOST_FEEDBACK,
+                "saved_searches": MAX_OF_A_TENANT,
+                "deliveries": MOST_ENDED_DELIVERIES + MAX_SUBSCRIPTIONS * MAX_WAITING,
+            },
+        ),
         inspection=InspectionService(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
@@ -205,7 +224,13 @@ async def build_services(
             database,
             jobs,
             runner,
-            Sweep(database, tenants, upkeep, deliveries),
+            Sweep(
+                database,
+                tenants,
+                upkeep,
+                deliveries,
+                RecordTrimmer(database, tenants, most_audit=most_audit),
+            ),
             concurrency=worker_concurrency,
         ),
     )
@@ -260,6 +285,8 @@ async def _services_at(
             chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
             webhooks=WebhookSender(allow_private=settings.webhooks.allow_private),
             rights_last=timedelta(days=settings.webhooks.rights_days),
+            messages_per_minute=settings.webhooks.host_per_minute,
+            most_audit=settings.records.audit_rows,
             encryption_keys=encryption_keys(settings),
         )
         try:

@@ -145,15 +145,27 @@ class LimitSettings(SettingsGroup):
     concurrent_searches: int = _limit("KB_LIMIT_CONCURRENT_SEARCHES", 16, "searches")
     entries: int = _limit("KB_LIMIT_ENTRIES", 10_000_000, "entries")
     bytes: int = _limit("KB_LIMIT_BYTES", 100 * 1024**3, "bytes")
+    receipts: int = _limit("KB_LIMIT_RECEIPTS", 1_000_000, "receipts")
     embedding_tokens_per_day: int = _limit("KB_LIMIT_EMBEDDING_TOKENS_PER_DAY", 1_000_000_000, "tokens")
     crowd: int | None = setting("KB_LIMIT_CROWD", None, "an integer from 1 to 500, or empty", ge=1, le=500)
 
 
+class RecordSettings(SettingsGroup):
+    """Records that the service keeps of what happened."""
+
+    audit_rows: int = setting(
+        "KB_AUDIT_ROWS", 2_000_000, "an integer of rows, or 0 for unlimited", ge=0, le=10**12
+    )
+
+
 class WebhookSettings(SettingsGroup):
-    """Webhooks of saved searches, and how long they continue after their owner's last call."""
+    """Webhooks of saved searches: their targets and pace, and how long they continue after their owner's last call."""
 
     allow_private: bool = setting("KB_WEBHOOK_ALLOW_PRIVATE", False, "on or off")
     rights_days: int = setting("KB_WEBHOOK_RIGHTS_DAYS", 7, "an integer from 1 to 3650", ge=1, le=3650)
+    host_per_minute: int = setting(
+        "KB_WEBHOOK_HOST_PER_MINUTE", 600, "an integer from 10 to 1000000", ge=10, le=1_000_000
+    )
 
 
 class ServerSettings(SettingsGroup):
@@ -209,6 +221,7 @@ class Settings(BaseModel):
     search: SearchSettings = SearchSettings()
     ingestion: IngestionSettings = IngestionSettings()
     limits: LimitSettings = LimitSettings()
+    records: RecordSettings = RecordSettings()
     webhooks: WebhookSettings = WebhookSettings()
     server: ServerSettings = ServerSettings()
     encryption: EncryptionSettings = EncryptionSettings()

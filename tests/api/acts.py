@@ -13,6 +13,7 @@ import orjson
 
 from app.auth.principal import Role
 from app.db.identifiers import new_id
+from app.db.queries.work import handshakes
 from app.db.schema.registration import register_model
 from app.embeddings.models import resolve_model
 from app.knowledge.transfer.export import FORMAT, TenantExport
@@ -137,6 +138,14 @@ async def _subscribe(scene: Scene) -> None:
     assert (await scene.admin.post(path, {"url": HOOK})).status_code == 201
 
 
+async def _subscribe_a_refusing_endpoint(scene: Scene) -> None:
+    await _subscribe(scene)
+    database = scene.stage.services.database
+    async with database.tenant_session(scene.tenant_id) as session:
+        for handshake in await handshakes.claim_handshakes(session, limit=1, lease=timedelta(0)):
+            await handshakes.note_handshake(session, handshake, "refused", "no", timedelta(0))
+
+
 MOVE = {"dimensions": WIDER.dimensions, "switch_at_overlap": None}
 
 
@@ -234,6 +243,12 @@ CHANGES = _by_name(
     ),
     _over_http(f"DELETE {SAVED}", "saved_search.delete", "saved_search_id"),
     _over_http(f"POST {SAVED}/subscription", "subscription.write", "saved_search_id", json={"url": HOOK}),
+    _over_http(
+        f"POST {SAVED}/subscription/confirmation",
+        "subscription.confirm",
+        "saved_search_id",
+        prepare=_subscribe_a_refusing_endpoint,
+    ),
     _over_http(
         f"DELETE {SAVED}/subscription", "subscription.delete", "saved_search_id", prepare=_subscribe
     ),

@@ -47,6 +47,7 @@ TABLE: dict[str, tuple[frozenset[Role], dict[str, Any], int]] = {
         200,
     ),
     "GET /knowledge/saved-searches/{saved_search_id}/subscription": (READ, {}, 200),
+    "POST /knowledge/saved-searches/{saved_search_id}/subscription/confirmation": (READ, {}, 202),
     "DELETE /knowledge/saved-searches/{saved_search_id}/subscription": (READ, {}, 204),
     "DELETE /knowledge/saved-searches/{saved_search_id}": (READ, {}, 204),
     "POST /knowledge/feedback": (

@@ -20,8 +20,8 @@ from tests.fixtures.identity.forgery import forge
 PATH = "/knowledge/saved-searches"
 SAVED = {"id", "name", "request", "subscribed", "created_at"}
 SUBSCRIPTION = {
-    "saved_search_id", "url", "state", "rights_until", "waiting", "failures", "failing_since", "last_error",
-    "last_delivered_at", "created_at",
+    "saved_search_id", "url", "state", "rights_until", "confirmation", "confirmed_at", "waiting", "failures",
+    "failing_since", "last_error", "last_delivered_at", "created_at",
 }  # fmt: skip
 HOOK = "https://example.com/hooks/1?key=abc"
 

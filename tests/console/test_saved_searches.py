@@ -53,7 +53,7 @@ async def test_a_subscription_is_shown(browser: Browser, admin: Caller) -> None:
     address = "https://example.com/hook"
     await admin.post(f"/knowledge/saved-searches/{saved}/subscription", {"url": address})
     row = (await browser.get(LIST)).texts("tbody td[data-label=Subscription]")
-    assert row == [f"active to {address}"]
+    assert row == [f"active waiting for the endpoint to agree to {address}"]
     assert "This also ends its subscription" in (await browser.get(f"{LIST}/{saved}/delete")).text
 
 

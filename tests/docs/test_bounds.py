@@ -21,6 +21,12 @@ from app.knowledge.administration.platform import READS
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.query import MAX_METADATA_VALUES
 from app.knowledge.search.service import BATCH_BYTES
+from app.knowledge.subscriptions.addresses import SHARE
+from app.knowledge.subscriptions.handshakes import PAUSES
+from app.knowledge.subscriptions.matching import MAX_WAITING
+from app.knowledge.subscriptions.pacing import TENANTS_CHALLENGES, WINDOWS_PER_MINUTE
+from app.knowledge.subscriptions.saved_searches import MAX_OF_A_TENANT, MAX_SAVED
+from app.knowledge.subscriptions.service import MAX_OF_A_HOST, MAX_SUBSCRIPTIONS
 from app.knowledge.tenants.admission import (
     ANSWER_BYTES,
     ANSWER_TOTAL,
@@ -31,6 +37,8 @@ from app.knowledge.tenants.admission import (
     PATIENCE,
     REPORTS,
 )
+from app.knowledge.tenants.revocations import MAX_REVOKED
+from app.knowledge.upkeep.records import MOST_ENDED_DELIVERIES, MOST_FEEDBACK
 from app.settings import Settings
 from app.web.bodies.bounds import BODIES, DEPTH, MCP_READER, SMALL, UPLOAD_ROOM
 from app.web.field_errors import MOST
@@ -86,6 +94,31 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "open files of the process": DESCRIPTORS,
             "bytes of a request's head": MAX_HEAD_BYTES,
             "headers": MAX_HEADERS,
+            "challenges to the endpoint of a subscription": len(PAUSES) + 1,
+            "subscriptions": MAX_SUBSCRIPTIONS,
+            "subscriptions for one host": MAX_OF_A_HOST,
+            "webhook messages to one host in a minute": Settings().webhooks.host_per_minute,
+            "challenges in a minute": TENANTS_CHALLENGES * WINDOWS_PER_MINUTE,
+            "simultaneous name lookups": SHARE,
+        }.items()
+    }
+
+
+def test_the_bounds_of_records_are_those_of_the_code() -> None:
+    found = {(what, of): bound for what, of, bound, *_ in read_rows("Records")}
+    assert found == {
+        place: f"{number:,}" if number else "–"
+        for place, number in {
+            ("receipts of searches", "tenant"): Settings().limits.receipts,
+            ("feedback", "tenant"): MOST_FEEDBACK,
+            ("rows of the audit trail", "tenant"): Settings().records.audit_rows,
+            ("rows of the platform's audit trail", "service"): Settings().records.audit_rows,
+            ("saved searches", "caller"): MAX_SAVED,
+            ("saved searches", "tenant"): MAX_OF_A_TENANT,
+            ("pending webhook messages", "subscription"): MAX_WAITING,
+            ("ended webhook messages", "tenant"): MOST_ENDED_DELIVERIES,
+            ("revoked tokens", "tenant"): MAX_REVOKED,
+            ("turns at hosts of webhooks", "service"): None,
         }.items()
     }
 

@@ -26,6 +26,7 @@ ACROSS_TENANTS = {
     "tenancy.change_limits",
     "tenancy.list_revoked_tokens",
     "tenancy.revoke_token",
+    "tenancy.prune_audit",
     "queue.claim_job",
     "queue.count_jobs",
 }

@@ -24,6 +24,7 @@ SHARED = {
     "embedding_models": {"select", "update (paused_until)"},
     "platform_audit": frozenset[str](),
     "revoked_platform_tokens": frozenset[str](),
+    "send_turns": frozenset[str](),
 }
 """Tables without a tenant, and the service's rights on them: every tenant shares every row."""
 

@@ -139,6 +139,7 @@ def check_limits(settings: Settings) -> Finding:
         "requests/min": limits.requests_per_minute,
         "concurrent searches": limits.concurrent_searches,
         "entries": limits.entries,
+        "receipts": limits.receipts,
         "tokens/day": limits.embedding_tokens_per_day,
     }
     parts = [f"{value:,} {name}" if value else f"unlimited {name}" for name, value in shown.items()]

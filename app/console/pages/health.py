@@ -17,9 +17,17 @@ router = console_router(Role.TENANT_ADMIN)
 LIMITS = {
     "entries": "Entries",
     "bytes": "Files and text",
+    "receipts": "Receipts of searches",
     "embedding_tokens_per_day": "Embedding tokens today (UTC)",
     "requests_per_minute": "Requests per minute, this process",
     "concurrent_searches": "Concurrent searches, this process",
+}
+RECORDS = {
+    "receipts": "Receipts of searches",
+    "feedback": "Feedback",
+    "audit": "Audit trail",
+    "saved_searches": "Saved searches",
+    "deliveries": "Webhook messages",
 }
 KINDS = {
     "ingest_asset": "Documents to process",
@@ -48,5 +56,6 @@ async def show_health(request: Request, caller: CurrentCaller, services: Current
         times=draw_hours([(h.hour, h.p95_ms, h.p50_ms) for h in hours], now),
         counts=draw_hours([(h.hour, h.searches, h.without_results) for h in hours], now),
         limits=[(label, name, stats.limits[name]) for name, label in LIMITS.items()],
+        records=[(label, stats.records[name]) for name, label in RECORDS.items()],
         kinds=KINDS,
     )

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from app.concurrency.turns import Turns
 from app.db.database import Database
-from app.db.queries.tenants import statistics, usage
+from app.db.queries.tenants import records, statistics, usage
 from app.db.queries.tenants import tenants as db
 from app.db.rows import Position
 from app.errors import InvalidInput, RateLimited
@@ -123,7 +123,13 @@ class PlatformService:
             async with self._database.tenant_session(tenant_id) as session:
                 stored = await usage.fetch_stored(session)
                 tokens = await usage.fetch_tokens(session)
-        used = {"entries": stored.entries, "bytes": stored.bytes, "embedding_tokens_per_day": tokens}
+                kept = {record.name: record.rows for record in await records.count_records(session)}
+        used = {
+            "entries": stored.entries,
+            "bytes": stored.bytes,
+            "receipts": kept["receipts"],
+            "embedding_tokens_per_day": tokens,
+        }
         default = self._tenants.default_limits
         return {
             name: LimitUse(

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.search.receipts import KeptSearch, ModelName
-from app.db.queries.tenants import audit, statistics, usage
+from app.db.queries.tenants import audit, records, statistics, usage
 from app.db.queries.tenants.audit import AuditRecord
 from app.errors import SearchNotFound
 from app.knowledge.audit import AuditTrail
@@ -23,6 +23,15 @@ class Use:
     """How much of a limit is used; None means unlimited."""
 
     used: int
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordUse:
+    """Records of one kind, about how many bytes they have, and their bound; None means unlimited."""
+
+    rows: int
+    bytes: int
     limit: int | None
 
 
@@ -47,6 +56,7 @@ class TenantStatistics:
     models: Sequence[statistics.ModelUse]
     backlog: Sequence[statistics.KindOfWork]
     limits: Mapping[str, Use]
+    records: Mapping[str, RecordUse]
 
 
 class AdministrationService:
@@ -59,12 +69,15 @@ class AdministrationService:
         tenants: TenantDirectory,
         admission: Admission,
         journal: SearchJournal,
+        record_bounds: Mapping[str, int],
     ) -> None:
+        """`record_bounds`: the bounds of records beyond the limits of the tenant, by name; 0 means unlimited."""
         self._database = database
         self._trail = trail
         self._tenants = tenants
         self._admission = admission
         self._journal = journal
+        self._record_bounds = record_bounds
 
     async def stats(self, tenant_id: UUID, *, reader: str | None = None) -> TenantStatistics:
         """Read the tenant's statistics."""
@@ -79,6 +92,7 @@ class AdministrationService:
             models = await statistics.models_in_use(session)
             work = await statistics.backlog(session)
             stored = await usage.fetch_stored(session)
+            kept = await records.count_records(session)
             tokens = await usage.fetch_tokens(session) + self._journal.meter.unwritten(tenant_id)
             await self._trail.note_read(session, reader, "stats.read")
         searches = sum(hour.searches for hour in hours)
@@ -86,8 +100,10 @@ class AdministrationService:
             **self._admission.used(tenant),
             "entries": stored.entries,
             "bytes": stored.bytes,
+            "receipts": next(record.rows for record in kept if record.name == "receipts"),
             "embedding_tokens_per_day": tokens,
         }
+        bounds = {**self._record_bounds, "receipts": tenant.limits.receipts}
         return TenantStatistics(
             entries=stock.entries,
             entries_by_type=stock.entries_by_type,
@@ -106,6 +122,7 @@ class AdministrationService:
             models=models,
             backlog=work,
             limits={n: Use(number, getattr(tenant.limits, n) or None) for n, number in used.items()},
+            records={r.name: RecordUse(r.rows, r.bytes, bounds[r.name] or None) for r in kept},
         )
 
     async def audit(

@@ -40,8 +40,9 @@ SPECIAL_USE = tuple(
 METADATA = frozenset({ipaddress.ip_address("fd00:ec2::254"), ipaddress.ip_address("fd20:ce::254")})
 """Private addresses at which AWS and Google Cloud serve credentials: refused even if private networks are allowed."""
 
-LOOKUPS, SHARE = 16, 4
-"""Simultaneous name lookups: as many as a worker sends messages at the same time; and those of one tenant."""
+LOOKUPS, SHARE = 64, 4
+"""Simultaneous name lookups, and those of one tenant. A lookup that hangs holds its place for up to half a minute
+after its message has failed: the places are enough for all tenants that a worker serves in that time."""
 LOOKUP_PATIENCE = 3.0
 """Seconds that a lookup waits for a place."""
 

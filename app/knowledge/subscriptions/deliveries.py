@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,13 +18,16 @@ from app.db.database import Database
 from app.db.queries.knowledge import entries
 from app.db.queries.knowledge.entries import Entry
 from app.db.queries.work import deliveries as db
+from app.db.queries.work import handshakes as challenges
 from app.db.queries.work import subscriptions
 from app.db.queries.work.deliveries import Delivery
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.subscriptions.addresses import sending_tenant
+from app.knowledge.subscriptions.handshakes import Handshakes
 from app.knowledge.subscriptions.matching import fingerprint
+from app.knowledge.subscriptions.pacing import SendPace
 from app.knowledge.subscriptions.sealing import SecretSealer, SecretUnreadable
 from app.knowledge.subscriptions.webhooks import EndpointAnswer, WebhookSender
 
@@ -49,6 +53,8 @@ class DeliveryService:
 
     A message contains the current entry. If the entry is no longer the version that matched, or was hidden or deleted,
     the message is dropped; the later change is matched on its own. So all attempts at a message have the same body.
+
+    An endpoint gets its first message after it has answered a challenge, and a host as many as its pace allows.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class DeliveryService:
         jobs: JobQueue,
         sender: WebhookSender,
         sealer: SecretSealer,
+        pace: SendPace | None = None,
         *,
         lease: timedelta = LEASE,
     ) -> None:
@@ -64,25 +71,32 @@ class DeliveryService:
         self._jobs = jobs
         self._sender = sender
         self._sealer = sealer
+        self._pace = pace or SendPace(database)
+        self._handshakes = Handshakes(database, sender, sealer, self._pace)
         self._lease = lease
 
     async def deliver(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
-        """Send due messages for `seconds`; return the seconds until the next is due, or None when none is pending.
+        """Send due challenges and messages for `seconds`; return the seconds until the next is due, None without any.
 
         Raises DatabaseUnavailable.
         """
         end = time.monotonic() + seconds
         while True:
             async with self._database.tenant_session(tenant_id) as session:
+                asked = await challenges.claim_handshakes(session, limit=AT_ONCE, lease=self._lease)
                 claimed = await db.claim_deliveries(session, each=EACH, limit=AT_ONCE, lease=self._lease)
                 found = await entries.fetch_entries(session, [d.entry_id for d in claimed])
                 due = await db.next_due(session)
-            if not claimed:
+            if not claimed and not asked:
                 return None if due is None else max(LEAST_PAUSE_SECONDS, due)
-            shown = {entry.id: (entry, fingerprint(entry)) for entry in found.values()}
+            current, overtaken = _split(claimed, found)
+            asked = await self._handshakes.admit(tenant_id, asked)
+            current = await self._admit(tenant_id, current)
             # If one fails, the others continue and end within their lease.
             outcomes = await asyncio.gather(
-                *(self._deliver(tenant_id, delivery, shown.get(delivery.entry_id)) for delivery in claimed),
+                *[self._handshakes.ask(tenant_id, handshake) for handshake in asked],
+                *[self._drop(tenant_id, delivery) for delivery in overtaken],
+                *[self._deliver(tenant_id, delivery, found[delivery.entry_id]) for delivery in current],
                 return_exceptions=True,
             )
             for outcome in outcomes:
@@ -117,12 +131,23 @@ class DeliveryService:
                 continue
             await subscriptions.replace_secret(session, stored, self._sealer.seal(secret))
 
-    async def _deliver(self, tenant_id: UUID, delivery: Delivery, shown: tuple[Entry, bytes] | None) -> None:
-        if shown is None or shown[1] != delivery.fingerprint or _is_hidden(shown[0], delivery):
+    async def _drop(self, tenant_id: UUID, delivery: Delivery) -> None:
+        async with self._database.tenant_session(tenant_id) as session:
+            await db.end_delivery(session, delivery.id, "overtaken")
+
+    async def _admit(self, tenant_id: UUID, claimed: Sequence[Delivery]) -> list[Delivery]:
+        """Those of the deliveries that their hosts get now; the others wait, and so do their subscriptions."""
+        waits = await self._pace.admit(tenant_id, [delivery.url for delivery in claimed])
+        held = [delivery for delivery, wait in zip(claimed, waits, strict=True) if wait]
+        if held:
+            pause = timedelta(seconds=max(waits))
             async with self._database.tenant_session(tenant_id) as session:
-                await db.end_delivery(session, delivery.id, "overtaken")
-            return
-        body = make_body(delivery, shown[0])
+                await db.hold_subscriptions(session, [delivery.saved_search_id for delivery in held], pause)
+                await db.postpone_deliveries(session, [delivery.id for delivery in held], pause)
+        return [delivery for delivery, wait in zip(claimed, waits, strict=True) if not wait]
+
+    async def _deliver(self, tenant_id: UUID, delivery: Delivery, entry: Entry) -> None:
+        body = make_body(delivery, entry)
         try:
             secret = self._sealer.open(delivery.secret)
         except SecretUnreadable as error:
@@ -155,7 +180,7 @@ class DeliveryService:
                 await db.note_success(session, delivery.saved_search_id)
                 return "active"
             if answer.overloaded:
-                await db.postpone_delivery(session, delivery.id, timedelta(seconds=RETRY_SECONDS[0]))
+                await db.postpone_deliveries(session, [delivery.id], timedelta(seconds=RETRY_SECONDS[0]))
                 return "active"
             if delivery.attempts > len(RETRY_SECONDS):
                 await db.end_delivery(session, delivery.id, "given_up")
@@ -175,6 +200,18 @@ class DeliveryService:
                 gone=answer.gone,
                 patience=PATIENCE,
             )
+
+
+def _split(claimed: Sequence[Delivery], found: Mapping[UUID, Entry]) -> tuple[list[Delivery], list[Delivery]]:
+    """Separate the deliveries to send from those whose entry has changed since, or is hidden."""
+    prints = {entry_id: fingerprint(entry) for entry_id, entry in found.items()}
+    current: list[Delivery] = []
+    overtaken: list[Delivery] = []
+    for delivery in claimed:
+        same = prints.get(delivery.entry_id) == delivery.fingerprint
+        is_current = same and not _is_hidden(found[delivery.entry_id], delivery)
+        (current if is_current else overtaken).append(delivery)
+    return current, overtaken
 
 
 def _is_hidden(entry: Entry, delivery: Delivery) -> bool:

@@ -22,6 +22,8 @@ from app.knowledge.vocabulary import MAX_LIMIT, Weights
 
 MAX_NAME = 200
 MAX_SAVED = 200
+"""Saved searches of one caller."""
+MAX_OF_A_TENANT = 10_000
 """Most saved searches of one owner."""
 
 
@@ -58,6 +60,8 @@ class SavedSearchService:
             if await db.count_others(session, owner, name) >= MAX_SAVED:
                 raise MaximumReached(f"{MAX_SAVED} saved searches are the maximum; delete one first")
             kept = await db.put_saved_search(session, owner, name, request)
+            if kept.is_new and await db.count_all(session) > MAX_OF_A_TENANT:
+                raise MaximumReached(f"the tenant has {MAX_OF_A_TENANT} saved searches, which is the maximum")
             if kept.is_replaced:
                 await deliveries.give_up_waiting(session, kept.id)
             await audit.write_audit(session, owner, "saved_search.write", [kept.id], {})

@@ -15,7 +15,7 @@ import httpx
 from app.concurrency.background import start_background
 from app.db.database import Database
 from app.db.queries.tenants import audit
-from app.db.queries.work import deliveries
+from app.db.queries.work import deliveries, handshakes
 from app.db.queries.work import saved_searches as searches
 from app.db.queries.work import subscriptions as db
 from app.db.queries.work.subscriptions import Subscription
@@ -24,6 +24,8 @@ from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.subscriptions.addresses import check_url
+from app.knowledge.subscriptions.handshakes import ASKED_AGAIN
+from app.knowledge.subscriptions.pacing import find_host
 from app.knowledge.subscriptions.sealing import SecretSealer
 from app.knowledge.subscriptions.webhooks import make_secret, read_secret
 
@@ -75,6 +77,7 @@ class SubscriptionService:
     ) -> tuple[Subscription, bool]:
         """Send matches of the saved search to `url` from now on; a second call replaces the URL and the secret.
 
+        The first message follows when the endpoint has answered a challenge; matches wait until then.
         Returns the subscription with its secret, and whether it is new. Raises SavedSearchNotFound, InvalidInput,
         Conflict when the tenant has too many.
         """
@@ -93,17 +96,16 @@ class SubscriptionService:
                 raise MaximumReached(
                     f"the tenant has {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum"
                 )
-            if [_host(other) for other in others].count(_host(url)) >= MAX_OF_A_HOST:
+            if [find_host(other) for other in others].count(find_host(url)) >= MAX_OF_A_HOST:
                 raise MaximumReached(
                     f"the tenant has {MAX_OF_A_HOST} subscriptions with this host, which is the maximum"
                 )
             new = saved_search_id not in await db.fetch_subscriptions(session, [saved_search_id])
             await db.put_subscription(
-                session, saved_search_id, url, self._sealer.seal(secret), self._rights_last
+                session, saved_search_id, url, self._sealer.seal(secret), self._rights_last, ASKED_AGAIN
             )
             await audit.write_audit(session, owner, "subscription.write", [saved_search_id], {})
-            if not new:
-                await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+            await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
             stored = (await db.fetch_subscriptions(session, [saved_search_id]))[saved_search_id]
         return replace(stored, secret=secret), new
 
@@ -114,6 +116,25 @@ class SubscriptionService:
         if saved_search_id not in rows:
             raise SubscriptionNotFound("you have no subscription for a saved search with this id")
         return rows[saved_search_id]
+
+    async def ask_again(self, tenant_id: UUID, owner: str, saved_search_id: UUID) -> Subscription:
+        """Send the endpoint another challenge, at the earliest ASKED_AGAIN after the last one.
+
+        A confirmed subscription stays as it is. Raises SubscriptionNotFound.
+        """
+        async with (
+            self._trail.attempt(tenant_id, owner, "subscription.confirm", [saved_search_id]),
+            self._database.tenant_session(tenant_id) as session,
+        ):
+            before = (await db.fetch_subscriptions(session, [saved_search_id], owner)).get(saved_search_id)
+            if before is None:
+                raise SubscriptionNotFound("you have no subscription for a saved search with this id")
+            if not await handshakes.ask_again(session, saved_search_id, owner, ASKED_AGAIN):
+                return before
+            if before.confirmation == "refused":
+                await audit.write_audit(session, owner, "subscription.confirm", [saved_search_id], {})
+            await self._jobs.enqueue(session, "deliver_webhooks", "webhooks")
+            return (await db.fetch_subscriptions(session, [saved_search_id], owner))[saved_search_id]
 
     async def list_subscriptions(
         self, tenant_id: UUID, *, limit: int = 50, cursor: str | None = None, reader: str | None = None
@@ -183,7 +204,3 @@ class SubscriptionService:
                 type(error).__name__,
                 extra={"tenant_id": str(tenant_id)},
             )
-
-
-def _host(url: str) -> str:
-    return httpx.URL(url).host.rstrip(".").lower()

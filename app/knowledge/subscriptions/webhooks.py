@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 
 import httpx
+import orjson
 
 from app.errors import InvalidInput
 from app.knowledge.subscriptions.addresses import (
@@ -26,7 +27,10 @@ from app.knowledge.subscriptions.addresses import (
 PREFIX = "whsec_"
 SECRET_BYTES = (24, 64)
 SECONDS = 10.0
-"""Time limit from the name lookup to the headers of the response; its body is not read."""
+"""Time limit from the name lookup to the headers of the response, or to the end of the answer to a challenge. Other
+bodies are not read."""
+MAX_ECHO = 4096
+"""Bytes of the answer to a challenge."""
 MAX_RETRY_AFTER = 24 * 3600.0
 
 
@@ -91,11 +95,16 @@ class WebhookSender:
         self._resolve = resolve
         self._tls = tls
 
-    async def send(self, url: str, secret: str, message_id: str, body: bytes) -> EndpointAnswer:
-        """Post one message once. No behaviour of the endpoint makes this raise."""
+    async def send(
+        self, url: str, secret: str, message_id: str, body: bytes, *, echo: str | None = None
+    ) -> EndpointAnswer:
+        """Post one message once; with `echo`, the endpoint has to answer with this text.
+
+        No behaviour of the endpoint makes this raise.
+        """
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._send(httpx.URL(url), secret, message_id, body)
+                return await self._send(httpx.URL(url), secret, message_id, body, echo)
         except TimeoutError:
             return EndpointAnswer(f"no answer within {self._seconds:g} seconds", own_fault=True)
         except LookupsBusy as error:
@@ -106,7 +115,9 @@ class WebhookSender:
             reason = "its certificate is not valid" if _is_certificate(error) else "the connection failed"
             return EndpointAnswer(reason, own_fault=True)
 
-    async def _send(self, url: httpx.URL, secret: str, message_id: str, body: bytes) -> EndpointAnswer:
+    async def _send(
+        self, url: httpx.URL, secret: str, message_id: str, body: bytes, echo: str | None
+    ) -> EndpointAnswer:
         port = url.port or (443 if url.scheme == "https" else 80)
         address = await choose_address(
             url.raw_host.decode("ascii"), port, self._resolve, allow_private=self.allow_private
@@ -133,8 +144,35 @@ class WebhookSender:
                 extensions={"sni_hostname": url.raw_host.decode("ascii")},
             )
             answer = await client.send(request, stream=True)
-            await answer.aclose()
+            try:
+                said = b"" if echo is None or not answer.is_success else await _read_start(answer)
+            finally:
+                await answer.aclose()
+        if echo is not None and answer.is_success and not is_echo(said, echo):
+            return EndpointAnswer("the endpoint did not answer with the challenge")
         return _judge(answer)
+
+
+def is_echo(said: bytes, challenge: str) -> bool:
+    """Whether an endpoint answered with the challenge: as text, or as `{"challenge": "…"}`."""
+    text = said.strip()
+    if text.startswith(b"{"):
+        try:
+            answer = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return False
+        text = str(answer.get("challenge")).encode()
+    return hmac.compare_digest(text, challenge.encode())
+
+
+async def _read_start(answer: httpx.Response) -> bytes:
+    """The body, as sent, up to MAX_ECHO bytes."""
+    said = b""
+    async for part in answer.aiter_raw():
+        said += part[: MAX_ECHO - len(said)]
+        if len(said) >= MAX_ECHO:
+            break
+    return said
 
 
 def _judge(answer: httpx.Response) -> EndpointAnswer:

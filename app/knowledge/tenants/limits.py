@@ -21,6 +21,7 @@ class Limits:
         concurrent_searches: simultaneous searches in each process; further ones wait briefly for their turn.
         entries: stored entries, including chunks.
         bytes: bytes of uploaded files, plus one for each character of entries' text (two for a title's).
+        receipts: records of searches; the oldest are removed.
         embedding_tokens_per_day: tokens of texts and queries, with four bytes of text per token; days are in UTC.
     """
 
@@ -28,6 +29,7 @@ class Limits:
     concurrent_searches: int = 0
     entries: int = 0
     bytes: int = 0
+    receipts: int = 0
     embedding_tokens_per_day: int = 0
 
     def replaced(self, given: Mapping[str, int]) -> Limits:

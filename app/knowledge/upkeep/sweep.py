@@ -16,6 +16,7 @@ from app.knowledge.search.journal.receipts import KEPT
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.upkeep.growth import Upkeep
+from app.knowledge.upkeep.records import RecordTrimmer
 
 log = logging.getLogger("app.knowledge.upkeep")
 
@@ -31,17 +32,23 @@ class Sweep:
     """Sweeps all tenants, one after another."""
 
     def __init__(
-        self, database: Database, tenants: TenantDirectory, upkeep: Upkeep, deliveries: DeliveryService
+        self,
+        database: Database,
+        tenants: TenantDirectory,
+        upkeep: Upkeep,
+        deliveries: DeliveryService,
+        trimmer: RecordTrimmer,
     ) -> None:
         self._database = database
         self._tenants = tenants
         self._upkeep = upkeep
         self._deliveries = deliveries
+        self._trimmer = trimmer
 
     async def run(self) -> None:
         """Check every tenant, and remove its expired entries and old records of searches, tokens and deliveries.
 
-        Also removes the vector indexes of deleted tenants.
+        The oldest records over the bounds are removed too, and the vector indexes of deleted tenants.
         """
         for tenant in await self._tenants.list_tenants():
             try:
@@ -54,6 +61,7 @@ class Sweep:
                 log.warning("a tenant's sweep took too long", extra={"tenant_id": str(tenant.id)})
             except Exception:  # one tenant's failure must not stop the sweep
                 log.exception("a tenant's sweep failed", extra={"tenant_id": str(tenant.id)})
+        await self._trimmer.trim_platform()
         await self._upkeep.indexes.drop_of_deleted()
 
     async def _sweep_tenant(self, tenant_id: UUID) -> None:
@@ -64,6 +72,7 @@ class Sweep:
             await usage.purge_tokens(session, TOKENS_KEPT_DAYS)
             await revocations.purge_revocations(session)
             await feedback.erase_queries(session)
+        await self._trimmer.trim(tenant_id)
         await self._deliveries.tidy(tenant_id)
 
     async def purge_expired(self, tenant_id: UUID) -> int:

@@ -24,6 +24,8 @@ log = logging.getLogger("app.knowledge.worker")
 POLL_SECONDS = 1.0
 LISTEN_AGAIN_SECONDS = 10.0
 SWEEP_SECONDS = 300.0
+OUTWARD_TASKS = 4
+"""Tenants whose webhooks a worker sends at the same time, so that one whose endpoints hang delays no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             for _ in range(self.concurrency):
                 group.create_task(self._work(KINDS))
-            group.create_task(self._work(OUTWARD_KINDS))
+            for _ in range(OUTWARD_TASKS):
+                group.create_task(self._work(OUTWARD_KINDS))
             group.create_task(self._sweep())
             group.create_task(self._listen())
 

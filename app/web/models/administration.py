@@ -40,6 +40,7 @@ class OwnLimits(RequestBody):
     concurrent_searches: OwnLimit = None
     entries: OwnLimit = None
     bytes: OwnLimit = None
+    receipts: OwnLimit = None
     embedding_tokens_per_day: OwnLimit = None
 
 
@@ -52,6 +53,7 @@ class AllowedLimits(RequestBody):
     concurrent_searches: AllowedLimit = None
     entries: AllowedLimit = None
     bytes: AllowedLimit = None
+    receipts: AllowedLimit = None
     embedding_tokens_per_day: AllowedLimit = None
 
 
@@ -115,6 +117,16 @@ class EstimatesModel(BaseModel):
     )
 
 
+class RecordUse(BaseModel):
+    """Records of one kind, and their bound; null means unlimited."""
+
+    rows: int
+    bytes: int = Field(description="Approximate, without indexes.")
+    limit: int | None = Field(
+        description="Over it the oldest are removed; no record is refused except a saved search."
+    )
+
+
 class Stats(BaseModel):
     """Statistics of the caller's tenant."""
 
@@ -138,6 +150,9 @@ class Stats(BaseModel):
     backlog: list[BacklogModel]
     limits: dict[str, LimitUse] = Field(
         description="Limits by name. Requests and searches are counted per process; the other counts are exact."
+    )
+    records: dict[str, RecordUse] = Field(
+        description="Records that grow by calls alone: `receipts`, `feedback`, `audit`, `saved_searches`, `deliveries`."
     )
 
 

@@ -72,6 +72,11 @@ class SubscriptionModel(BaseModel):
         description="paused: the owner has not called for a while; the owner's next call resumes it. disabled: the"
         " endpoint failed for days or answered 410, or the owner stayed inactive; subscribe again."
     )
+    confirmation: Literal["pending", "confirmed", "refused"] = Field(
+        description="Whether the endpoint has answered a challenge. Nothing else is sent to it before. refused: it"
+        " answered none of five, or answered 410; matches are not kept for it."
+    )
+    confirmed_at: datetime | None
     rights_until: datetime = Field(
         description="Until then the owner counts as a reader; each call of the owner extends it."
     )

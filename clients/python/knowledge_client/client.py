@@ -81,6 +81,7 @@ class KnowledgeClient:
     delete_saved_search = _call(searches.delete_saved_search)
     subscribe = _call(searches.subscribe)
     get_subscription = _call(searches.get_subscription)
+    confirm_subscription = _call(searches.confirm_subscription)
     unsubscribe = _call(searches.unsubscribe)
 
     create_entry = _call(entries.create_entry)

@@ -205,6 +205,8 @@ class Subscription(Answer):
     saved_search_id: UUID
     url: str
     state: str
+    confirmation: str
+    confirmed_at: datetime | None
     rights_until: datetime
     waiting: int
     failures: int

@@ -119,6 +119,12 @@ def get_subscription(saved_search_id: Id) -> Exchange[Subscription]:
     return get(path_of("saved-searches", saved_search_id, "subscription"), Subscription)
 
 
+def confirm_subscription(saved_search_id: Id) -> Exchange[Subscription]:
+    """Send the endpoint another challenge; a confirmed subscription is unchanged."""
+    path = path_of("saved-searches", saved_search_id, "subscription", "confirmation")
+    return ask(Request("POST", path, repeatable=True), Subscription)
+
+
 def unsubscribe(saved_search_id: Id) -> Exchange[None]:
     """End the subscription and discard its pending deliveries."""
     yield Request("DELETE", path_of("saved-searches", saved_search_id, "subscription"))

@@ -19,6 +19,8 @@ DEFINER_FUNCTIONS = {
     "tenancy.revoke_token": "kb_migrator",
     "tenancy.create_vector_index": "kb_migrator",
     "tenancy.drop_vector_index": "kb_migrator",
+    "tenancy.take_turns": "kb_migrator",
+    "tenancy.prune_audit": "kb_migrator",
     "public.index_words": "kb_migrator",
     "keyword.search": "kb_keyword",
     "keyword.filtered_ids": "kb_keyword",
@@ -62,7 +64,10 @@ async def test_every_table_without_a_tenant_is_known(catalog: Connection) -> Non
         catalog,
         """select c.relname from pg_class c where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace
             and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')""",
-    ) == {"alembic_version", "embedding_models", "tenants", "platform_audit", "revoked_platform_tokens"}
+    ) == {
+        *("alembic_version", "embedding_models", "tenants", "platform_audit"),
+        *("revoked_platform_tokens", "send_turns"),
+    }
     assert await catalog.fetchval("select relrowsecurity from pg_class where relname = 'tenants'")
 
 

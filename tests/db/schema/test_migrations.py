@@ -174,6 +174,33 @@ async def test_the_migrations_after_the_baseline_can_be_undone_and_applied_again
         await check_database(database.service_dsn)
 
 
+async def test_endpoints_that_have_accepted_a_message_are_confirmed_and_others_are_asked(
+    bare_cluster: EmbeddedAddress,
+) -> None:
+    async with managed_database(bare_cluster, "handshakes") as database:
+        await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
+        await migrate(database.admin_dsn, "0008", down=True)
+        async with connected(database.superuser_dsn) as superuser:
+            for delivered in ("null", "now() - interval '1 hour'"):
+                await superuser.execute(f"""
+                    with tenant as (
+                      insert into tenants (id, slug, name, model_id)
+                      select gen_random_uuid(), 't-' || count(*), 'A tenant', 1 from tenants returning id
+                    ), saved as (
+                      insert into saved_searches (tenant_id, id, owner, name, request)
+                      select id, gen_random_uuid(), 'anna', 'N', '{{}}' from tenant returning tenant_id, id
+                    )
+                    insert into subscriptions
+                      (tenant_id, saved_search_id, url, secret, rights_until, last_delivered_at)
+                    select tenant_id, id, 'https://example.com/', 's', now() + interval '1 day', {delivered}
+                      from saved""")
+            await migrate(database.admin_dsn)
+            rows = await superuser.fetch(
+                "select confirmation, confirmed_at = last_delivered_at as known from subscriptions order by 1"
+            )
+        assert [tuple(row) for row in rows] == [("confirmed", True), ("pending", None)]
+
+
 async def test_the_baseline_cannot_be_undone(fresh_database: TestDatabase) -> None:
     with pytest.raises(ConfigurationError, match="to remove the schema, drop the database"):
         await migrate(fresh_database.admin_dsn, "base", down=True)

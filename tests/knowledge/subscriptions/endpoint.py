@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import hmac
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,15 @@ class Received:
         content: str = self.message["data"]["entry"]["content"]
         return content
 
+    @property
+    def is_challenge(self) -> bool:
+        return b'"subscription.challenge"' in self.body
+
+    @property
+    def challenge(self) -> str:
+        challenge: str = self.message["data"]["challenge"]
+        return challenge
+
     def is_signed_with(self, secret: str) -> bool:
         """Follows the text of the specification, independently of the code that signs."""
         key = base64.b64decode(secret.removeprefix("whsec_"))
@@ -43,9 +52,15 @@ class Received:
 
 @dataclass
 class Endpoint:
-    """Responds 200, or `answer` of the request's number (from 1); None closes the connection."""
+    """Responds 200, or `answer` of the request's number (from 1); None closes the connection.
+
+    Challenges are recorded separately, and answered by `agree`: the status and the body; None closes the connection.
+    """
 
     received: list[Received] = field(default_factory=list)
+    challenges: list[Received] = field(default_factory=list)
+    agree: Callable[[Received], tuple[str, str] | None] = lambda asked: ("200 OK", asked.challenge)
+    before_agreeing: Callable[[Received], Awaitable[None]] | None = None
     answer: Callable[[int], str | None] = lambda _: "200 OK"
     extra: str = ""
     hold: asyncio.Event | None = None
@@ -61,7 +76,20 @@ class Endpoint:
             line, *lines = head.strip().split("\r\n")
             headers = {name.lower(): value for name, _, value in (text.partition(": ") for text in lines)}
             body = await reader.readexactly(int(headers["content-length"]))
-            self.received.append(Received(line.split(" ")[1], headers, body))
+            taken = Received(line.split(" ")[1], headers, body)
+            if taken.is_challenge:
+                self.challenges.append(taken)
+                if self.before_agreeing is not None:
+                    await self.before_agreeing(taken)
+                answer = self.agree(taken)
+                if answer is not None:
+                    said = answer[1].encode()
+                    head = f"HTTP/1.1 {answer[0]}\r\ncontent-length: {len(said)}\r\n\r\n"
+                    writer.write(head.encode() + said)
+                    await writer.drain()
+                writer.close()
+                return
+            self.received.append(taken)
             status = self.answer(len(self.received))
             if self.hold is not None:
                 await self.hold.wait()

@@ -30,7 +30,15 @@ class Desk:
     async def subscribe(self, owner: str = OWNER, name: str = "mine", **request: Any) -> UUID:
         saved, _ = await self.services.saved_searches.save(self.tenant.id, owner, name, request)
         await self.services.subscriptions.subscribe(self.tenant.id, owner, saved.id, self.endpoint.url)
+        await self.confirm()
         return saved.id
+
+    async def subscribe_again(self, saved: UUID) -> None:
+        await self.services.subscriptions.subscribe(self.tenant.id, OWNER, saved, self.endpoint.url)
+
+    async def confirm(self) -> None:
+        """Confirm all endpoints, as if they had answered a challenge."""
+        await self.sql("update subscriptions set confirmation = 'confirmed'")
 
     async def write(self, content: str, **values: Any) -> UUID:
         entry, _ = await self.services.entries.create(self.tenant.id, EntryDraft(content=content, **values))
@@ -45,7 +53,8 @@ class Desk:
         """Make all waiting work due, and run it."""
         await self.sql("update jobs set run_at = clock_timestamp() where state = 'queued'")
         await self.sql("update deliveries set run_at = clock_timestamp() where state = 'waiting'")
-        await self.sql("update subscriptions set retry_at = null")
+        await self.sql("update subscriptions set retry_at = null, challenge_at = clock_timestamp()")
+        await self.sql("delete from send_turns")
         await self.work()
 
     async def sql(self, statement: str, *values: Any) -> list[Any]:

@@ -90,6 +90,7 @@ async def test_a_failing_endpoint_does_not_delay_other_subscribers(desk: Desk) -
         await desk.services.subscriptions.subscribe(
             desk.tenant.id, owner, saved, f"{desk.endpoint.url}&{owner}"
         )
+    await desk.confirm()
     for n in range(3):
         await desk.write(f"The harbour {n}")
     await desk.work()
@@ -115,6 +116,7 @@ async def test_a_permanently_failing_endpoint_is_disabled(desk: Desk, why: str) 
     assert len(desk.endpoint.received) == tried
     desk.endpoint.answer = lambda _: "200 OK"
     await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved, desk.endpoint.url)
+    await desk.confirm()
     await desk.hasten()
     assert desk.contents[tried:] == ["The harbour"], "what waited goes on, what was not noted is not there"
 

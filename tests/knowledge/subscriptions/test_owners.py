@@ -98,6 +98,7 @@ async def test_subscribing_again_replaces_address_and_secret(desk: Desk) -> None
     secret = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     again, new = await service.subscribe(desk.tenant.id, OWNER, saved, desk.endpoint.url + "&again=1", secret)
     assert (new, again.secret) == (False, secret)
+    await desk.confirm()
     await desk.write("The harbour")
     await desk.work()
     (received,) = desk.endpoint.received

@@ -56,6 +56,7 @@ def test_a_sealed_secret_names_its_key_and_is_opened_by_any_key() -> None:
 
 async def test_the_database_has_no_secret_in_plain_text_and_messages_are_signed_with_it(desk: Desk) -> None:
     await subscribe(desk, OLD)
+    await desk.confirm()
     assert SECRET.removeprefix("whsec_") not in await stored(desk)
     await desk.write("The harbour")
     while await desk.services.worker.run_once():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -186,6 +187,32 @@ async def test_a_hanging_name_server_delays_no_other_lookup() -> None:
                 break
             except LookupsBusy:
                 await asyncio.sleep(0.01)
+
+
+async def test_eight_tenants_whose_names_hang_leave_places_for_others() -> None:
+    silent = threading.Event()
+
+    def look_up(host: str, port: int, **_: int) -> list[tuple[str, tuple[str, int]]]:
+        if host.endswith(".silent.example"):
+            silent.wait(30)
+        return [("", ("8.8.8.8", port))]
+
+    resolver = Resolver(look_up=look_up, patience=0.1)
+
+    async def hang(tenant: int, number: int) -> None:
+        sending_tenant.set(UUID(int=tenant))
+        with contextlib.suppress(LookupsBusy):
+            await resolver.resolve(f"n{number}.silent.example", 443)
+
+    hanging = [asyncio.create_task(hang(tenant, n)) for tenant in range(1, 9) for n in range(16)]
+    try:
+        await asyncio.wait(hanging, timeout=0.3)
+        sending_tenant.set(UUID(int=9))
+        async with asyncio.timeout(10):
+            assert await resolver.resolve("good.example", 443) == ["8.8.8.8"]
+    finally:
+        silent.set()
+        await asyncio.gather(*hanging)
 
 
 async def test_the_system_resolver_is_used() -> None:

@@ -12,6 +12,7 @@ from app.db.queries.knowledge import entries as db
 from app.errors import EntryNotFound
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
+from app.knowledge.upkeep.records import RecordTrimmer
 from app.knowledge.upkeep.sweep import ACTOR, PURGE_BATCH, Sweep
 from tests.knowledge.writing import write
 
@@ -106,6 +107,7 @@ async def test_a_failing_sweep_of_one_tenant_does_not_affect_others(
         await keep_for(services, each, 2)
         await write(services, each, "long ago", expires_at=days_ago(3))
     runner = services.worker.runner
-    await Failing(services.database, services.tenants, runner.upkeep, runner.deliveries).run()
+    trimmer = RecordTrimmer(services.database, services.tenants)
+    await Failing(services.database, services.tenants, runner.upkeep, runner.deliveries, trimmer).run()
     assert len(await present(services, tenant)) == 1
     assert not await present(services, other_tenant)

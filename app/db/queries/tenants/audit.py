@@ -43,6 +43,7 @@ Action = Literal[
     "settings.read",
     "settings.update",
     "stats.read",
+    "subscription.confirm",
     "subscription.delete",
     "subscription.list",
     "subscription.write",

@@ -98,9 +98,16 @@ async def retry_delivery(session: TenantSession, delivery_id: UUID, delay: timed
     await session.execute(SQL["retry"], id=delivery_id, delay=delay)
 
 
-async def postpone_delivery(session: TenantSession, delivery_id: UUID, delay: timedelta) -> None:
-    """Schedule a delivery that was not sent again; the attempt does not count."""
-    await session.execute(SQL["postpone"], id=delivery_id, delay=delay)
+async def postpone_deliveries(session: TenantSession, ids: Sequence[UUID], delay: timedelta) -> None:
+    """Schedule deliveries that were not sent again; the attempt does not count."""
+    await session.execute(SQL["postpone"], ids=list(ids), delay=delay)
+
+
+async def hold_subscriptions(
+    session: TenantSession, saved_search_ids: Sequence[UUID], delay: timedelta
+) -> None:
+    """Send nothing for these subscriptions for a while."""
+    await session.execute(SQL["hold"], saved_search_ids=list(saved_search_ids), delay=delay)
 
 
 async def note_success(session: TenantSession, saved_search_id: UUID) -> None:
@@ -134,7 +141,7 @@ async def note_failure(
 
 
 async def next_due(session: TenantSession) -> float | None:
-    """Seconds until the next delivery is due, 0 or less when one is; None when nothing can be sent."""
+    """Seconds until the next delivery or challenge is due, 0 or less when one is; None when nothing can be sent."""
     seconds: float | None = await session.fetch_value(SQL["next_due"])
     return seconds
 

@@ -49,8 +49,8 @@ with due as (
        where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting'
          and d.run_at <= clock_timestamp()
        order by d.run_at limit case when u.failures > 0 then 1 else :each end) d
-   where u.tenant_id = :tenant_id and u.state = 'active' and u.rights_until > clock_timestamp()
-     and (u.retry_at is null or u.retry_at <= clock_timestamp())
+   where u.tenant_id = :tenant_id and u.state = 'active' and u.confirmation = 'confirmed'
+     and u.rights_until > clock_timestamp() and (u.retry_at is null or u.retry_at <= clock_timestamp())
 ), chosen as (
   select l.place
     from (select due.id from due order by due.place, due.run_at limit :limit) n cross join lateral (
@@ -76,11 +76,15 @@ update deliveries set run_at = clock_timestamp() + :delay::interval
 
 -- name: postpone
 update deliveries set attempts = greatest(attempts - 1, 0), run_at = clock_timestamp() + :delay::interval
- where tenant_id = :tenant_id and id = :id and state = 'waiting';
+ where tenant_id = :tenant_id and id = any (:ids::uuid[]) and state = 'waiting';
+
+-- name: hold
+update subscriptions set retry_at = greatest(retry_at, clock_timestamp() + :delay::interval)
+ where tenant_id = :tenant_id and saved_search_id = any (:saved_search_ids::uuid[]);
 
 -- name: note_success
--- An error about dropped messages is kept.
-update subscriptions set failures = 0, failing_since = null, retry_at = null,
+-- An error about dropped messages is kept, and so is a hold for another reason than failures.
+update subscriptions set failures = 0, failing_since = null, retry_at = case when failures = 0 then retry_at end,
                          last_error = case when failures = 0 then last_error end,
                          last_delivered_at = clock_timestamp()
  where tenant_id = :tenant_id and saved_search_id = :saved_search_id;
@@ -96,13 +100,15 @@ update subscriptions
 returning state;
 
 -- name: next_due
--- Seconds until a delivery is due, at least 0; null if no waiting delivery can be sent.
-select extract(epoch from min(greatest(d.run_at, u.retry_at)) - clock_timestamp())::double precision
-  from subscriptions u cross join lateral (
+-- Seconds until a delivery or a challenge is due; null if none can be sent.
+select extract(epoch from min(case u.confirmation when 'confirmed' then greatest(d.run_at, u.retry_at)
+                                                  else u.challenge_at end) - clock_timestamp())::double precision
+  from subscriptions u left join lateral (
     select d.run_at from deliveries d
      where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting'
-     order by d.run_at limit 1) d
- where u.tenant_id = :tenant_id and u.state = 'active' and u.rights_until > clock_timestamp();
+     order by d.run_at limit 1) d on true
+ where u.tenant_id = :tenant_id and u.state = 'active' and u.rights_until > clock_timestamp()
+   and (u.confirmation = 'pending' or u.confirmation = 'confirmed' and d.run_at is not null);
 
 -- name: give_up_waiting
 -- Called when the request of a saved search has changed.
@@ -122,9 +128,10 @@ update subscriptions set state = 'disabled', last_error = 'the owner has not cal
 
 -- name: due_work
 select exists (select from entry_changes where tenant_id = :tenant_id) as changes,
-       exists (select from subscriptions u cross join lateral (
-                 select from deliveries d
-                  where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting'
-                  limit 1) d
-                where u.tenant_id = :tenant_id and u.state = 'active'
-                  and u.rights_until > clock_timestamp()) as deliveries;
+       exists (select from subscriptions u
+                where u.tenant_id = :tenant_id and u.state = 'active' and u.rights_until > clock_timestamp()
+                  and (u.confirmation = 'pending'
+                       or u.confirmation = 'confirmed'
+                          and exists (select from deliveries d
+                                       where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id
+                                         and d.state = 'waiting'))) as deliveries;

@@ -44,6 +44,11 @@ async def count_others(session: TenantSession, owner: str, name: str) -> int:
     return int(await session.fetch_value(SQL["count"], owner=owner, name=name))
 
 
+async def count_all(session: TenantSession) -> int:
+    """Count the tenant's saved searches."""
+    return int(await session.fetch_value(SQL["count_all"]))
+
+
 async def put_saved_search(
     session: TenantSession, owner: str, name: str, request: Mapping[str, Any]
 ) -> PutSearch:

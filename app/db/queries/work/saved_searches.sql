@@ -14,6 +14,9 @@ returning s.id, s.id = :id as is_new,
 -- Concurrent calls of an owner count one after another.
 select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' ' || :owner::text, 0));
 
+-- name: count_all
+select count(*) from saved_searches where tenant_id = :tenant_id;
+
 -- name: count
 select count(*) from saved_searches where tenant_id = :tenant_id and owner = :owner and name <> :name;
 

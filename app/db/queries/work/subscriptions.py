@@ -32,6 +32,7 @@ class Subscription:
 
     Attributes:
         state: `paused` while the owner is not known to be a reader, `disabled` after too many failures.
+        confirmation: nothing is sent before the endpoint has answered a challenge.
         waiting: entries still to be delivered.
         failures: consecutive tries that the endpoint did not accept, since `failing_since`.
     """
@@ -48,6 +49,8 @@ class Subscription:
     last_error: str | None
     last_delivered_at: datetime | None
     created_at: datetime
+    confirmation: Literal["pending", "confirmed", "refused"]
+    confirmed_at: datetime | None
     secret: str | None = None
 
 
@@ -93,10 +96,10 @@ async def list_other_urls(session: TenantSession, saved_search_id: UUID) -> list
 
 
 async def put_subscription(
-    session: TenantSession, saved_search_id: UUID, url: str, secret: str, rights: timedelta
+    session: TenantSession, saved_search_id: UUID, url: str, secret: str, rights: timedelta, pause: timedelta
 ) -> None:
-    """Create or replace a subscription."""
-    await session.execute(SQL["put"], id=saved_search_id, url=url, secret=secret, rights=rights)
+    """Create or replace a subscription; the same URL gets another challenge after `pause`."""
+    await session.execute(SQL["put"], id=saved_search_id, url=url, secret=secret, rights=rights, pause=pause)
 
 
 async def list_secrets_without(session: TenantSession, mark: str) -> list[StoredSecret]:
@@ -199,7 +202,7 @@ async def note_words(session: TenantSession, changes: Sequence[Change]) -> None:
 
 
 async def forget_changes(session: TenantSession) -> None:
-    """Delete all changes if no subscription is active."""
+    """Delete all changes if no subscription is active and not refused."""
     await session.execute(SQL["forget_changes"])
 
 

@@ -7,13 +7,20 @@ select pg_advisory_xact_lock(hashtextextended(:tenant_id::uuid || ' subscription
 select url from subscriptions where tenant_id = :tenant_id and saved_search_id <> :id;
 
 -- name: put
--- Subscribing again with a failing address does not shorten its hold.
+-- Subscribing again with a failing address does not shorten its hold. An address stays confirmed while it is in use; another
+-- one, and one that was disabled, is asked. The pause between two challenges applies to the same address.
 insert into subscriptions as u (tenant_id, saved_search_id, url, secret, rights_until)
 values (:tenant_id, :id, :url, :secret, clock_timestamp() + :rights::interval)
 on conflict (tenant_id, saved_search_id) do update
    set url = excluded.url, secret = excluded.secret, rights_until = excluded.rights_until, state = 'active',
        failures = 0, failing_since = null, last_error = null,
-       retry_at = case when u.url = excluded.url then u.retry_at end;
+       retry_at = case when u.url = excluded.url then u.retry_at end,
+       confirmation = case when u.url = excluded.url and u.state = 'active' and u.confirmation = 'confirmed'
+                        then 'confirmed' else 'pending' end,
+       confirmed_at = case when u.url = excluded.url and u.state = 'active' then u.confirmed_at end,
+       challenges = 0,
+       challenge_at = case when u.url = excluded.url
+                        then greatest(u.challenged_at + :pause::interval, clock_timestamp()) else clock_timestamp() end;
 
 -- name: secrets_without
 select saved_search_id, secret from subscriptions
@@ -29,7 +36,8 @@ select u.saved_search_id, s.owner, s.name, u.url,
        u.rights_until,
        (select count(*) from deliveries d
          where d.tenant_id = :tenant_id and d.saved_search_id = u.saved_search_id and d.state = 'waiting') as waiting,
-       u.failures, u.failing_since, u.last_error, u.last_delivered_at, u.created_at, null::text as secret
+       u.failures, u.failing_since, u.last_error, u.last_delivered_at, u.created_at, u.confirmation, u.confirmed_at,
+       null::text as secret
   from subscriptions u join saved_searches s on s.tenant_id = :tenant_id and s.id = u.saved_search_id
  where u.tenant_id = :tenant_id and u.saved_search_id = any (:ids::uuid[])
    and (:owner::text is null or s.owner = :owner);
@@ -54,7 +62,7 @@ update subscriptions u set rights_until = clock_timestamp() + :rights::interval
 -- name: active
 select u.saved_search_id, s.request from subscriptions u
   join saved_searches s on s.tenant_id = :tenant_id and s.id = u.saved_search_id
- where u.tenant_id = :tenant_id and u.state = 'active' order by u.saved_search_id;
+ where u.tenant_id = :tenant_id and u.state = 'active' and u.confirmation <> 'refused' order by u.saved_search_id;
 
 -- name: hold_requests
 -- The current requests of these searches, locked until the transaction ends.
@@ -103,6 +111,7 @@ update entry_changes c set words_checked = true
  where c.tenant_id = :tenant_id and c.entry_id = u.entry_id and c.changed_at = u.changed_at;
 
 -- name: forget_changes
--- Called when no subscription is active.
+-- Called when no subscription is active and not refused.
 delete from entry_changes where tenant_id = :tenant_id
-   and not exists (select from subscriptions u where u.tenant_id = :tenant_id and u.state = 'active');
+   and not exists (select from subscriptions u where u.tenant_id = :tenant_id and u.state = 'active'
+                                                                  and u.confirmation <> 'refused');

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -19,7 +19,7 @@ from app.concurrency.background import start_background
 from app.db.database import Database
 from app.db.queries.search import receipts
 from app.db.queries.search.receipts import KeptSearch
-from app.db.queries.tenants import usage
+from app.db.queries.tenants import records, usage
 from app.errors import DatabaseUnavailable, TenantNotFound
 from app.knowledge.search.journal.receipts import KEPT, make_receipt
 from app.knowledge.search.plan import Plan
@@ -35,6 +35,11 @@ LINGER = 0.25
 
 RECENT = 60.0
 """Age in seconds up to which a search may be still unwritten; allows for differences between the instances' clocks."""
+
+TRIM_EVERY = 10_000
+"""Records of a tenant after which the oldest over its limit are removed. So many, or a tenth of the limit if that is
+less, may be above the limit for each process."""
+LEAST_TRIM = 100
 
 SETUP = "set local synchronous_commit=off;"
 
@@ -79,6 +84,7 @@ class SearchJournal:
         self._queued = 0
         self._settled = 0  # records written or dropped, in the order in which they were queued
         self._batch_settled = asyncio.Event()
+        self._untrimmed: Counter[UUID] = Counter()
         self.dropped = 0
         self.written = 0
 
@@ -147,12 +153,16 @@ class SearchJournal:
 
     async def _write_batch(self, batch: list[_Answered]) -> None:
         by_tenant: dict[UUID, list[KeptSearch]] = defaultdict(list)
+        limits: dict[UUID, int] = {}
         for number, answered in enumerate(batch, 1):
-            by_tenant[answered.plan.tenant.tenant_id].append(answered.describe())
+            tenant = answered.plan.tenant
+            by_tenant[tenant.tenant_id].append(answered.describe())
+            limits[tenant.tenant_id] = tenant.limits.receipts
             if number % AT_A_TIME == 0:
                 await asyncio.sleep(0)
         for tenant_id, searches in by_tenant.items():
             await self._write_tenant(tenant_id, searches)
+            await self._trim(tenant_id, len(searches), limits[tenant_id])
 
     async def _write_tenant(self, tenant_id: UUID, searches: list[KeptSearch]) -> None:
         tokens = self.meter.take(tenant_id)
@@ -177,6 +187,22 @@ class SearchJournal:
                 extra={"records": len(searches), "tenant_id": str(tenant_id)},
                 # An unavailable database has already been logged.
                 exc_info=None if isinstance(error, DatabaseUnavailable) else error,
+            )
+
+    async def _trim(self, tenant_id: UUID, written: int, limit: int) -> None:
+        """Remove the tenant's oldest records over its limit, once enough have been written since the last time."""
+        self._untrimmed[tenant_id] += written
+        if not limit or self._untrimmed[tenant_id] < min(TRIM_EVERY, max(LEAST_TRIM, limit // 10)):
+            return
+        del self._untrimmed[tenant_id]
+        try:
+            async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
+                await records.drop_oldest(session, "receipts", limit)
+        except Exception as error:  # the sweep removes them later
+            log.warning(
+                "search records over the limit were not removed: %s",
+                type(error).__name__,
+                extra={"tenant_id": str(tenant_id)},
             )
 
 

@@ -1,0 +1,66 @@
+"""`knowledge subscription`: list the webhook subscriptions of a tenant."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.execution import open_tenants, read_settings, run_async
+from app.cli.options import TenantOption, command_group, examples, json_option
+from app.cli.output.tables import print_table
+from app.cli.output.text import print_json
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+COLUMNS = ("name", "owner", "host", "state", "confirmation", "waiting", "last_error")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `subscription list`."""
+    group = command_group("List webhook subscriptions.", "knowledge subscription list --tenant demo")
+    group.command("list", epilog=examples("knowledge subscription list --tenant demo"))(list_subscriptions)
+    app.add_typer(group, name="subscription")
+
+
+def list_subscriptions(
+    tenant: TenantOption,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "a list of {saved_search_id, name, owner, host, state, confirmation, confirmed_at, waiting, failures,"
+            " last_error, …}"
+        ),
+    ] = False,
+) -> None:
+    """List the subscriptions of a tenant, newest first, and whether their endpoints have agreed."""
+    found = run_async(_list(read_settings(), tenant), doing="reading the subscriptions")
+    if as_json:
+        print_json(found)
+        return
+    rows = [["" if row[name] is None else row[name] for name in COLUMNS] for row in found]
+    print_table([name.replace("_", " ") for name in COLUMNS], rows, right=("waiting",))
+
+
+async def _list(settings: Settings, slug: str) -> list[dict[str, Any]]:
+    from app.knowledge.audit import AuditTrail
+    from app.knowledge.queue.jobs import JobQueue
+    from app.knowledge.subscriptions.sealing import SecretSealer
+    from app.knowledge.subscriptions.service import SubscriptionService
+
+    rows: list[dict[str, Any]] = []
+    async with open_tenants(settings) as platform:
+        database = platform.database
+        service = SubscriptionService(database, AuditTrail(database), JobQueue(), SecretSealer())
+        tenant = await platform.tenants.find(slug)
+        cursor = None
+        while True:
+            page = await service.list_subscriptions(tenant.id, limit=100, cursor=cursor)
+            for subscription in page.items:
+                row = asdict(subscription)
+                del row["secret"]
+                rows.append({**row, "host": row.pop("url")})
+            if (cursor := page.next_cursor) is None:
+                return rows

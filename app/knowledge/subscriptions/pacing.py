@@ -1,0 +1,67 @@
+"""A limit on messages to each host, over all tenants and processes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+import httpx
+
+from app.db.database import Database
+from app.db.queries.work.handshakes import take_turns
+
+PER_MINUTE = 600
+"""Messages to one host in a minute."""
+WINDOWS_PER_MINUTE = 10
+"""`tenancy.take_turns` counts in windows of six seconds."""
+CHALLENGES = 20
+"""One challenge for this many messages: its host has not agreed to anything yet."""
+TENANTS_CHALLENGES = 3
+"""Most challenges of one tenant in a window, to all hosts together."""
+
+
+class SendPace:
+    """Gives messages their turns at a host. Tenants that wait for turns at the same host have equal shares."""
+
+    def __init__(self, database: Database, per_minute: int = PER_MINUTE) -> None:
+        """`per_minute` is the most messages to one host; at least ten."""
+        self._database = database
+        self._quota = per_minute // WINDOWS_PER_MINUTE
+
+    async def admit(self, tenant_id: UUID, urls: Sequence[str]) -> list[float]:
+        """For each message to one of these URLs, the seconds to wait; 0 if it may be sent now.
+
+        Raises DatabaseUnavailable.
+        """
+        return await self._take(tenant_id, [find_host(url) for url in urls], self._quota)
+
+    async def admit_challenges(self, tenant_id: UUID, urls: Sequence[str]) -> list[float]:
+        """As `admit`, for challenges: fewer for each host, and for each tenant. Raises DatabaseUnavailable."""
+        waits = await self._take(tenant_id, [f"challenges of {tenant_id}"] * len(urls), TENANTS_CHALLENGES)
+        admitted = [place for place, wait in enumerate(waits) if not wait]
+        hosts = [f"challenges to {find_host(urls[place])}" for place in admitted]
+        quota = max(1, self._quota // CHALLENGES)
+        for place, wait in zip(admitted, await self._take(tenant_id, hosts, quota), strict=True):
+            waits[place] = wait
+        return waits
+
+    async def _take(self, tenant_id: UUID, destinations: Sequence[str], quota: int) -> list[float]:
+        if not destinations:
+            return []
+        wanted = Counter(destinations)
+        names = sorted(wanted)
+        async with self._database.tenant_session(tenant_id) as session:
+            turns = await take_turns(session, names, [wanted[name] for name in names], quota)
+        left = {turn.destination: turn.granted for turn in turns}
+        waits = {turn.destination: turn.wait_seconds for turn in turns}
+        found: list[float] = []
+        for destination in destinations:
+            left[destination] -= 1
+            found.append(0.0 if left[destination] >= 0 else waits[destination])
+        return found
+
+
+def find_host(url: str) -> str:
+    """The host of a checked URL, in the form in which hosts are compared."""
+    return httpx.URL(url).host.rstrip(".").lower()

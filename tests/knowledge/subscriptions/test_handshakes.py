@@ -1,0 +1,197 @@
+"""Handshakes: an endpoint gets nothing before it has answered a challenge, and an owner sees how that went."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.db.queries.work.subscriptions import Subscription
+from app.errors import SubscriptionNotFound
+from app.knowledge.subscriptions.deliveries import DeliveryService
+from app.knowledge.subscriptions.handshakes import PAUSES
+from app.knowledge.subscriptions.sealing import SecretSealer
+from app.knowledge.subscriptions.webhooks import MAX_ECHO, WebhookSender, is_echo
+from tests.knowledge.subscriptions.endpoint import Received
+from tests.knowledge.subscriptions.resolving import resolving
+from tests.knowledge.subscriptions.subscribing import OWNER, Desk
+
+
+async def subscribe(desk: Desk, url: str | None = None) -> tuple[UUID, Subscription]:
+    """A subscription whose endpoint has not been asked yet."""
+    saved, _ = await desk.services.saved_searches.save(
+        desk.tenant.id, OWNER, "mine", {"query": "harbour", "mode": "keyword"}
+    )
+    made, _ = await desk.services.subscriptions.subscribe(
+        desk.tenant.id, OWNER, saved.id, url or desk.endpoint.url
+    )
+    return saved.id, made
+
+
+async def find(desk: Desk, saved: UUID) -> Subscription:
+    return await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
+
+
+async def test_an_endpoint_gets_its_messages_after_it_has_answered_the_challenge(desk: Desk) -> None:
+    saved, made = await subscribe(desk)
+    assert (made.confirmation, made.confirmed_at) == ("pending", None)
+    desk.endpoint.agree = lambda _: ("200 OK", "hello")
+    await desk.write("The harbour")
+    await desk.work()
+    assert desk.endpoint.received == []
+    found = await find(desk, saved)
+    assert (found.confirmation, found.waiting, found.failures) == ("pending", 1, 0)
+    assert found.last_error == "the endpoint did not answer with the challenge"
+    (asked,) = desk.endpoint.challenges
+    assert made.secret is not None
+    assert asked.is_signed_with(made.secret)
+    assert asked.message["data"]["saved_search"] == {"id": str(saved), "name": "mine"}
+    desk.endpoint.agree = lambda asked: ("200 OK", f'{{"challenge": "{asked.challenge}"}}')
+    await desk.hasten()
+    assert desk.endpoint.challenges[1].challenge != asked.challenge
+    assert desk.contents == ["The harbour"], "what matched in the meantime is sent"
+    found = await find(desk, saved)
+    assert (found.confirmation, found.last_error) == ("confirmed", None)
+    assert found.confirmed_at is not None
+
+
+@pytest.mark.parametrize(
+    "agree",
+    [
+        lambda asked: ("200 OK", ""),
+        lambda asked: ("200 OK", asked.body.decode()),
+        lambda asked: ("200 OK", asked.challenge + "x"),
+        lambda asked: ("200 OK", " " * MAX_ECHO + asked.challenge),
+        lambda asked: ("200 OK", f'{{"challenge": ["{asked.challenge}"]}}'),
+        lambda asked: ("403 Forbidden", asked.challenge),
+        lambda asked: ("302 Found\r\nlocation: /other", asked.challenge),
+        lambda asked: None,
+    ],
+    ids=["empty", "echo of everything", "longer", "too far", "list", "status", "redirect", "closed"],
+)
+async def test_another_answer_than_the_challenge_confirms_nothing(desk: Desk, agree: Any) -> None:
+    saved, _ = await subscribe(desk)
+    desk.endpoint.agree = agree
+    await desk.work()
+    assert len(desk.endpoint.challenges) == 1
+    found = await find(desk, saved)
+    assert found.confirmation == "pending"
+    assert found.last_error
+
+
+async def test_an_endpoint_that_does_not_agree_is_refused_after_five_challenges(desk: Desk) -> None:
+    saved, _ = await subscribe(desk)
+    desk.endpoint.agree = lambda _: ("500 Oh", "")
+    await desk.work()
+    waits = "select extract(epoch from challenge_at - clock_timestamp())::float8 from subscriptions"
+    for number, pause in enumerate(PAUSES, start=1):
+        assert len(desk.endpoint.challenges) == number
+        assert 0 < (await desk.sql(waits))[0] <= pause
+        assert (await find(desk, saved)).confirmation == "pending"
+        await desk.work()
+        assert len(desk.endpoint.challenges) == number, "not before its time"
+        await desk.hasten()
+    found = await find(desk, saved)
+    assert (found.confirmation, found.last_error) == ("refused", "the endpoint answered 500")
+    await desk.write("The harbour")
+    await desk.hasten()
+    assert len(desk.endpoint.challenges) == len(PAUSES) + 1
+    assert await desk.states() == []
+    assert await desk.sql("select count(*) from entry_changes") == [0]
+
+
+async def test_an_owner_asks_again_at_most_once_a_minute(desk: Desk) -> None:
+    saved, _ = await subscribe(desk)
+    service = desk.services.subscriptions
+    desk.endpoint.agree = lambda _: ("410 Gone", "")
+    await desk.work()
+    assert (await find(desk, saved)).confirmation == "refused"
+    desk.endpoint.agree = lambda asked: ("200 OK", asked.challenge)
+    for _ in range(3):
+        assert (await service.ask_again(desk.tenant.id, OWNER, saved)).confirmation == "pending"
+    await desk.work()
+    assert len(desk.endpoint.challenges) == 1, "a minute has not passed"
+    await desk.subscribe_again(saved)
+    await desk.work()
+    assert len(desk.endpoint.challenges) == 1, "nor by a new subscription for the same address"
+    await desk.sql("update subscriptions set challenged_at = now() - interval '1 minute'")
+    await service.ask_again(desk.tenant.id, OWNER, saved)
+    await desk.hasten()
+    assert (await find(desk, saved)).confirmation == "confirmed"
+    assert (await service.ask_again(desk.tenant.id, OWNER, saved)).confirmation == "confirmed"
+    await desk.hasten()
+    assert len(desk.endpoint.challenges) == 2
+    with pytest.raises(SubscriptionNotFound):
+        await service.ask_again(desk.tenant.id, "other", saved)
+    assert await desk.sql(
+        "select count(*) from audit where action = 'subscription.confirm' and outcome = 'done'"
+    ) == [1]
+
+
+async def test_a_new_address_is_asked_and_the_same_one_is_not(desk: Desk) -> None:
+    saved, _ = await subscribe(desk)
+    await desk.work()
+    assert (await find(desk, saved)).confirmation == "confirmed"
+    await desk.subscribe_again(saved)
+    assert (await find(desk, saved)).confirmation == "confirmed"
+    await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved, f"{desk.endpoint.url}&new=1")
+    assert (await find(desk, saved)).confirmation == "pending"
+    await desk.work()
+    assert [asked.path[-5:] for asked in desk.endpoint.challenges] == ["y=abc", "new=1"]
+    await desk.sql("update subscriptions set state = 'disabled'")
+    await desk.subscribe_again(saved)
+    assert (await find(desk, saved)).confirmation == "pending", "it has not been in use"
+
+
+async def test_an_answer_of_the_former_address_does_not_confirm_the_new_one(desk: Desk) -> None:
+    saved, _ = await subscribe(desk)
+    other = f"{desk.endpoint.url}&new=1"
+
+    async def change(asked: Received) -> None:
+        await desk.sql("update subscriptions set url = $1", other)
+
+    desk.endpoint.before_agreeing = change
+    await desk.work()
+    found = await find(desk, saved)
+    assert (found.url, found.confirmation) == (other, "pending")
+
+
+async def test_challenges_go_to_public_addresses_only(desk: Desk) -> None:
+    """The name is public when the owner subscribes, and leads to this machine when the challenge is sent."""
+    saved, _ = await subscribe(desk, f"http://inside.example:{desk.endpoint.port}/hook")
+    sender = WebhookSender(resolve=resolving("127.0.0.1"))
+    service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer())
+    await service.deliver(desk.tenant.id)
+    assert desk.endpoint.challenges == []
+    assert (await find(desk, saved)).last_error == "its address is not public"
+
+
+async def test_a_challenge_waits_while_its_owner_may_not_read(desk: Desk) -> None:
+    await subscribe(desk)
+    desk.services.subscriptions.note_caller(desk.tenant.id, OWNER, reads=False)
+    await desk.services.subscriptions.close()
+    await desk.work()
+    assert desk.endpoint.challenges == []
+    desk.services.subscriptions.note_caller(desk.tenant.id, OWNER, reads=True)
+    await desk.services.subscriptions.close()
+    await desk.work()
+    assert len(desk.endpoint.challenges) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (b"abc", True),
+        (b" abc\r\n", True),
+        (b'{"challenge":"abc"}', True),
+        (b'{"challenge":"abcd"}', False),
+        (b'{"data":{"challenge":"abc"}}', False),
+        (b'"abc"', False),
+        (b"{abc", False),
+        (b"\xff\xfe", False),
+        (b"", False),
+    ],
+)
+def test_the_challenge_is_answered_as_text_or_json(said: bytes, expected: bool) -> None:
+    assert is_echo(said, "abc") is expected

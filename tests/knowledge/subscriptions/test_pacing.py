@@ -1,0 +1,176 @@
+"""The pace of messages to one host: a limit over all tenants and processes, with equal shares, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from app.db.database import Database
+from app.db.identifiers import new_id
+from app.knowledge.entries.drafts import EntryDraft
+from app.knowledge.subscriptions.deliveries import DeliveryService
+from app.knowledge.subscriptions.pacing import TENANTS_CHALLENGES, SendPace, find_host
+from app.knowledge.subscriptions.sealing import SecretSealer
+from app.knowledge.subscriptions.webhooks import WebhookSender
+from tests.fixtures.database.cluster import Connection, connected
+from tests.knowledge.subscriptions.subscribing import Desk
+
+URL = "https://hooks.example/a"
+
+
+FUNCTION = "tenancy.take_turns(text, integer, integer)"
+
+
+@dataclass
+class Line:
+    """Turns at a host, with a clock that only the test advances."""
+
+    pace: SendPace
+    superuser: Connection
+
+    async def take(self, tenant: UUID, messages: int, url: str = URL) -> int:
+        """How many of the messages may be sent now."""
+        waits = await self.pace.admit(tenant, [url] * messages)
+        assert all(0 <= wait <= 6 for wait in waits)
+        await self.pass_seconds(0.001)
+        return waits.count(0.0)
+
+    async def pass_seconds(self, seconds: float) -> None:
+        await self.superuser.execute(f"update clock set at = at + interval '{seconds} seconds'")
+
+
+@contextlib.asynccontextmanager
+async def open_line(database: Database, superuser_dsn: str, per_minute: int) -> AsyncIterator[Line]:
+    async with connected(superuser_dsn) as superuser:
+        text = await superuser.fetchval(f"select pg_get_functiondef('{FUNCTION}'::regprocedure)")
+        await superuser.execute("create table clock as select timestamptz '2026-01-01 00:00:01Z' as at")
+        await superuser.execute("alter table clock owner to kb_migrator; delete from send_turns")
+        await superuser.execute(text.replace("clock_timestamp()", "(select at from clock)"))
+        try:
+            yield Line(SendPace(database, per_minute), superuser)
+        finally:
+            await superuser.execute(text)
+            await superuser.execute("drop table clock; delete from send_turns")
+
+
+async def test_a_host_gets_as_many_messages_as_its_pace_allows(
+    database: Database, superuser_dsn: str
+) -> None:
+    one = new_id()
+    async with open_line(database, superuser_dsn, 100) as line:
+        assert [await line.take(one, 4) for _ in range(4)] == [4, 4, 2, 0]
+        assert await line.take(one, 4, "https://other.example/a") == 4, "each host has its own pace"
+        assert await line.take(one, 4, "http://HOOKS.example.:8080/b") == 0, "the same host"
+        await line.pass_seconds(4)
+        assert await line.take(one, 1) == 0
+        await line.pass_seconds(1)
+        assert await line.take(one, 16) == 10
+
+
+async def test_two_processes_share_the_pace(database: Database, superuser_dsn: str, service_dsn: str) -> None:
+    elsewhere = Database(service_dsn, pool_size=2)
+    tenants = [new_id() for _ in range(6)]
+    async with open_line(database, superuser_dsn, 100) as line:
+        paces = (line.pace, SendPace(elsewhere, 100))
+        sent = await asyncio.gather(*(paces[n % 2].admit(t, [URL] * 4) for n, t in enumerate(tenants)))
+        assert sum(waits.count(0.0) for waits in sent) == 10
+    await elsewhere.close()
+
+
+async def test_waiting_tenants_have_equal_shares(database: Database, superuser_dsn: str) -> None:
+    flood, one, two = new_id(), new_id(), new_id()
+    async with open_line(database, superuser_dsn, 120) as line:
+        assert await line.take(flood, 100) == 12
+        assert await line.take(one, 2) == 0
+        assert await line.take(two, 9) == 0
+        await line.pass_seconds(6)
+        assert await line.take(flood, 100) == 4, "although it asks first"
+        assert await line.take(flood, 100) == 0
+        assert await line.take(one, 2) == 2
+        assert await line.take(two, 9) == 4
+        await line.pass_seconds(6)
+        assert await line.take(flood, 100) == 6, "one tenant waits for nothing any more"
+        assert await line.take(two, 9) == 6
+
+
+async def test_more_waiting_tenants_than_turns_go_one_after_another(
+    database: Database, superuser_dsn: str
+) -> None:
+    tenants = [new_id() for _ in range(5)]
+    taken: Counter[UUID] = Counter()
+    async with open_line(database, superuser_dsn, 20) as line:  # two in each window
+        for _ in range(40):
+            for tenant in tenants:  # always in the same order
+                taken[tenant] += await line.take(tenant, 3)
+            await line.pass_seconds(6)
+    assert sum(taken.values()) == 80
+    # The first took two before the others waited.
+    assert max(taken.values()) - min(taken.values()) <= 3, taken
+
+
+async def test_challenges_have_a_slower_pace(database: Database, superuser_dsn: str) -> None:
+    urls = [f"https://h{n}.example/" for n in range(TENANTS_CHALLENGES + 2)]
+    async with open_line(database, superuser_dsn, 600) as line:
+        first = await line.pace.admit_challenges(new_id(), urls)
+        assert first.count(0.0) == TENANTS_CHALLENGES, "to any hosts"
+        sent = [await line.pace.admit_challenges(new_id(), [URL] * 2) for _ in range(4)]
+        assert sum(waits.count(0.0) for waits in sent) == 600 // 10 // 20
+        assert await line.take(new_id(), 1) == 1, "messages have their own"
+
+
+async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
+    await desk.subscribe(query="harbour", mode="keyword")
+    contents = [f"The harbour {n}" for n in range(12)]
+    await desk.services.entries.create_many(desk.tenant.id, [EntryDraft(content=c) for c in contents])
+    await desk.services.embedder.embed_all(desk.tenant.id)
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    sender = WebhookSender(allow_private=True)
+    async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # five in each window
+        service = DeliveryService(
+            desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace
+        )
+        due = await service.deliver(desk.tenant.id)
+        assert due is not None
+        assert 0 < due <= 6
+        assert len(desk.contents) == 5
+        assert await desk.sql("select max(attempts) from deliveries where state = 'waiting'") == [0]
+        for sent in (10, 12):
+            await line.pass_seconds(6)
+            await desk.sql("update deliveries set run_at = clock_timestamp() where state = 'waiting'")
+            await desk.sql("update subscriptions set retry_at = null")
+            await service.deliver(desk.tenant.id)
+            assert len(desk.contents) == sent
+    assert sorted(desk.contents) == sorted(contents)
+    assert await desk.states() == ["delivered"] * 12
+
+
+async def test_old_turns_are_forgotten(database: Database, superuser_dsn: str) -> None:
+    async with open_line(database, superuser_dsn, 100) as line:
+        for n in range(5):
+            await line.take(new_id(), 1, f"https://h{n}.example/")
+        await line.pass_seconds(2 * 3600)
+        await line.take(new_id(), 1)
+        assert await line.superuser.fetchval("select count(*) from send_turns") == 1
+
+
+async def test_no_tenant_sees_the_turns_of_others(service_dsn: str) -> None:
+    async with connected(service_dsn) as service:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await service.fetch("select * from send_turns")
+        assert await service.fetch("select * from tenancy.take_turns('host', 1, 10)") == [], (
+            "without a tenant"
+        )
+
+
+def test_hosts_are_compared_without_case_port_and_final_dot() -> None:
+    assert {find_host(u) for u in (URL, "http://HOOKS.Example:81/b?c", "https://hooks.example./")} == {
+        "hooks.example"
+    }
