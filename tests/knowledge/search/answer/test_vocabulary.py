@@ -1,0 +1,37 @@
+"""The words of a query in a text."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.knowledge.search.answer.vocabulary import Vocabulary
+
+LETTERS = st.sampled_from("aàéßbt1²٣文·._-İ'\u2028\u0301 \n")
+
+
+@given(
+    st.lists(st.text(LETTERS, max_size=30), max_size=4), st.sampled_from(["a", "ab", "à1", "文", "ß", "t"])
+)
+def test_each_word_is_found_wherever_it_stands_alone(texts: list[str], word: str) -> None:
+    vocabulary = Vocabulary([word], "simple", {word})
+    for text in texts:
+        lowered = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+        words = [(match.start(), match.end(), match[0]) for match in re.finditer(r"[^\W_]+", lowered)]
+        assert vocabulary.find(text) == [found for found in words if found[2] == word]
+
+
+def test_inflected_words_are_found_in_order_of_the_text() -> None:
+    vocabulary = Vocabulary(["boats", "harbour"], "english", {"boat", "harbour"})
+    text = "Harbours of a boat: boats, boating, harbour_boat, boathouse"
+    found = [(text[start:end], key) for start, end, key in vocabulary.find(text)]
+    assert found == [
+        ("Harbours", "harbour"),
+        ("boat", "boat"),
+        ("boats", "boat"),
+        ("boating", "boat"),
+        ("harbour", "harbour"),
+        ("boat", "boat"),
+    ]
