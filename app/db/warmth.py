@@ -73,10 +73,12 @@ class Warmth:
             return
         if self._outage.is_doubtful and not await self._outage.answers(PATIENCE):
             return
-        try:
-            await asyncio.gather(*[self._renew(place) for place in await self._take_cold()])
-        except (*AWAY, asyncpg.PostgresError) as error:
-            log.debug("a connection was not opened in advance", extra={"error": type(error).__name__})
+        cold = await self._take_cold()
+        outcomes = await asyncio.gather(*[self._renew(place) for place in cold], return_exceptions=True)
+        for error in outcomes:
+            if isinstance(error, Exception):
+                # The database is down, or nearly so: callers report it.
+                log.debug("a connection was not opened in advance", extra={"error": type(error).__name__})
 
     def _is_good(self, driver: asyncpg.Connection[asyncpg.Record] | None) -> bool:
         return (
@@ -86,15 +88,20 @@ class Warmth:
         )
 
     async def _take_cold(self) -> list[PoolProxiedConnection | None]:
-        """Take every connection that is not in use, and return the good ones. None stands for a missing one."""
+        """Take every connection that is not in use, and return the good ones. None stands for one that is not open."""
         cold: list[PoolProxiedConnection | None] = []
         good: list[PoolProxiedConnection] = []
         while len(cold) + len(good) < self._size and self._turns.take(PLATFORM):
+            idle = None
             if self._engine.sync_engine.pool.checkedin():  # type: ignore[attr-defined]
-                idle = await self._engine.raw_connection()
-                (good if self._is_good(idle.driver_connection) else cold).append(idle)
+                with suppress(
+                    *AWAY, asyncpg.PostgresError
+                ):  # it was closed before, and cannot be opened again
+                    idle = await self._engine.raw_connection()
+            if idle is not None and self._is_good(idle.driver_connection):
+                good.append(idle)
             else:
-                cold.append(None)
+                cold.append(idle)
         for connection in good:
             connection.close()
             self._turns.release(PLATFORM)
