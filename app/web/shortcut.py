@@ -47,6 +47,7 @@ class Shortcut:
             await authenticate(request, self._route.role)
             response = await answer(request, self._handle)
         except _Deferred:
+            request.state.settled_role = self._route.role
             return replay(await request.body(), receive)
         except KnowledgeError as error:
             response = respond_to(refusal_of(request, error))
