@@ -88,7 +88,7 @@ async def test_an_ended_connection_is_replaced_before_a_caller_comes(
 
 
 async def test_a_database_that_is_down_keeps_no_places_and_no_start_waiting(services: Services) -> None:
-    database = Database("postgresql://nobody@127.0.0.1:1/nothing", pool_size=3)
+    database = Database("postgresql://absent@127.0.0.1:1/nothing", pool_size=3)
     try:
         async with Rehearsal(database, services.providers).keep_warm():
             assert database.pool_use.in_use == 0
