@@ -7,6 +7,7 @@ import contextlib
 import logging
 import resource
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -84,6 +85,48 @@ async def test_the_answers_that_wait_longest_are_dropped() -> None:
             line.reader._transport.resume_reading()  # type: ignore[attr-defined]
             await line.reader.readuntil(b"\r\n\r\n")
             assert len(await line.reader.readexactly(32 * MIB)) == 32 * MIB
+
+
+@dataclass(eq=False)
+class Unread:
+    """A connection with so many bytes that are not read."""
+
+    bytes: int
+    dropped: bool = False
+
+    def unread(self) -> int:
+        return self.bytes
+
+    def drop(self) -> None:
+        self.dropped = True
+
+
+def test_unread_answers_of_all_tenants_have_a_bound_and_the_largest_tenant_loses_first() -> None:
+    occupancy = Occupancy(unread=100, all_unread=100)
+    hogs = [Unread(30) for _ in range(3)]
+    small = Unread(9)
+    for tenant, connection in [("hog", hog) for hog in hogs] + [("small", small)]:
+        occupancy.wait(tenant, connection)
+    assert not any(each.dropped for each in (*hogs, small))
+    last = Unread(9)
+    occupancy.wait("third", last)
+    assert [each.dropped for each in (*hogs, small, last)] == [True, False, False, False, False]
+    # What is partly read counts with its rest, and what is read no longer.
+    hogs[1].bytes = 1
+    occupancy.resume("hog", hogs[2])
+    for _ in range(8):
+        occupancy.wait("third", Unread(10))
+    assert not hogs[1].dropped
+    assert not small.dropped
+
+
+def test_a_single_answer_above_all_bounds_is_dropped() -> None:
+    occupancy = Occupancy(unread=100, all_unread=100)
+    giant = Unread(101)
+    occupancy.wait("a", giant)
+    assert giant.dropped
+    occupancy.wait("a", small := Unread(100))
+    assert not small.dropped
 
 
 async def test_a_request_waits_until_the_answer_before_it_is_read() -> None:

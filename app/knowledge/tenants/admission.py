@@ -58,6 +58,9 @@ ANSWER_BYTES = 64 * 1024 * 1024
 ANSWER_TOTAL = 4 * ANSWER_BYTES
 """The same of all tenants together."""
 
+REFUSED_SECONDS = 0.005
+"""A refused body counts as a turn of at least this length: reading it and answering it take longer than the check."""
+
 CHARGED_BYTES = 64 * 1024
 """A refused body counts as one more request for each of these."""
 
@@ -85,11 +88,11 @@ class Intake:
         """Whether the turn is still held, so that the body was not accepted yet."""
         return self._began is not None
 
-    def end(self) -> None:
-        """Release the turn; a second time, nothing happens."""
+    def end(self, least: float = 0.0) -> None:
+        """Release the turn, which counts for `least` seconds or more; a second time, nothing happens."""
         if self._began is not None:
             began, self._began = self._began, None
-            self._turns.release(self._tenant_id, self._clock() - began)
+            self._turns.release(self._tenant_id, max(least, self._clock() - began))
 
 
 @dataclass(slots=True)
@@ -237,7 +240,7 @@ class Admission:
         finally:
             if intake.running:
                 self.charge(tenant, count // CHARGED_BYTES)
-            intake.end()
+            intake.end(REFUSED_SECONDS)
 
     @property
     def running_and_waiting(self) -> tuple[int, int]:
