@@ -41,7 +41,7 @@ def migrate(
 
     Reads DATABASE_ADMIN_URL. Every start migrates the embedded database, so it rarely needs this.
     """
-    from app.db.schema.migration import check_revision
+    from app.db.schema.scripts import check_revision
 
     settings = read_settings(serves=True)
     before, after, wanted = run_async(
@@ -68,7 +68,7 @@ def migrate(
 async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
     from app.composition.database import embedded_database
     from app.db.schema.catalog import read_revision
-    from app.db.schema.migration import latest_revision
+    from app.db.schema.scripts import latest_revision
 
     database = settings.database
     url = database.admin_url or database.url
@@ -104,7 +104,7 @@ async def _prepare(
     from app.composition.database import prepare
     from app.composition.providers import configured_model
     from app.db.schema.catalog import read_revision
-    from app.db.schema.migration import latest_revision
+    from app.db.schema.scripts import latest_revision
 
     before = await read_revision(dsn, setting)
     await prepare(dsn, service_role=service_role, model=configured_model(settings), setting=setting)

@@ -18,8 +18,8 @@ from app.db.database import Database
 from app.db.schema import catalog
 from app.db.schema.definitions import find_changed_functions
 from app.db.schema.isolation import check_isolation
-from app.db.schema.migration import FUNCTION_FILES, function_script, migrate
 from app.db.schema.registration import register_model
+from app.db.schema.scripts import FUNCTION_FILES, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel
 from app.errors import ConfigurationError
@@ -122,7 +122,10 @@ async def prepare(
         await connection.execute(f"select pg_advisory_lock({PREPARATION_LOCK})")
         await catalog.check_server(connection)
         try:
-            await migrate(admin_dsn, setting=setting)
+            if await catalog.fetch_revision(connection) != latest_revision():
+                from app.db.schema.migration import migrate
+
+                await migrate(admin_dsn, setting=setting)
         except asyncpg.InsufficientPrivilegeError as error:
             raise ConfigurationError(
                 setting,

@@ -13,7 +13,7 @@ import orjson
 
 from app.composition.database import DatabaseAddresses, open_database
 from app.composition.services import Services, open_services
-from app.db.schema.migration import latest_revision
+from app.db.schema.scripts import latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.evaluation.collection import Document
 from app.evaluation.output.progress import ShowProgress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,6 +17,8 @@ from app.documents.chunking import split
 from app.documents.formats import find_format
 from app.documents.process.parsing import parse_document
 from app.embeddings.provider import EmbeddingProvider
+from app.embeddings.providers.local import load_minilm
+from app.embeddings.resilience.lanes import count_cores
 from app.knowledge.entries.embedding import make_passages
 from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
 from benchmarks.ingestion.line import Line
@@ -51,6 +54,17 @@ async def prepare_file(line: Line, name: str, data: bytes) -> Prepared:
         [(row.id, number, row.text_hash, start, end) for row, number, (_, start, end) in passages],
         [text for _, _, (text, _, _) in passages],
     )
+
+
+def infer_alone(texts: Sequence[str]) -> float:
+    """Run the default model on tokenized texts in a plain thread for each core; returns the seconds."""
+    model = load_minilm()
+    inputs = [model.tokenize(text) for text in texts]
+    started = time.perf_counter()
+    with ThreadPoolExecutor(count_cores()) as threads:
+        for _ in threads.map(model.infer, inputs):
+            pass
+    return time.perf_counter() - started
 
 
 async def embed_alone(provider: EmbeddingProvider, texts: Sequence[str]) -> float:

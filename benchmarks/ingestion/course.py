@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from app.cli.output.text import remark
 from app.embedded import EmbeddedPostgres
 from benchmarks.contender import Absent
-from benchmarks.ingestion.ceilings import Prepared, embed_alone, insert_alone, prepare_file
+from benchmarks.ingestion.ceilings import Prepared, embed_alone, infer_alone, insert_alone, prepare_file
 from benchmarks.ingestion.files import FileMaker
 from benchmarks.ingestion.growth import Growth, Meter, watch
 from benchmarks.ingestion.line import Line, name_files, open_line
@@ -72,6 +72,7 @@ async def _run_heat(heat: Heat, report: IngestionReport) -> Throughput:
         await _warm_up(line, maker)
         prepared = [await prepare_file(line, *file) for file in files]
         before = await _measure_ceiling(heat, line, prepared)
+        bare = await _measure_bare(heat, prepared)
         chunks = sum(len(file.rows) for file in prepared)
         try:
             some = prepared[:PEER_FILES]
@@ -98,6 +99,7 @@ async def _run_heat(heat: Heat, report: IngestionReport) -> Throughput:
         chunks / seconds,
         "SQL alone" if heat.kind == "mock" else "model alone",
         (chunks / before, chunks / after),
+        None if bare is None else chunks / bare,
         peer,
     )
 
@@ -106,6 +108,12 @@ async def _measure_ceiling(heat: Heat, line: Line, prepared: Sequence[Prepared])
     if heat.kind == "mock":
         return await insert_alone(line, prepared)
     return await embed_alone(line.services.provider, [text for file in prepared for text in file.texts])
+
+
+async def _measure_bare(heat: Heat, prepared: Sequence[Prepared]) -> float | None:
+    if heat.kind == "mock":
+        return None
+    return await asyncio.to_thread(infer_alone, [text for file in prepared for text in file.texts])
 
 
 async def _warm_up(line: Line, maker: FileMaker) -> None:

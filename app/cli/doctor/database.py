@@ -113,7 +113,7 @@ async def check_role(connection: Connection) -> Finding:
 async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
     """Check that all migrations are applied."""
     from app.db.schema import catalog
-    from app.db.schema.migration import latest_revision
+    from app.db.schema.scripts import latest_revision
 
     try:
         await catalog.check_schema(connection)

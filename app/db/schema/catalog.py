@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from app.db.schema.migration import check_revision, latest_revision
+from app.db.schema.scripts import check_revision, latest_revision
 from app.errors import ConfigurationError
 
 OLDEST_SERVER = 160000
@@ -28,12 +28,17 @@ async def read_revision(dsn: str, setting: str) -> str | None:
     """The database's revision, or None when it has never been migrated."""
     connection = await connect(dsn, setting)
     try:
-        if not await connection.fetchval("select to_regclass('public.alembic_version') is not null"):
-            return None
-        revision: str | None = await connection.fetchval("select version_num from alembic_version")
-        return revision
+        return await fetch_revision(connection)
     finally:
         await connection.close()
+
+
+async def fetch_revision(connection: asyncpg.Connection[asyncpg.Record]) -> str | None:
+    """The database's revision, or None when it has never been migrated."""
+    if not await connection.fetchval("select to_regclass('public.alembic_version') is not null"):
+        return None
+    revision: str | None = await connection.fetchval("select version_num from alembic_version")
+    return revision
 
 
 async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 import asyncpg
 
-from app.db.schema.migration import FUNCTION_FILES, SCRIPTS
+from app.db.schema.scripts import FUNCTION_FILES, SCRIPTS
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from app.db.database import Database
-from app.db.schema.migration import known_revisions, latest_revision
+from app.db.schema.scripts import known_revisions, latest_revision
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
 

@@ -10,12 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from alembic.script import ScriptDirectory
 
 from app.composition.database import SERVICE, check_database, prepare
-from app.db.schema import migration
+from app.db.schema import scripts
 from app.db.schema.catalog import read_revision
-from app.db.schema.migration import SCRIPTS, latest_revision, migrate
+from app.db.schema.migration import configuration, migrate
 from app.db.schema.registration import register_model
+from app.db.schema.scripts import SCRIPTS, known_revisions, latest_revision
 from app.embedded import EmbeddedAddress, EmbeddedPostgres
 from app.errors import ConfigurationError
 from app.knowledge.languages import LANGUAGES
@@ -139,7 +141,7 @@ def later_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The migrations with one more, which loads every function again."""
     shutil.copytree(SCRIPTS, tmp_path / "alembic", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "alembic" / "versions" / f"{NEXT}_later.py").write_text(LATER, encoding="utf-8")
-    monkeypatch.setattr(migration, "SCRIPTS", tmp_path / "alembic")
+    monkeypatch.setattr(scripts, "SCRIPTS", tmp_path / "alembic")
 
 
 @pytest.mark.usefixtures("later_revision")
@@ -255,3 +257,9 @@ async def test_interrupted_model_registration_is_completed(bare_cluster: Embedde
             await owner.execute("alter table embeddings drop constraint embeddings_model_1")
         await register_model(database.admin_dsn, MODEL)
         assert await fingerprint(database) == whole
+
+
+def test_file_names_are_the_revisions_that_alembic_finds() -> None:
+    found = ScriptDirectory.from_config(configuration())
+    assert latest_revision() == found.get_current_head()
+    assert known_revisions() == {script.revision for script in found.walk_revisions()}
