@@ -164,3 +164,12 @@ def test_a_command_loads_only_its_own_module(offline: CommandLine) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+def test_a_command_with_a_current_schema_does_not_load_alembic(knowledge: CommandLine) -> None:
+    code = (
+        "import sys; from app.cli.main import main; status = main(['tenant', 'list'])\n"
+        "print(sorted({'alembic', 'onnxruntime'} & sys.modules.keys()), file=sys.stderr); sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"

@@ -12,6 +12,7 @@ import pytest
 
 from app.auth.tokens import TokenVerifier
 from app.composition.shared_secrets import SECRET_FILE, ensure_secret
+from app.embedded.provenance import MARKER
 from app.errors import ConfigurationError
 
 
@@ -21,7 +22,7 @@ def test_a_secret_is_generated_once_and_kept(tmp_path: Path) -> None:
     assert ensure_secret(folder) == secret
     assert ensure_secret(tmp_path / "other") != secret
     assert stat.S_IMODE((folder / SECRET_FILE).stat().st_mode) == 0o600
-    assert os.listdir(folder) == [SECRET_FILE]
+    assert sorted(os.listdir(folder)) == [MARKER, SECRET_FILE]
     TokenVerifier(secret=secret)
 
 
@@ -48,7 +49,7 @@ def test_processes_that_start_together_get_the_same_secret(tmp_path: Path) -> No
         process.stdin.flush()
     secrets = {process.communicate(timeout=30)[0] for process in processes}
     assert secrets == {ensure_secret(tmp_path) + "\n"}
-    assert os.listdir(tmp_path) == [SECRET_FILE]
+    assert sorted(os.listdir(tmp_path)) == [MARKER, SECRET_FILE]
 
 
 def test_a_readable_secret_is_closed_to_other_users(tmp_path: Path) -> None:
