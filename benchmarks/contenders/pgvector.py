@@ -119,7 +119,6 @@ async def _build(dsn: str, race: Race) -> None:
                 done += len(batch)
                 report(done)
         with race.progress("indexes for pgvector's example", len(INDEXES)) as report:
-            await connection.execute("set maintenance_work_mem = '1GB'")
             for number, statement in enumerate(INDEXES):
                 await connection.execute(statement)
                 report(number + 1)

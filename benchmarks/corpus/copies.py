@@ -72,5 +72,7 @@ async def recreate_database(superuser_dsn: str, name: str) -> None:
     try:
         await connection.execute(f"drop database if exists {name}")
         await connection.execute(f"create database {name}")
+        # Graphs that do not fit take many times as long to build.
+        await connection.execute(f"alter database {name} set maintenance_work_mem = '1GB'")
     finally:
         await connection.close()
