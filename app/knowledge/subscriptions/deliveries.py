@@ -74,36 +74,22 @@ class DeliveryService:
         self._pace = pace or SendPace(database)
         self._handshakes = Handshakes(database, sender, sealer, self._pace)
         self._lease = lease
+        self._delivering: set[UUID] = set()
 
     async def deliver(self, tenant_id: UUID, *, seconds: float = SLICE_SECONDS) -> float | None:
         """Send due challenges and messages for `seconds`; return the seconds until the next is due, None without any.
 
+        A tenant has one turn at a time in each process, so that its endpoints never hold up those of other tenants.
+
         Raises DatabaseUnavailable.
         """
-        end = time.monotonic() + seconds
-        while True:
-            async with self._database.tenant_session(tenant_id) as session:
-                asked = await challenges.claim_handshakes(session, limit=AT_ONCE, lease=self._lease)
-                claimed = await db.claim_deliveries(session, each=EACH, limit=AT_ONCE, lease=self._lease)
-                found = await entries.fetch_entries(session, [d.entry_id for d in claimed])
-                due = await db.next_due(session)
-            if not claimed and not asked:
-                return None if due is None else max(LEAST_PAUSE_SECONDS, due)
-            current, overtaken = _split(claimed, found)
-            asked = await self._handshakes.admit(tenant_id, asked)
-            current = await self._admit(tenant_id, current)
-            # If one fails, the others continue and end within their lease.
-            outcomes = await asyncio.gather(
-                *[self._handshakes.ask(tenant_id, handshake) for handshake in asked],
-                *[self._drop(tenant_id, delivery) for delivery in overtaken],
-                *[self._deliver(tenant_id, delivery, found[delivery.entry_id]) for delivery in current],
-                return_exceptions=True,
-            )
-            for outcome in outcomes:
-                if outcome is not None:
-                    raise outcome
-            if time.monotonic() >= end:
-                return 0.0
+        if tenant_id in self._delivering:
+            return LEAST_PAUSE_SECONDS
+        self._delivering.add(tenant_id)
+        try:
+            return await self._deliver_due(tenant_id, seconds)
+        finally:
+            self._delivering.discard(tenant_id)
 
     async def tidy(self, tenant_id: UUID) -> None:
         """Give up old messages, remove old records, and queue jobs for messages and changes that have none."""
@@ -130,6 +116,32 @@ class DeliveryService:
                 )
                 continue
             await subscriptions.replace_secret(session, stored, self._sealer.seal(secret))
+
+    async def _deliver_due(self, tenant_id: UUID, seconds: float) -> float | None:
+        end = time.monotonic() + seconds
+        while True:
+            async with self._database.tenant_session(tenant_id) as session:
+                asked = await challenges.claim_handshakes(session, limit=AT_ONCE, lease=self._lease)
+                claimed = await db.claim_deliveries(session, each=EACH, limit=AT_ONCE, lease=self._lease)
+                found = await entries.fetch_entries(session, [d.entry_id for d in claimed])
+                due = await db.next_due(session)
+            if not claimed and not asked:
+                return None if due is None else max(LEAST_PAUSE_SECONDS, due)
+            current, overtaken = _split(claimed, found)
+            asked = await self._handshakes.admit(tenant_id, asked)
+            current = await self._admit(tenant_id, current)
+            # If one fails, the others continue and end within their lease.
+            outcomes = await asyncio.gather(
+                *[self._handshakes.ask(tenant_id, handshake) for handshake in asked],
+                *[self._drop(tenant_id, delivery) for delivery in overtaken],
+                *[self._deliver(tenant_id, delivery, found[delivery.entry_id]) for delivery in current],
+                return_exceptions=True,
+            )
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
+            if time.monotonic() >= end:
+                return 0.0
 
     async def _drop(self, tenant_id: UUID, delivery: Delivery) -> None:
         async with self._database.tenant_session(tenant_id) as session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from app.db.queries.work import deliveries as outbox
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions import matching
+from app.knowledge.subscriptions.deliveries import LEAST_PAUSE_SECONDS, DeliveryService
+from app.knowledge.subscriptions.sealing import SecretSealer
+from app.knowledge.subscriptions.webhooks import WebhookSender
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
@@ -77,6 +81,30 @@ async def test_a_superseded_message_that_matches_again_is_like_a_new_one(desk: D
     assert await desk.sql(
         "select attempts from deliveries where created_at > now() - interval '1 minute'"
     ) == [1]
+
+
+async def test_a_tenant_has_one_turn_at_a_time(desk: Desk) -> None:
+    """Its writes queue further jobs while its endpoints hang: they do not take the turns of other tenants."""
+    await desk.subscribe(query="harbour", mode="keyword")
+    await desk.write("The old harbour")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    desk.endpoint.hold = asyncio.Event()
+    service = DeliveryService(
+        desk.services.database, desk.services.jobs, WebhookSender(allow_private=True), SecretSealer()
+    )
+    sending = asyncio.create_task(service.deliver(desk.tenant.id))
+    async with asyncio.timeout(10):
+        while not desk.endpoint.received:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await desk.write("The new harbour")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    assert await service.deliver(desk.tenant.id) == LEAST_PAUSE_SECONDS
+    assert len(desk.endpoint.received) == 1
+    desk.endpoint.hold.set()
+    await sending
+    assert desk.contents == ["The old harbour", "The new harbour"]
 
 
 def rows_read(plan: dict[str, Any], table: str) -> int:
