@@ -81,13 +81,14 @@ def _exchange(path: str, request: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM ends the command as it does while the command works in an event loop."""
+    """Signals end the command as they do while it works in an event loop."""
 
     def stop(*_: object) -> NoReturn:
         raise Interrupted
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import socket
 import stat
 import tempfile
@@ -16,7 +17,7 @@ import pytest
 
 from app.cli.local import place as places
 from app.cli.local.client import NotAnswered, ask
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import CommandLine, running
 from tests.cli.local.running import current_place, read_settings, run_command, running_service
 
 DEAD = 2**22 + 1
@@ -219,6 +220,29 @@ def test_a_command_whose_service_stops_in_the_middle_opens_the_database(
         assert asyncio.run(run())
     finally:
         path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_command_that_waits_for_the_answer(
+    knowledge: CommandLine, filled: str, number: signal.Signals
+) -> None:
+    path = _leave_socket(os.getpid())
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.bind(str(path))
+        slow.listen()
+        slow.settimeout(60)
+        try:
+            with running("search", "mooring", "-t", filled) as command:
+                connection, _ = slow.accept()
+                with connection:
+                    connection.sendall(b"\n")
+                    assert b"mooring" in connection.recv(1 << 16)
+                    command.send_signal(number)
+                    _, err = command.communicate(timeout=60)
+            assert (command.returncode, err) == (130, "error: interrupted\n")
+        finally:
+            path.unlink()
 
 
 def _leave_socket(pid: int) -> Path:
