@@ -94,6 +94,12 @@ def has_capability(number: int) -> bool:
     return bool(data[number // 32].effective >> number % 32 & 1)
 
 
+def release_free_memory() -> None:
+    """Give memory that is free inside the C library back to the kernel (glibc only)."""
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(ctypes.c_size_t(0))
+
+
 def _checked(result: int, call: str) -> int:
     if result < 0:
         number = ctypes.get_errno()

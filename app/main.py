@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from importlib.metadata import version
 
@@ -27,6 +28,7 @@ from app.api.openapi.page import install_docs
 from app.auth.tokens import TokenVerifier
 from app.composition.identity import open_verifier
 from app.composition.services import Services, open_services
+from app.concurrency.processes.part import Part
 from app.console.installation import install_console
 from app.db.schema.readiness import outdated_revisions
 from app.documents.process.parsing import log_missing_protections
@@ -35,7 +37,9 @@ from app.mcp.endpoint import install_endpoint, open_endpoint
 from app.settings import Settings
 from app.telemetry.export import open_tracing
 from app.web.access import Parts
-from app.web.monitoring import Observation, serve_metrics
+from app.web.listening import bind_metrics
+from app.web.metrics_server import serve_metrics
+from app.web.monitoring import Observation
 from app.web.problems import install_handlers
 
 DESCRIPTION = """
@@ -47,9 +51,17 @@ Authorise with a token (`knowledge token --tenant demo --role tenant_admin`), th
 
 
 def create_app(
-    settings: Settings, services: Services | None = None, verifier: TokenVerifier | None = None
+    settings: Settings,
+    services: Services | None = None,
+    verifier: TokenVerifier | None = None,
+    *,
+    part: Part | None = None,
+    metrics: socket.socket | None = None,
 ) -> FastAPI:
-    """Create the application for these settings. With `services` and `verifier`, it uses them and opens none."""
+    """Create the application for these settings. With `services` and `verifier`, it uses them and opens none.
+
+    `part` is that of one process of several: the first of them runs the worker. `metrics` listens at KB_METRICS_PORT.
+    """
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -62,23 +74,25 @@ def create_app(
             if checked is None:
                 checked = await stack.enter_async_context(open_verifier(settings))
             app.state.parts = Parts(ready, checked, metrics_apart=settings.server.metrics_port is not None)
-            app.state.observation = Observation(ready)
-            app.state.draining = False
+            app.state.observation = Observation(ready, part=part)
+            app.state.draining = app.state.stopping = False
             await asyncio.to_thread(outdated_revisions)
             await stack.enter_async_context(Rehearsal(ready.database, ready.providers).keep_warm())
             await stack.enter_async_context(open_endpoint(app))
             server = settings.server
             if server.metrics_port is not None:
-                stack.enter_context(
-                    serve_metrics(app.state.observation, server.metrics_host, server.metrics_port)
-                )
-            if settings.ingestion.worker:
+                listener = metrics or bind_metrics(server.metrics_host, server.metrics_port)
+                stack.enter_context(serve_metrics(app.state.observation, listener))
+            if part is not None:
+                publishing = asyncio.create_task(app.state.observation.publish())
+                stack.push_async_callback(_stop, publishing)
+            if settings.ingestion.worker and (part is None or part.number == 0):
                 checking = asyncio.create_task(log_missing_protections())
                 stack.push_async_callback(_stop, checking)
                 worker = asyncio.create_task(ready.worker.run())
                 stack.push_async_callback(_stop, worker)
             yield
-            app.state.draining = True
+            app.state.draining = app.state.stopping = True
 
     app = FastAPI(
         title="Knowledge search",

@@ -38,7 +38,7 @@ async def healthz() -> Response:
 async def readyz(request: Request) -> Response:
     """Check that requests can be served: the database answers, it has the migrations of this version, and the service
     is not shutting down."""
-    if request.app.state.draining:
+    if request.app.state.stopping:
         return problem_response(
             503,
             "the service is shutting down",

@@ -17,7 +17,7 @@ from app.cli.options import examples, named_env_file, paragraph
 from app.cli.output.failures import DONE, report_failure
 
 MODULES = {
-    "serve": "serve",
+    "serve": "serve.command",
     "worker": "worker",
     "migrate": "migrate",
     "token": "token",

@@ -109,7 +109,7 @@ def limit_tenant(
     """Show or change the limits of a tenant.
 
     `default` is the value of KB_LIMIT_*; `own` is set by the tenant's own admin and applies if it is lower. Requests
-    and concurrent searches are counted in each process of the service, not here.
+    and concurrent searches are counted in each instance of the service, not here.
     """
     found = run_async(_limit(read_settings(), slug, _read_changes(changes or [])))
     if as_json:

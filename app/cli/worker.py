@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
     """Add the command `worker`."""
     app.command(
         short_help="Run queued jobs until Ctrl-C or SIGTERM.",
-        epilog=examples("knowledge worker", "KB_WORKERS=4 knowledge worker"),
+        epilog=examples("knowledge worker", "KB_FILES_AT_ONCE=4 knowledge worker"),
     )(worker)
 
 
@@ -37,7 +37,9 @@ async def _work(settings: Settings) -> None:
     from app.composition.services import open_services
     from app.documents.process.parsing import log_missing_protections
     from app.telemetry.export import open_tracing
-    from app.web.monitoring import Observation, serve_metrics
+    from app.web.listening import bind_metrics
+    from app.web.metrics_server import serve_metrics
+    from app.web.monitoring import Observation
 
     task = asyncio.current_task()
     assert task is not None
@@ -46,7 +48,7 @@ async def _work(settings: Settings) -> None:
             with contextlib.ExitStack() as stack:
                 if (port := settings.server.metrics_port) is not None:
                     host = settings.server.metrics_host
-                    stack.enter_context(serve_metrics(Observation(services), host, port))
-                log.info("working", extra={"concurrency": settings.ingestion.concurrency})
+                    stack.enter_context(serve_metrics(Observation(services), bind_metrics(host, port)))
+                log.info("working", extra={"concurrency": settings.ingestion.files_at_once})
                 await log_missing_protections()
                 await services.worker.run()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import SecretStr
 
+from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.queries.tenants.tenants import list_models, list_tenants
 from app.embeddings.factory import ProviderConfig, build_provider
@@ -34,7 +35,7 @@ def configured_models(settings: Settings) -> list[EmbeddingModel]:
     return models
 
 
-def provider_configs(settings: Settings) -> list[ProviderConfig]:
+def provider_configs(settings: Settings, part: Part | None = None) -> list[ProviderConfig]:
     """The configurations of the providers: one, or two if tenants can change their model."""
     embedding, following = settings.embedding, settings.next_embedding
 
@@ -46,7 +47,9 @@ def provider_configs(settings: Settings) -> list[ProviderConfig]:
             key = key or getattr(embedding, f"{kind}_api_key")
             url = getattr(embedding, f"{kind}_base_url")
         secret = key.get_secret_value() if key else None
-        return ProviderConfig(kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout)
+        return ProviderConfig(
+            kind, model, dimensions, secret, url, query_timeout=embedding.query_timeout, part=part
+        )
 
     configs = [configure(embedding.provider, embedding.model, embedding.dimensions, None, None)]
     if (kind := following.provider) is not None:
@@ -55,9 +58,9 @@ def provider_configs(settings: Settings) -> list[ProviderConfig]:
     return configs
 
 
-def build_providers(settings: Settings) -> list[EmbeddingProvider]:
-    """Build the configured providers. Raises ConfigurationError."""
-    first, *others = provider_configs(settings)
+def build_providers(settings: Settings, part: Part | None = None) -> list[EmbeddingProvider]:
+    """Build the configured providers, for one of several processes if there is a `part`. Raises ConfigurationError."""
+    first, *others = provider_configs(settings, part)
     providers: list[EmbeddingProvider] = [build_provider(first)]
     with _blaming_next():
         providers += [build_provider(config) for config in others]

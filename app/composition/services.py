@@ -13,6 +13,7 @@ from app.composition.database import DatabaseAddresses, check_database, check_en
 from app.composition.encryption import encryption_keys
 from app.composition.platform import default_limits
 from app.composition.providers import build_providers, find_models
+from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.embeddings.provider import EmbeddingProvider
@@ -125,17 +126,21 @@ async def build_services(
     messages_per_minute: int = PER_MINUTE,
     most_audit: int = MOST_AUDIT,
     encryption_keys: Sequence[bytes] = (),
+    part: Part | None = None,
 ) -> Services:
     """Build the services over a given database and provider, for example inside another application.
 
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
     continue for `rights_last` after their owner's last call, send at most `messages_per_minute` to one host, and their
-    secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows.
+    secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows. `part` is
+    this process's part of a service of several processes, for limits that hold for all of them together.
 
     Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
     or the database or its role does not isolate tenants.
     """
-    if database.is_lent:
+    if part is not None and part.checked:
+        pass
+    elif database.is_lent:
         await check_engine(database.engine)
     else:
         await check_database(database.dsn)
@@ -150,9 +155,10 @@ async def build_services(
         default_model_id=next(iter(providers)),
         limits=limits,
         max_limit=defaults.max_limit,
+        part=part,
     )
-    admission = Admission(crowd=crowd)
-    journal = SearchJournal(database)
+    admission = Admission(crowd=crowd, part=part)
+    journal = SearchJournal(database, part=part)
     accesses = AccessCounter(database)
     embedder = EntryEmbedder(database, providers, tenants)
     webhooks = webhooks or WebhookSender()
@@ -186,7 +192,7 @@ async def build_services(
         providers=providers,
         tenants=tenants,
         revocations=TokenRevocations(database, trail, tenants),
-        platform_revocations=PlatformRevocations(database),
+        platform_revocations=PlatformRevocations(database, part=part),
         trail=trail,
         admission=admission,
         search=search,
@@ -238,34 +244,37 @@ async def build_services(
 
 @contextlib.asynccontextmanager
 async def open_services(
-    settings: Settings, *, provider: EmbeddingProvider | None = None
+    settings: Settings, *, provider: EmbeddingProvider | None = None, part: Part | None = None
 ) -> AsyncIterator[Services]:
     """Open the services and their database from the settings.
 
     A given `provider` replaces the configured ones and is not closed; its model is registered if the settings contain
-    the administration's connection string. Raises ConfigurationError.
+    the administration's connection string. With `part`, these are the services of one process of several. Raises
+    ConfigurationError.
     """
     async with open_database(settings) as addresses:
         if provider is not None and addresses.admin is not None:
             await register_model(addresses.admin, provider.model, actor="service")
-        async with _services_at(settings, addresses, provider) as services:
+        async with _services_at(settings, addresses, provider, part) as services:
             yield services
 
 
 @contextlib.asynccontextmanager
 async def _services_at(
-    settings: Settings, addresses: DatabaseAddresses, lent: EmbeddingProvider | None
+    settings: Settings, addresses: DatabaseAddresses, lent: EmbeddingProvider | None, part: Part | None
 ) -> AsyncIterator[Services]:
+    pool_size = settings.database.pool_size
     database = Database(
         addresses.service,
-        pool_size=settings.database.pool_size,
+        pool_size=pool_size if part is None else part.share_of(pool_size),
         pool_timeout=settings.database.timeout,
         connect_timeout=settings.database.timeout,
         statement_timeout=settings.database.statement_timeout,
         prepared_statements=settings.database.prepared_statements,
         crowd=settings.limits.crowd or count_cores(),
+        part=part,
     )
-    providers = [lent] if lent is not None else await asyncio.to_thread(build_providers, settings)
+    providers = [lent] if lent is not None else await asyncio.to_thread(build_providers, settings, part)
     try:
         services = await build_services(
             database,
@@ -279,7 +288,7 @@ async def _services_at(
                 exact_limit=settings.search.exact_limit,
             ),
             max_upload_bytes=settings.ingestion.max_upload_bytes,
-            worker_concurrency=settings.ingestion.concurrency,
+            worker_concurrency=settings.ingestion.files_at_once,
             limits=default_limits(settings),
             crowd=settings.limits.crowd or count_cores() * _WAITING_FOR.get(settings.embedding.provider, 1),
             chunk_size=ChunkSize(overlap=settings.ingestion.chunk_overlap),
@@ -288,6 +297,7 @@ async def _services_at(
             messages_per_minute=settings.webhooks.host_per_minute,
             most_audit=settings.records.audit_rows,
             encryption_keys=encryption_keys(settings),
+            part=part,
         )
         try:
             yield services

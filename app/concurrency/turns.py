@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from app.concurrency.processes.amounts import LOOK_AGAIN, SharedAmounts
 from app.concurrency.stopwatch import current_stopwatch
 
 LATELY = 1.0
@@ -29,6 +30,7 @@ class _Queue:
     resting: int = 0
     elsewhere: int = 0
     most: int | None = None
+    most_here: int | None = None
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
     seen: float = 0.0
 
@@ -38,6 +40,7 @@ class Turns:
 
     A single active tenant may hold all places. Several active tenants share `crowd` places equally, and have
     at least `least` each: a tenant that sends more than its share never holds so many that it slows others down.
+    With `common`, what the other processes of the service hold counts too, for shares and limits, but not for `places`.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Turns:
         crowd: int | None = None,
         least: int = 1,
         rest: float = 0.0,
+        common: SharedAmounts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`crowd` is how many can work at the same time without slowing each other down; None: all. No share is
@@ -59,6 +63,9 @@ class Turns:
         self._least = least
         self._rest = rest
         self._crowd = places if crowd is None else crowd
+        self._common = common
+        self._all_places = places if common is None else places * common.processes
+        self._looking = False
         self._clock = clock
         self._taken = 0
         # Ordered by last activity, the most recent at the end.
@@ -83,9 +90,9 @@ class Turns:
 
     @property
     def share(self) -> int:
-        """Places that one tenant may hold now."""
+        """Places that one tenant may hold now, in all processes of the service."""
         active = self._count_active()
-        return self._places if active <= 1 else max(self._least, self._crowd // active)
+        return self._all_places if active <= 1 else max(self._least, self._crowd // active)
 
     @asynccontextmanager
     async def turn(self, tenant: Hashable) -> AsyncIterator[None]:
@@ -99,6 +106,8 @@ class Turns:
 
     def held(self, tenant: Hashable) -> int:
         """Places that the tenant has."""
+        if self._common is not None:
+            return round(self._common.held(tenant))
         return self._queues[tenant].held if tenant in self._queues else 0
 
     def waiting(self, tenant: Hashable) -> int:
@@ -107,7 +116,11 @@ class Turns:
 
     def note(self, tenant: Hashable) -> None:
         """Count the tenant as active, for work that it does elsewhere."""
-        self._queues.setdefault(tenant, _Queue()).seen = self._clock()
+        if tenant not in self._queues:
+            self._queues[tenant] = _Queue()
+            if self._common is not None and tenant is not PLATFORM:
+                self._common.enter(tenant)
+        self._queues[tenant].seen = self._clock()
         self._queues.move_to_end(tenant)
         self._forget_inactive()
 
@@ -121,25 +134,28 @@ class Turns:
         self._queues[tenant].elsewhere -= 1
         self.note(tenant)
 
-    def take(self, tenant: Hashable, *, most: int | None = None) -> bool:
+    def take(self, tenant: Hashable, *, most: int | None = None, most_here: int | None = None) -> bool:
         """Take a place as `acquire` does, if one is free at once."""
         self.note(tenant)
         queue = self._queues[tenant]
-        queue.most = most
-        if queue.waiting or self._taken >= self._places or not self._has_room(tenant, queue, self.share):
-            return False
-        queue.held += 1
-        self._taken += 1
-        return True
+        queue.most, queue.most_here = most, most_here
+        return not queue.waiting and self._taken < self._places and self._take(tenant, queue, self.share)
 
-    async def acquire(self, tenant: Hashable, *, most: int | None = None) -> None:
-        """Wait for a place; it is the tenant's until `release`. It never has more than `most`."""
-        if self.take(tenant, most=most):
+    async def acquire(
+        self, tenant: Hashable, *, most: int | None = None, most_here: int | None = None
+    ) -> None:
+        """Wait for a place; it is the tenant's until `release`.
+
+        The tenant never has more than `most`, nor more than `most_here` in this process.
+        """
+        if self.take(tenant, most=most, most_here=most_here):
             return
         queue = self._queues[tenant]
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.waiting.append(place)
         self._line.setdefault(tenant)
+        self._publish(tenant, queue)
+        self._look_again()
         try:
             with current_stopwatch().waiting():
                 await place
@@ -150,6 +166,7 @@ class Turns:
                 queue.waiting.remove(place)
                 if not queue.waiting:
                     self._line.pop(tenant, None)
+                self._publish(tenant, queue)
             raise
 
     def release(self, tenant: Hashable, took: float = 0.0) -> None:
@@ -160,45 +177,75 @@ class Turns:
         pause = min(self._rest * took, LONGEST_REST)
         if pause > 0 and queue.waiting and not self.is_calm:
             queue.resting += 1
-            asyncio.get_running_loop().call_later(pause, self._wake, queue)
+            asyncio.get_running_loop().call_later(pause, self._wake, tenant, queue)
+        self._publish(tenant, queue)
         self._hand_out()
 
-    def _wake(self, queue: _Queue) -> None:
+    def _wake(self, tenant: Hashable, queue: _Queue) -> None:
         queue.resting -= 1
+        self._publish(tenant, queue)
         self._hand_out()
+
+    def _publish(self, tenant: Hashable, queue: _Queue) -> None:
+        if self._common is not None and tenant is not PLATFORM:
+            self._common.publish(tenant, queue.held + queue.resting, bool(queue.waiting))
+
+    def _look_again(self) -> None:
+        """Look again soon whether another process has released a place, which does not announce it."""
+        if self._common is not None and self._line and not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        self._hand_out()
+        self._look_again()
 
     def _hand_out(self) -> None:
         share = self.share
         while self._taken < self._places and (tenant := self._next(share)) is not None:
             queue = self._queues[tenant]
             queue.waiting.popleft().set_result(None)
-            queue.held += 1
-            self._taken += 1
             if queue.waiting:
                 self._line.move_to_end(tenant)
             else:
                 del self._line[tenant]
+                self._publish(tenant, queue)
 
     def _next(self, share: int) -> Hashable | None:
-        """The first waiting tenant that may have another place."""
+        """The first waiting tenant that may have another place, after it has taken it."""
         for tenant in list(self._line):
             queue = self._queues[tenant]
             while queue.waiting and queue.waiting[0].done():
                 queue.waiting.popleft()
             if not queue.waiting:
                 del self._line[tenant]
-            elif self._has_room(tenant, queue, share):
+            elif self._take(tenant, queue, share):
                 return tenant
         return None
 
-    @staticmethod
-    def _has_room(tenant: Hashable, queue: _Queue, share: int) -> bool:
-        most = share if queue.most is None else min(share, queue.most)
-        return tenant is PLATFORM or queue.held + queue.resting < most
+    def _take(self, tenant: Hashable, queue: _Queue, share: int) -> bool:
+        """Take another place for the tenant, if it may have one."""
+        if tenant is not PLATFORM:
+            most = share if queue.most is None else min(share, queue.most)
+            own = queue.held + queue.resting
+            if own >= min(most, queue.most_here or most):
+                return False
+            if self._common is None:
+                pass
+            elif most >= self._all_places:
+                self._common.publish(tenant, own + 1, bool(queue.waiting))
+            elif not self._common.take(tenant, 1, own, most):
+                return False
+        queue.held += 1
+        self._taken += 1
+        return True
 
     def _count_active(self) -> int:
         """Tenants that hold or wait for places, or did so recently."""
         self._forget_inactive()
+        if self._common is not None:
+            return self._common.count_active()
         return len(self._queues) - (PLATFORM in self._queues)
 
     def _forget_inactive(self) -> None:
@@ -212,3 +259,5 @@ class Turns:
                 self._queues.move_to_end(tenant)
             else:
                 del self._queues[tenant]
+                if self._common is not None:
+                    self._common.leave(tenant)

@@ -19,6 +19,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from app.concurrency.processes.part import Part
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.codecs import register_types
 from app.db.connections import Connections
@@ -66,18 +67,25 @@ class Database:
         prepared_statements: bool = True,
         crowd: int | None = None,
         engine: AsyncEngine | None = None,
+        part: Part | None = None,
     ) -> None:
         """Times are in seconds; `connect_timeout` is for connecting and beginning a transaction.
 
         With `engine`, a host application can lend its own engine.
 
         While several tenants are active, they share `crowd` connections: the number of transactions that run
-        concurrently without slowing each other down. None: the whole pool.
+        concurrently without slowing each other down. None: the whole pool. With `part`, the connections in use in the
+        other processes of the service count too.
         """
         self.is_lent: Final = engine is not None
         # First come, first served, with turns between tenants. The pool alone lets a caller that returns a connection
         # take it again before a waiting caller, so that with many callers some would wait for seconds.
-        self._turns = Turns(pool_size, crowd=crowd, least=LEAST_SHARE)
+        self._turns = Turns(
+            pool_size,
+            crowd=crowd,
+            least=LEAST_SHARE,
+            common=None if part is None else part.amounts("connections"),
+        )
         self._pool_size = pool_size
         # The server's own time limit applies first, unless the server has stopped responding.
         self._patience = statement_timeout + connect_timeout

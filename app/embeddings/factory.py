@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from app.concurrency.processes.part import Part
 from app.embeddings.models import E5, GEMINI, LOCAL, MOCK, OPENAI, resolve_model
 from app.embeddings.provider import EmbeddingModel, EmbeddingProvider
 from app.embeddings.resilience.cache import QueryCache
@@ -21,7 +22,8 @@ _DEFAULT = ResiliencePolicy()
 class ProviderConfig:
     """The provider to build; None selects the provider's default. Times are in seconds.
 
-    `api_key` and `base_url` belong to the chosen provider; `local` and `mock` ignore them.
+    `api_key` and `base_url` belong to the chosen provider; `local` and `mock` ignore them. `part` is this process's
+    part of a service of several processes, each with a provider of its own.
     """
 
     kind: str = LOCAL
@@ -36,6 +38,7 @@ class ProviderConfig:
     cool_down: float = _DEFAULT.cool_down
     cache_entries: int = 50
     cache_ttl: float = 60.0
+    part: Part | None = None
 
 
 def build_provider(config: ProviderConfig) -> QueryCache:
@@ -57,7 +60,7 @@ def build_provider(config: ProviderConfig) -> QueryCache:
     )
     provider: EmbeddingProvider = ResilientProvider(source.provider, policy)
     if source.places is not None:
-        provider = QueryQueue(provider, source.places, config.query_timeout)
+        provider = QueryQueue(provider, source.places, config.query_timeout, config.part)
     return QueryCache(provider, entries=config.cache_entries, ttl=config.cache_ttl)
 
 
@@ -88,13 +91,13 @@ def _build_source(model: EmbeddingModel, config: ProviderConfig) -> _Source:
 
             return _Source(MockProvider(model))
         case _:
-            return _build_e5() if model.name == E5 else _build_minilm()
+            return _build_e5() if model.name == E5 else _build_minilm(config.part)
 
 
-def _build_minilm() -> _Source:
+def _build_minilm(part: Part | None) -> _Source:
     from app.embeddings.providers.local import LocalProvider, load_minilm
 
-    local = LocalProvider(load_minilm())
+    local = LocalProvider(load_minilm(), processes=1 if part is None else part.processes)
     return _Source(local, _LOCAL_BATCH, local.query_threads)
 
 

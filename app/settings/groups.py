@@ -130,7 +130,7 @@ class IngestionSettings(SettingsGroup):
         "KB_MAX_UPLOAD_BYTES", 50 * 1024 * 1024, "an integer from 1 to 1073741824", ge=1, le=1024**3
     )
     worker: bool = setting("KB_WORKER", True, "on or off")
-    concurrency: int = setting("KB_WORKERS", 2, "an integer from 1 to 64", ge=1, le=64)
+    files_at_once: int = setting("KB_FILES_AT_ONCE", 2, "an integer from 1 to 64", ge=1, le=64)
     chunk_overlap: int = setting("KB_CHUNK_OVERLAP", 0, "an integer from 0 to 1000", ge=0, le=1000)
 
 
@@ -175,6 +175,7 @@ class ServerSettings(SettingsGroup):
         "KB_HOST", "127.0.0.1", "a host name or an address"
     )
     port: Port = setting("KB_PORT", 8000, "an integer from 1 to 65535")
+    workers: int | None = setting("KB_WORKERS", None, "an integer from 1 to 32, or empty", ge=1, le=32)
     metrics_port: Port | None = setting("KB_METRICS_PORT", None, "an integer from 1 to 65535, or empty")
     metrics_host: Annotated[str, AfterValidator(check_host)] = setting(
         "KB_METRICS_HOST", "127.0.0.1", "a host name or an address"

@@ -46,11 +46,17 @@ PROVIDER_TOKENS = Counter(
     "Tokens of the texts embedded, four bytes of UTF-8 each",
     ("provider", "operation"),
 )
-JOBS = Counter("knowledge_jobs_total", "Jobs of the queue by outcome in this process", ("kind", "outcome"))
+JOBS = Counter("knowledge_jobs_total", "Jobs of the queue by outcome", ("kind", "outcome"))
 JOB_SECONDS = Histogram(
     "knowledge_job_seconds",
     "Time of a job of the queue",
     ("kind",),
     buckets=(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600),
+)
+JOURNAL_RECORDS = Counter("knowledge_journal_records_total", "Records of searches by outcome", ("outcome",))
+for _outcome in ("written", "dropped"):
+    JOURNAL_RECORDS.labels(_outcome)
+QUERY_CACHE = Counter(
+    "knowledge_query_cache_total", "Query embeddings requested from the cache", ("provider", "result")
 )
 AUDIT_LOST = Counter("knowledge_audit_lost_total", "Refusals that are missing from the audit trail")

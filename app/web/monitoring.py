@@ -1,4 +1,4 @@
-"""Prometheus scrapes: the counters of this process, and the current state of its parts."""
+"""Prometheus scrapes: the counters of the service, and the current state of its parts."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import contextlib
 import logging
 import platform
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import asyncpg
-from prometheus_client import REGISTRY, CollectorRegistry, Metric, generate_latest, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client import REGISTRY, CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 
 from app.composition.services import Services
+from app.concurrency.processes.part import Part
 from app.db.queries.work.jobs import QueueFigures, count_jobs
 from app.embeddings.resilience.cache import QueryCache
 from app.embeddings.resilience.query_queue import QueryQueue
 from app.embeddings.resilience.resilient import ResilientProvider
-from app.errors import ConfigurationError, DatabaseUnavailable
+from app.errors import DatabaseUnavailable
 from app.knowledge.search.journal.receipts import service_version
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
+from app.telemetry.processes import collect_processes, publish_process, service_figures
 
 log = logging.getLogger("app.web.monitoring")
 
@@ -33,21 +34,35 @@ PATIENCE_SECONDS = 3.0
 """After this a scrape goes on without the figures of the queue, and after as long again without any answer of the
 database; Prometheus itself gives up after 10 s."""
 
+PUBLISH_SECONDS = 1.0
+"""Interval at which one of several processes publishes the state of its parts for the scrapes of the others."""
+
+_LOAD = (
+    ("knowledge_pool_size", "Database connections that the service may open"),
+    ("knowledge_pool_in_use", "Database connections in use"),
+    ("knowledge_pool_waiting", "Callers that wait for a database connection"),
+    ("knowledge_searches_running", "Searches that are running"),
+    ("knowledge_searches_waiting", "Searches that wait for their turn"),
+    ("knowledge_journal_waiting", "Records of searches that are not written yet"),
+)
+
 _CIRCUIT_VALUES = {"closed": 0.0, "half-open": 0.5, "open": 1.0}
 
 
 class Observation:
-    """Collector of prometheus_client over the services of one process."""
+    """Collector of prometheus_client over the services of this process, and with `part` over those of all processes."""
 
     def __init__(
         self,
         services: Services,
         *,
+        part: Part | None = None,
         patience: float = PATIENCE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """The figures of the queue are waited for for `patience` seconds; then, as long again, any answer is."""
         self._services = services
+        self._part = part
         self._patience = patience
         self._clock = clock
         self._counting = asyncio.Lock()
@@ -77,43 +92,49 @@ class Observation:
             self._answers = self._queue is not None or await self._services.database.answers(self._patience)
             self._counted_at = self._clock()
 
+    async def publish(self) -> None:
+        """Publish the state of this process for the scrapes of the others, until cancelled."""
+        while self._part is not None:
+            self._publish(self._part)
+            await asyncio.sleep(PUBLISH_SECONDS)
+
+    def _publish(self, part: Part) -> None:
+        publish_process(part, services=(*self._load(), *self._circuits().values()))
+
     def collect(self) -> Iterator[Metric]:
-        """Every metric of this process, from its current state."""
-        yield from REGISTRY.collect()
+        """Every metric, from the current state."""
+        figures: list[list[float]]
+        if self._part is None:
+            yield from REGISTRY.collect()
+            figures = [[*self._load(), *self._circuits().values()]]
+        else:
+            self._publish(self._part)
+            yield from collect_processes(self._part)
+            figures = service_figures(self._part)
         built = {"version": service_version(), "python": platform.python_version()}
         yield InfoMetricFamily("knowledge_build", "The running version", built)
-        yield from self._collect_load()
-        yield from self._collect_providers()
+        for at, (name, documentation) in enumerate(_LOAD):
+            yield GaugeMetricFamily(name, documentation, value=sum(row[at] for row in figures))
+        yield self._collect_circuits([row[len(_LOAD) :] for row in figures])
         yield from self._collect_queue()
 
-    def _collect_load(self) -> Iterator[Metric]:
+    def _load(self) -> tuple[float, ...]:
+        """The values of _LOAD in this process."""
         pool = self._services.database.pool_use
-        running, waiting = self._services.admission.running_and_waiting
-        journal = self._services.journal
-        for name, documentation, value in (
-            ("knowledge_pool_size", "Database connections that this process may open", pool.size),
-            ("knowledge_pool_in_use", "Database connections in use", pool.in_use),
-            ("knowledge_pool_waiting", "Callers that wait for a database connection", pool.waiting),
-            ("knowledge_searches_running", "Searches that are running", running),
-            ("knowledge_searches_waiting", "Searches that wait for their turn", waiting),
-            ("knowledge_journal_waiting", "Records of searches that are not written yet", journal.waiting),
-        ):
-            yield GaugeMetricFamily(name, documentation, value=value)
-        records = CounterMetricFamily(
-            "knowledge_journal_records", "Records of searches by outcome", labels=("outcome",)
+        return (
+            pool.size,
+            pool.in_use,
+            pool.waiting,
+            *self._services.admission.running_and_waiting,
+            self._services.journal.waiting,
         )
-        records.add_metric(("written",), journal.written)
-        records.add_metric(("dropped",), journal.dropped)
-        yield records
 
-    def _collect_providers(self) -> Iterator[Metric]:
-        asked: Counter[tuple[str, str]] = Counter()
+    def _circuits(self) -> dict[tuple[str, str], float]:
+        """The circuits of this process's providers, in the same order in every process."""
         circuits: dict[tuple[str, str], float] = {}
         for provider in self._services.providers.values():
             name = provider.model.provider
             if isinstance(provider, QueryCache):
-                asked[name, "hit"] += provider.hits
-                asked[name, "miss"] += provider.misses
                 provider = provider.inner
             if isinstance(provider, QueryQueue):
                 provider = provider.inner
@@ -124,22 +145,17 @@ class Observation:
                 ):
                     value = _CIRCUIT_VALUES[circuit.state]
                     circuits[name, operation] = max(value, circuits.get((name, operation), 0.0))
-        cache = CounterMetricFamily(
-            "knowledge_query_cache",
-            "Query embeddings requested from the cache",
-            labels=("provider", "result"),
-        )
-        for labels, count in asked.items():
-            cache.add_metric(labels, count)
-        yield cache
+        return circuits
+
+    def _collect_circuits(self, figures: Sequence[Sequence[float]]) -> Metric:
         gauge = GaugeMetricFamily(
             "knowledge_provider_circuit_open",
-            "1 while a provider's circuit is open, 0.5 during a trial call, otherwise 0",
+            "1 while a provider's circuit is open, 0.5 during a trial call, otherwise 0; the highest of the processes",
             labels=("provider", "operation"),
         )
-        for labels, value in circuits.items():
-            gauge.add_metric(labels, value)
-        yield gauge
+        for at, labels in enumerate(self._circuits()):
+            gauge.add_metric(labels, max(row[at] for row in figures))
+        return gauge
 
     def _collect_queue(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
@@ -172,8 +188,8 @@ class Observation:
         yield oldest
 
 
-class _FromOtherThreads:
-    """The same metrics for prometheus_client's own server, which has threads of its own."""
+class FromOtherThreads:
+    """The same metrics for a server in another thread."""
 
     def __init__(self, observation: Observation, loop: asyncio.AbstractEventLoop) -> None:
         self._observation = observation
@@ -185,24 +201,3 @@ class _FromOtherThreads:
         with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
             refreshing.result(2 * PATIENCE_SECONDS + 1)
         yield from self._observation.collect()
-
-
-@contextlib.contextmanager
-def serve_metrics(observation: Observation, host: str, port: int) -> Iterator[int]:
-    """Serve `/metrics` at a separate address while the block runs; yields the port. Raises ConfigurationError."""
-    registry = CollectorRegistry()
-    registry.register(_FromOtherThreads(observation, asyncio.get_running_loop()))
-    try:
-        server, thread = start_http_server(port, addr=host, registry=registry)
-    except OSError as error:
-        raise ConfigurationError(
-            "KB_METRICS_HOST and KB_METRICS_PORT",
-            f"cannot listen on {host}, port {port} ({error.strerror})",
-            "choose others",
-        ) from None
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.serve import describe_address
+from app.cli.serve.command import count_processes
+from app.cli.serve.process import describe_address
+from app.embeddings.resilience.lanes import count_cores
 from app.samples import QUERIES, load_entries
+from app.settings import load_settings
 from tests.cli.conftest import CommandLine, running
 from tests.fixtures.embedded import find_processes, wait_until
 
@@ -87,6 +90,21 @@ def test_failed_start_is_one_line(knowledge: CommandLine) -> None:
     assert result.status == 1
     assert result.err.count("\n") == 1
     assert result.err.startswith("error: KB_PORT: cannot listen on 203.0.113.7")
+
+
+@pytest.mark.parametrize(
+    ("given", "processes"),
+    [
+        ({}, 1),
+        ({"DATABASE_URL": "postgresql://kb_service@db/knowledge"}, min(4, count_cores())),
+        ({"DATABASE_URL": "postgresql://kb_service@db/knowledge", "KB_WORKERS": "7"}, 7),
+        ({"KB_WORKERS": "2"}, 2),
+    ],
+)
+def test_processes_are_as_many_as_cores_up_to_four_and_one_with_an_embedded_database(
+    given: dict[str, str], processes: int
+) -> None:
+    assert count_processes(load_settings({"JWT_SECRET": "s" * 32, **given}, None)) == processes
 
 
 @pytest.mark.parametrize(

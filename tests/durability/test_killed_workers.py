@@ -190,7 +190,7 @@ async def test_killed_knowledge_worker_is_replaced_by_the_next(
             await wait_until_settled(superuser, tenant.id, SETTLING_SECONDS)
             process.terminate()
             assert await process.wait() == 0
-        assert 1 <= held <= IngestionSettings().concurrency
+        assert 1 <= held <= IngestionSettings().files_at_once
         await assert_nothing_left_over(superuser, tenant.id)
         stats = await services.administration.stats(tenant.id)
         assert stats.assets_by_status == {"indexed": FILES}

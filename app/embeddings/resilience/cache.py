@@ -13,6 +13,7 @@ from uuid import UUID
 
 from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
 from app.embeddings.provider import EmbeddingProvider, Vector
+from app.telemetry.metrics import QUERY_CACHE
 
 asking_tenant: ContextVar[UUID | None] = ContextVar("asking_tenant", default=None)
 """The tenant that queries are embedded for. A vector cached for one tenant is not used for another, which could
@@ -60,6 +61,9 @@ class QueryCache:
         self._clock = clock
         self._vectors: OrderedDict[UUID | None, _Vectors] = OrderedDict()
         self._flights: dict[_Key, _Flight] = {}
+        self._hits, self._misses = (
+            QUERY_CACHE.labels(inner.model.provider, each) for each in ("hit", "miss")
+        )
         self.hits = 0
         self.misses = 0
 
@@ -67,7 +71,7 @@ class QueryCache:
         """The vector of a query if it is in the cache, without waiting."""
         remembered = self._find(self._key(text))
         if remembered is not None:
-            self.hits += 1
+            self._count(1, 0)
         return remembered
 
     async def embed_query(self, text: str) -> Vector:
@@ -76,11 +80,9 @@ class QueryCache:
             return remembered
         key = self._key(text)
         flight = self._flights.get(key)
+        self._count(int(flight is not None), int(flight is None))
         if flight is None:
-            self.misses += 1
             flight = self._start(key, text)
-        else:
-            self.hits += 1
         return await self._join(key, flight)
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
@@ -88,8 +90,7 @@ class QueryCache:
         keys = {text: self._key(text) for text in texts}
         found = {text: vector for text, key in keys.items() if (vector := self._find(key)) is not None}
         missing = [text for text in keys if text not in found]
-        self.misses += len(missing)
-        self.hits += len(texts) - len(missing)
+        self._count(len(texts) - len(missing), len(missing))
         if missing:
             made = await self.inner.embed_queries(missing)
             found |= {t: self._remember(keys[t], v) for t, v in zip(missing, made, strict=True)}
@@ -108,6 +109,12 @@ class QueryCache:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._vectors.clear()
         await self.inner.close()
+
+    def _count(self, hits: int, misses: int) -> None:
+        self.hits += hits
+        self.misses += misses
+        self._hits.inc(hits)
+        self._misses.inc(misses)
 
     def _key(self, text: str) -> _Key:
         model = self.model

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from app.concurrency.processes.part import Part
 from app.concurrency.turns import Turns
 from app.embeddings.provider import EmbeddingProvider, Vector
 from app.embeddings.resilience.cache import asking_tenant
@@ -21,12 +22,18 @@ class QueryQueue:
     them, so that a short query finds a place while another tenant runs long ones. Documents are not queued.
     """
 
-    def __init__(self, inner: EmbeddingProvider, places: int, patience: float) -> None:
-        """`patience` is in seconds; a query without a turn by then is refused."""
+    def __init__(
+        self, inner: EmbeddingProvider, places: int, patience: float, part: Part | None = None
+    ) -> None:
+        """`patience` is in seconds; a query without a turn by then is refused.
+
+        With `part`, the half of the places that a tenant can have is that of all processes of the service together.
+        """
         self.inner: Final = inner
         self.model: Final = inner.model
-        self._turns = Turns(places)
-        self._most = max(1, places // 2)
+        self._turns = Turns(places, common=None if part is None else part.amounts("queries"))
+        self._most_here = max(1, places // 2)
+        self._most = self._most_here if part is None else max(1, places * part.processes // 2)
         self._patience = patience
 
     async def embed_query(self, text: str) -> Vector:
@@ -52,7 +59,7 @@ class QueryQueue:
         tenant = asking_tenant.get()
         try:
             async with asyncio.timeout_at(deadline):
-                await self._turns.acquire(tenant, most=self._most)
+                await self._turns.acquire(tenant, most=self._most, most_here=self._most_here)
         except TimeoutError:
             raise EmbeddingUnavailable(
                 self.model.provider, "too many queries of the tenant are waiting", attempts=0, retry_after=1.0

@@ -1,22 +1,19 @@
-"""Admission control: each tenant's requests per minute, its simultaneous work, and its bytes, in this process."""
+"""Admission control: each tenant's requests per minute, its simultaneous work, and its bytes."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from uuid import UUID
 
+from app.concurrency.buckets import Buckets
 from app.concurrency.budget import ByteBudget
+from app.concurrency.processes.part import Part
 from app.concurrency.turns import Turns
 from app.errors import RateLimited
 from app.knowledge.tenants.directory import TenantContext
-
-REMEMBERED = 10_000
-"""Tenants whose requests are remembered; after a minute without requests a tenant's count is zero anyway."""
 
 PLACES = 500
 """Simultaneous searches, and simultaneous reads, of all tenants: a bound on memory. The database's pool is smaller."""
@@ -95,19 +92,17 @@ class Intake:
             self._turns.release(self._tenant_id, max(least, self._clock() - began))
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at: float
-
-
 class Admission:
-    """Counts in memory, separately in each process: this is cheap, and n processes admit n times as much."""
+    """Counts in memory, which is cheap. With `part`, the processes of the service count together.
+
+    Reads and the parsing of bodies occupy the event loop of a process, so each process has its own turns for them.
+    """
 
     def __init__(
         self,
         *,
         crowd: int | None = None,
+        part: Part | None = None,
         waiting: int = WAITING,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
@@ -119,46 +114,33 @@ class Admission:
         self._clock = clock
         self._waiting = waiting
         self._patience = patience
-        self._buckets: OrderedDict[UUID, _Bucket] = OrderedDict()
-        self._reports: OrderedDict[UUID, _Bucket] = OrderedDict()
-        self._turns = Turns(PLACES, crowd=crowd, rest=REST, clock=clock)
+        self._buckets = Buckets(clock) if part is None else part.buckets()
+        searches, bodies, answers = (
+            None if part is None else part.amounts(kind) for kind in ("searches", "bodies", "answers")
+        )
+        self._turns = Turns(PLACES, crowd=crowd, rest=REST, common=searches, clock=clock)
         self._readings = Turns(PLACES, crowd=crowd, rest=READING_REST, clock=clock)
         self._intakes = Turns(PLACES, crowd=1, rest=INTAKE_REST, clock=clock)
-        self._bodies = ByteBudget(BODY_BYTES, BODY_TOTAL)
-        self._answers = ByteBudget(ANSWER_BYTES, ANSWER_TOTAL)
+        self._bodies = ByteBudget(BODY_BYTES, BODY_TOTAL, bodies)
+        self._answers = ByteBudget(ANSWER_BYTES, ANSWER_TOTAL, answers)
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
         """Count one request. Raises RateLimited when the requests of the minute are used up."""
         limit = tenant.limits.requests_per_minute
-        if limit and (lacking := self._take(self._buckets, tenant.tenant_id, limit)):
-            raise self._refuse("requests_per_minute", limit, lacking * 60 / limit)
+        if limit and (seconds := self._buckets.take(tenant.tenant_id, limit)):
+            raise self._refuse("requests_per_minute", limit, seconds)
 
     def may_report(self, tenant: TenantContext) -> bool:
         """Whether a refused message may be read, to report the refusal in its result; counts it.
 
         Only REPORTS of a tenant are read in a minute; further ones are refused unread.
         """
-        return not self._take(self._reports, tenant.tenant_id, REPORTS)
-
-    def _take(self, buckets: OrderedDict[UUID, _Bucket], tenant_id: UUID, limit: int) -> float:
-        """Take one request of the minute's `limit`; the part of one that is lacking if they are used up, else 0."""
-        now = self._clock()
-        bucket = buckets.setdefault(tenant_id, _Bucket(limit, now))
-        bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * limit / 60)
-        bucket.at = now
-        buckets.move_to_end(tenant_id)
-        if len(buckets) > REMEMBERED:
-            buckets.popitem(last=False)
-        if bucket.tokens < 1:
-            return 1 - bucket.tokens
-        bucket.tokens -= 1
-        return 0.0
+        return not self._buckets.take(("report", tenant.tenant_id), REPORTS)
 
     def charge(self, tenant: TenantContext, requests: int) -> None:
         """Count further requests in an admitted batch; they reduce what later requests can use."""
-        if tenant.tenant_id in self._buckets:
-            self._buckets[tenant.tenant_id].tokens -= requests
+        self._buckets.charge(tenant.tenant_id, requests)
 
     @asynccontextmanager
     async def search(self, tenant: TenantContext) -> AsyncIterator[None]:
@@ -250,12 +232,8 @@ class Admission:
     def used(self, tenant: TenantContext) -> dict[str, int]:
         """Requests of the last minute that still count, and running searches."""
         limit = tenant.limits.requests_per_minute
-        bucket = self._buckets.get(tenant.tenant_id)
-        left = (
-            limit if bucket is None else min(limit, bucket.tokens + (self._clock() - bucket.at) * limit / 60)
-        )
         return {
-            "requests_per_minute": round(limit - left),
+            "requests_per_minute": round(limit - self._buckets.left(tenant.tenant_id, limit)),
             "concurrent_searches": self._turns.held(tenant.tenant_id),
         }
 

@@ -13,6 +13,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge.vector_indexes import drop_strays
@@ -79,8 +80,8 @@ class TenantContext:
 class TenantDirectory:
     """Reads tenants, with a short-lived cache; also creates, configures and deletes them.
 
-    Changes made through this object take effect at once, changes by other processes within `ttl` seconds. A deletion
-    also takes effect at the next write for the tenant.
+    Changes made through this object take effect at once, and with `part` in all processes of the service; changes by
+    others take effect within `ttl` seconds. A deletion also takes effect at the next write for the tenant.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class TenantDirectory:
         limits: Limits | None = None,
         max_limit: int = 100,
         ttl: float = 2.0,
+        part: Part | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`max_limit` is the service's largest number of hits per page, and the largest that a tenant can set."""
@@ -102,14 +104,17 @@ class TenantDirectory:
         self._limits = limits or Limits()
         self._ttl = ttl
         self._clock = clock
-        self._known: dict[UUID, tuple[float, TenantContext]] = {}
+        self._generations = None if part is None else part.generations()
+        self._known: dict[UUID, tuple[float, list[float], TenantContext]] = {}
         database.tell_of_deleted.append(self.forget)
 
     async def context(self, tenant_id: UUID) -> TenantContext:
         """Return the tenant's context, from the cache if possible. Raises TenantNotFound."""
+        # Read before the tenant: a change that comes in between makes what was read outdated.
+        generation = [] if self._generations is None else self._generations.current(tenant_id)
         known = self._known.get(tenant_id)
-        if known is not None and known[0] > self._clock():
-            return known[1]
+        if known is not None and known[0] > self._clock() and known[1] == generation:
+            return known[2]
         async with self._database.tenant_session(tenant_id) as session:
             row = await db.own_tenant(session)
         if row is None:
@@ -138,7 +143,7 @@ class TenantDirectory:
         )
         if len(self._known) >= 10_000:
             self._known.clear()
-        self._known[tenant_id] = (self._clock() + self._ttl, context)
+        self._known[tenant_id] = (self._clock() + self._ttl, generation, context)
         return context
 
     async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
@@ -150,8 +155,10 @@ class TenantDirectory:
         return context.settings
 
     def forget(self, tenant_id: UUID) -> None:
-        """Remove the tenant from the cache."""
+        """Remove the tenant from the cache, in all processes of the service."""
         self._known.pop(tenant_id, None)
+        if self._generations is not None:
+            self._generations.advance(tenant_id)
 
     @property
     def default_limits(self) -> Limits:

@@ -17,8 +17,8 @@ class Limits:
     """Limits of one tenant; 0 means unlimited.
 
     Attributes:
-        requests_per_minute: requests over HTTP and MCP in each process; a burst can use all of them at once.
-        concurrent_searches: simultaneous searches in each process; further ones wait briefly for their turn.
+        requests_per_minute: requests over HTTP and MCP in each instance; a burst can use all of them at once.
+        concurrent_searches: simultaneous searches in each instance; further ones wait briefly for their turn.
         entries: stored entries, including chunks.
         bytes: bytes of uploaded files, plus one for each character of entries' text (two for a title's).
         receipts: records of searches; the oldest are removed.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.queries.tenants import audit
 from app.db.queries.tenants import revocations as db
@@ -21,6 +22,8 @@ from app.knowledge.text import is_storable
 
 MAX_REVOKED = 1_000
 """Most revoked tokens of one tenant, and of the platform; each process keeps all of them in memory."""
+
+_PLATFORM = "platform"
 
 MAX_TOKEN_ID_CHARACTERS = 255
 
@@ -69,23 +72,33 @@ class TokenRevocations:
 
 
 class PlatformRevocations:
-    """Revokes tokens of platform administrators. Other processes refuse them within `ttl` seconds."""
+    """Revokes tokens of platform administrators.
+
+    With `part`, all processes of the service refuse them at once; others do within `ttl` seconds.
+    """
 
     def __init__(
-        self, database: Database, *, ttl: float = 2.0, clock: Callable[[], float] = time.monotonic
+        self,
+        database: Database,
+        *,
+        ttl: float = 2.0,
+        part: Part | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._ttl = ttl
         self._clock = clock
-        self._known: tuple[float, frozenset[str]] | None = None
+        self._generations = None if part is None else part.generations()
+        self._known: tuple[float, list[float], frozenset[str]] | None = None
 
     async def contains(self, token_id: str) -> bool:
         """Whether a platform administrator's token with this `jti` is refused."""
-        if self._known is None or self._known[0] <= self._clock():
+        generation = [] if self._generations is None else self._generations.current(_PLATFORM)
+        if self._known is None or self._known[0] <= self._clock() or self._known[1] != generation:
             async with self._database.platform_session() as session:
                 ids = await db.platform_revocation_ids(session)
-            self._known = (self._clock() + self._ttl, ids)
-        return token_id in self._known[1]
+            self._known = (self._clock() + self._ttl, generation, ids)
+        return token_id in self._known[2]
 
     async def revoke(self, token_id: str, *, expires_at: datetime | None = None, actor: str) -> RevokedToken:
         """Refuse platform administrators' tokens with this `jti` until `expires_at`; as for a tenant's tokens."""
@@ -97,6 +110,8 @@ class PlatformRevocations:
         if revoked is None:
             raise _full("the platform")
         self._known = None
+        if self._generations is not None:
+            self._generations.advance(_PLATFORM)
         return revoked
 
     async def list_revoked(

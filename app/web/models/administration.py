@@ -149,7 +149,7 @@ class Stats(BaseModel):
     models: list[ModelUse] = Field(description="The model that searches use comes first.")
     backlog: list[BacklogModel]
     limits: dict[str, LimitUse] = Field(
-        description="Limits by name. Requests and searches are counted per process; the other counts are exact."
+        description="Limits by name. Requests and searches are those of this instance; the other counts are exact."
     )
     records: dict[str, RecordUse] = Field(
         description="Records that grow by calls alone: `receipts`, `feedback`, `audit`, `saved_searches`, `deliveries`."

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from app.concurrency.background import start_background
+from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.queries.search import receipts
 from app.db.queries.search.receipts import KeptSearch
@@ -25,11 +26,15 @@ from app.knowledge.search.journal.receipts import KEPT, make_receipt
 from app.knowledge.search.plan import Plan
 from app.knowledge.search.results import Ranking, SearchMetadata, SearchResult
 from app.knowledge.tenants.quotas import TokenMeter
+from app.telemetry.metrics import JOURNAL_RECORDS
 
 log = logging.getLogger("app.knowledge.search.journal")
 
 QUEUE_LENGTH = 10_000
 BATCH = 500
+LOOK_SECONDS = 0.02
+"""Interval at which a process looks whether another one needs a record that it has not written yet."""
+
 LINGER = 0.25
 """Seconds that a record waits for others, so that many are written in one statement."""
 
@@ -74,8 +79,11 @@ class _Answered:
 class SearchJournal:
     """Writes records of searches in the background, in batches for each tenant."""
 
-    def __init__(self, database: Database, *, queue_length: int = QUEUE_LENGTH) -> None:
+    def __init__(
+        self, database: Database, *, queue_length: int = QUEUE_LENGTH, part: Part | None = None
+    ) -> None:
         self._database = database
+        self._calls = None if part is None else part.calls()
         self._queue: deque[_Answered] = deque()
         self._queue_length = queue_length
         self.meter = TokenMeter()
@@ -96,13 +104,17 @@ class SearchJournal:
     def record(self, plan: Plan, result: SearchResult, ranking: Ranking, subject: str) -> None:
         """Queue the record of one search; returns at once."""
         if len(self._queue) >= self._queue_length:
-            self.dropped += 1
+            self._drop(1)
             return
         self._queue.append(
             _Answered(plan, result.metadata, len(result.results), ranking, subject, datetime.now(UTC))
         )
         self._queued += 1
         self._start_writer()
+
+    def _drop(self, records: int) -> None:
+        self.dropped += records
+        JOURNAL_RECORDS.labels("dropped").inc(records)
 
     async def find(self, tenant_id: UUID, search_id: UUID) -> KeptSearch | None:
         """Find the record of a search of the last day, even if it is just being written."""
@@ -117,6 +129,8 @@ class SearchJournal:
                 found = await receipts.fetch_search(session, search_id, KEPT)
             if found is not None:
                 return found
+            if self._calls is not None:
+                self._calls.call()
         return None
 
     async def flush(self) -> None:
@@ -139,8 +153,7 @@ class SearchJournal:
             self._writer = start_background(self._write())
 
     async def _write(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wanted.wait(), LINGER)
+        await self._linger()
         self._wanted.clear()
         while self._queue:
             batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
@@ -150,6 +163,17 @@ class SearchJournal:
                 self._settled += len(batch)
                 self._batch_settled.set()
                 self._batch_settled = asyncio.Event()
+
+    async def _linger(self) -> None:
+        """Wait for further records, until one is wanted here or in another process."""
+        calls = self._calls
+        number, patience = (0.0, LINGER) if calls is None else (calls.number, LOOK_SECONDS)
+        for _ in range(round(LINGER / patience)):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), patience)
+                return
+            if calls is not None and calls.number != number:
+                return
 
     async def _write_batch(self, batch: list[_Answered]) -> None:
         by_tenant: dict[UUID, list[KeptSearch]] = defaultdict(list)
@@ -171,6 +195,7 @@ class SearchJournal:
                 await receipts.insert_searches(session, searches)
                 await usage.add_tokens(session, tokens)
             self.written += len(searches)
+            JOURNAL_RECORDS.labels("written").inc(len(searches))
         except TenantNotFound:
             return  # the tenant was deleted with all its records
         except Exception as error:  # a lost record must not stop the writer
@@ -181,7 +206,7 @@ class SearchJournal:
                 await self._write_tenant(tenant_id, searches[:half])
                 await self._write_tenant(tenant_id, searches[half:])
                 return
-            self.dropped += len(searches)
+            self._drop(len(searches))
             log.warning(
                 "search records dropped",
                 extra={"records": len(searches), "tenant_id": str(tenant_id)},

@@ -1,0 +1,1 @@
+"""`knowledge serve`: one process, or several under one that starts and replaces them."""

@@ -1,0 +1,100 @@
+"""The command `serve`: settings, sockets, and the number of processes."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.execution import read_settings, run_until_stopped
+from app.cli.options import examples
+from app.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from app.cli.serve.process import Listeners
+    from app.settings import Settings
+
+MOST_BY_DEFAULT = 4
+"""Processes on a machine with more cores, unless KB_WORKERS has a number: the database needs cores too."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `serve`."""
+    app.command(
+        epilog=examples(
+            "knowledge serve --demo",
+            "knowledge serve --host 0.0.0.0 --port 9000",
+            "knowledge serve --workers 4",
+        ),
+    )(serve)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on, instead of KB_HOST.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on, instead of KB_PORT.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=32, help="Processes that serve, instead of KB_WORKERS.")
+    ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo", help="Create the tenant demo with sample knowledge, and print how to search it."
+        ),
+    ] = False,
+) -> None:
+    """Serve the HTTP API until Ctrl-C or SIGTERM. Without DATABASE_URL, it starts an embedded Postgres.
+
+    With several processes, SIGHUP reads the settings again and replaces the processes one after another.
+    """
+    given = {"KB_HOST": host, "KB_PORT": port, "KB_WORKERS": workers}
+    changes = {name: str(value) for name, value in given.items() if value is not None}
+
+    def read() -> Settings:
+        return read_settings(identity_required=True, serves=True, **changes)
+
+    settings = read()
+    with contextlib.closing(_open_listeners(settings)) as listeners:
+        if (processes := count_processes(settings)) == 1:
+            from app.cli.serve.process import serve as serve_alone
+
+            run_until_stopped(serve_alone(settings, listeners, demo=demo))
+            return
+        from app.cli.serve.service import Service
+
+        status = Service(settings, read, listeners, processes, demo=demo).run()
+    if status:
+        raise typer.Exit(status)
+
+
+def count_processes(settings: Settings) -> int:
+    """KB_WORKERS; without it, one with an embedded database, and one for each core up to four with another one."""
+    from app.embeddings.resilience.lanes import count_cores
+
+    if settings.server.workers is not None:
+        return settings.server.workers
+    return 1 if settings.database.embedded else min(MOST_BY_DEFAULT, count_cores())
+
+
+def _open_listeners(settings: Settings) -> Listeners:
+    """Bind the sockets before any slow work, so that a port in use is reported immediately."""
+    from app.cli.serve.process import Listeners
+    from app.web.listening import bind, bind_metrics
+
+    server = settings.server
+    service = bind(
+        server.host,
+        server.port,
+        host_setting="KB_HOST",
+        port_setting="KB_PORT",
+        remedy="choose another with --port",
+    )
+    if server.metrics_port is None:
+        return Listeners(service, None)
+    try:
+        return Listeners(service, bind_metrics(server.metrics_host, server.metrics_port))
+    except ConfigurationError:
+        service.close()
+        raise

@@ -1,0 +1,73 @@
+"""One process that serves: the whole service, or one of several."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from app.cli.execution import log_as_service, on_signals
+from app.concurrency.processes.part import Part
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+log = logging.getLogger("app.cli.serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The sockets of the service, and of its metrics if they have a port of their own."""
+
+    service: socket.socket
+    metrics: socket.socket | None
+
+    def close(self) -> None:
+        """Close them in this process."""
+        self.service.close()
+        if self.metrics is not None:
+            self.metrics.close()
+
+
+async def serve(settings: Settings, listeners: Listeners, *, demo: bool, part: Part | None = None) -> None:
+    """Serve until a signal. With `demo`, load the sample knowledge first. Raises ConfigurationError."""
+    task = asyncio.current_task()
+    assert task is not None
+    with on_signals(task.cancel):
+        from app.cli.demo import load_demo, welcome
+        from app.cli.local.server import answering_commands
+        from app.cli.serve.server import Server
+        from app.composition.identity import open_verifier
+        from app.composition.services import open_services
+        from app.main import create_app
+
+        if not demo:
+            log_as_service(settings)
+        async with (
+            open_services(settings, part=part) as services,
+            open_verifier(settings) as verifier,
+        ):
+            tenant = await load_demo(services) if demo else None
+            log_as_service(settings)
+            app = create_app(settings, services, verifier, part=part, metrics=listeners.metrics)
+            # Not uvicorn's lifespan: it would log a failed start as a stack, and exit by itself.
+            async with app.router.lifespan_context(app), answering_commands(settings, services):
+                address = describe_address(settings.server.host, settings.server.port)
+
+                def announce() -> None:
+                    if part is None:
+                        log.info("serving", extra={"address": address})
+                    if tenant is not None:
+                        typer.echo(welcome(settings, tenant, address))
+
+                await Server(app, settings.server, announce, part).serve(sockets=[listeners.service])
+
+
+def describe_address(host: str, port: int) -> str:
+    """The address for callers on this machine."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"

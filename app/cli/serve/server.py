@@ -1,0 +1,142 @@
+"""uvicorn's server, as the service runs it: it stops in steps, and shares its address with other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from fastapi import FastAPI
+
+from app.api.http.connection import BoundedConnection
+from app.api.http.occupancy import Occupancy, raise_descriptor_limit
+from app.cli.execution import on_signals
+from app.cli.serve.acceptor import Acceptor
+from app.concurrency.processes.part import Part
+from app.errors import ConfigurationError
+from app.settings.groups import ServerSettings
+
+log = logging.getLogger("app.cli.serve")
+
+GRACE_SECONDS = 20
+"""Seconds for requests in progress after a signal; less than the 30 s that container engines wait."""
+
+LEAVING_SECONDS = 0.1
+"""Interval at which a process that is replaced looks whether its last connection has ended."""
+
+
+class Server(uvicorn.Server):
+    """Answers requests until a signal; a second signal does not wait for requests in progress.
+
+    SIGTERM is used behind a load balancer: the service first reports that it is not ready, and keeps serving for
+    `drain_seconds` so that the load balancer can notice. SIGHUP tells one of several processes that another takes its
+    place: it accepts no further connections, and ends those that it has after their next answer.
+    """
+
+    def __init__(
+        self, app: FastAPI, settings: ServerSettings, announce: Callable[[], None], part: Part | None = None
+    ) -> None:
+        occupancy = Occupancy(
+            per_address=settings.connections_per_address, total=raise_descriptor_limit(), part=part
+        )
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                http=functools.partial(BoundedConnection, occupancy=occupancy),  # type: ignore[arg-type]
+                ws="none",
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+        )
+        self._state = app.state
+        self._drain_seconds = settings.drain_seconds
+        self._announce = announce
+        self._part = part
+        self._acceptor: Acceptor | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals here: uvicorn would send itself the signal again after its shutdown."""
+        with on_signals(self.stop):
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGTERM, self.drain)
+            if self._part is not None:
+                loop.add_signal_handler(signal.SIGHUP, self.leave)
+            yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections. Raises ConfigurationError."""
+        try:
+            if self._part is None:
+                await super().startup(sockets)
+            else:
+                assert sockets is not None
+                self._share(sockets[0], self._part)
+        except OSError as error:
+            raise ConfigurationError("KB_PORT", f"cannot listen ({error.strerror})") from error
+        self._announce()
+
+    def _share(self, listener: socket.socket, part: Part) -> None:
+        def connect() -> asyncio.Protocol:
+            make = self.config.http_protocol_class
+            return make(config=self.config, server_state=self.server_state, app_state={})  # type: ignore[call-arg]
+
+        listener.listen(self.config.backlog)
+        self.servers = []
+        self._acceptor = Acceptor(
+            listener, connect, part.figures(), lambda: len(self.server_state.connections)
+        )
+        self._acceptor.start()
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nothing more, and finish the requests in progress."""
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        await super().shutdown(sockets)
+
+    def drain(self) -> None:
+        """Report that the service is not ready, and stop after a while; a second time, stop."""
+        if self._state.stopping:
+            self.stop()
+            return
+        log.info("draining", extra={"seconds": self._drain_seconds})
+        self._state.draining = self._state.stopping = True
+        asyncio.get_running_loop().call_later(self._drain_seconds, self.finish)
+
+    def leave(self) -> None:
+        """Leave further connections to the other processes, and stop after the last one, or after a while."""
+        if self._state.draining or self._acceptor is None:
+            return
+        self._state.draining = True
+        self._acceptor.stop()
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._drain_seconds, self.finish)
+
+        def look() -> None:
+            if self.server_state.connections:
+                loop.call_later(LEAVING_SECONDS, look)
+            else:
+                self.finish()
+
+        # A connection that was just accepted is counted a moment later.
+        loop.call_later(LEAVING_SECONDS, look)
+
+    def finish(self) -> None:
+        """Stop after the requests in progress."""
+        self.should_exit = True
+
+    def stop(self) -> None:
+        """Stop after the requests in progress; a second time, at once."""
+        self._state.draining = self._state.stopping = True
+        self.force_exit = self.should_exit
+        self.should_exit = True

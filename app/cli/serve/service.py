@@ -1,0 +1,258 @@
+"""A service of several processes: starts them, replaces those that end, and passes signals on."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from app.cli.execution import log_as_service, run_until_stopped
+from app.cli.serve.children import Child, fork
+from app.cli.serve.preparation import prepare_metrics, prepare_process
+from app.cli.serve.process import Listeners, describe_address, serve
+from app.concurrency.processes.memory import SharedMemory
+from app.concurrency.processes.part import Part
+from app.errors import ConfigurationError
+from app.settings import Settings
+from app.telemetry.processes import count_in, publish_process
+
+log = logging.getLogger("app.cli.serve")
+
+LOOK_SECONDS = 0.05
+"""While processes start, interval at which they are looked at; at other times, this process only waits for signals."""
+
+START_SECONDS = 120.0
+"""A process that replaces another one must serve within this time."""
+
+END_SECONDS = 30.0
+"""After the drain, for the requests in progress and the last writes; then processes are killed."""
+
+STEADY_SECONDS = 30.0
+"""A process that served for so long is replaced at once when it ends; others after a growing pause."""
+
+LONGEST_PAUSE_SECONDS = 30.0
+
+PUBLISH_SECONDS = 5.0
+"""Interval at which this process publishes its own figures."""
+
+
+class Service:
+    """Runs `processes` processes until a signal ends the service.
+
+    SIGHUP replaces them one after another: the new one serves before the old one stops accepting connections.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        read_settings: Callable[[], Settings],
+        listeners: Listeners,
+        processes: int,
+        *,
+        demo: bool,
+    ) -> None:
+        self._settings = settings
+        self._read_settings = read_settings
+        self._listeners = listeners
+        self._processes: Final = processes
+        # One more for a process that replaces another, and the last for this one.
+        self._memory = SharedMemory(processes + 2)
+        self._own = Part(self._memory, processes + 1, -1, processes)
+        self._demo = demo
+        self._terminal = [stream for stream in (0, 2) if os.isatty(stream)]
+        self._children: dict[int, Child] = {}
+        self._due: dict[int, float] = {}
+        """When to start the processes that are missing, by number."""
+        self._failures = 0
+        self._turn: list[int] = []
+        """Numbers of the processes that are still to be replaced."""
+        self._replacing: tuple[Child, Child] | None = None
+        """The old and the new process."""
+        self._serving = False
+        self._status: int | None = None
+        self._end = 0.0
+        self._signals: list[int] = []
+        self._ended_seconds = 0.0
+        """Of the processor, of processes that have ended."""
+        self._replaced = 0
+
+    def run(self) -> int:
+        """Serve; returns the exit status. Raises ConfigurationError."""
+        if not self._demo:
+            log_as_service(self._settings)
+        with prepare_metrics(), self._catch_signals() as wake:
+            prepare_process(self._settings)
+            # The others start when the first one serves: a start that fails has one reason, and prints it once.
+            self._start(0)
+            while self._children or (self._status is None and self._due):
+                self._wait(wake)
+                for number in self._take_signals():
+                    self._handle(number)
+                self._reap()
+                self._look_after()
+                publish_process(self._own, self._ended_seconds, self._replaced)
+        return self._status or 0
+
+    @contextlib.contextmanager
+    def _catch_signals(self) -> Iterator[socket.socket]:
+        wake, waker = socket.socketpair()
+        with wake, waker:
+            wake.setblocking(False)
+            waker.setblocking(False)
+            signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+            numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+            before = {n: signal.signal(n, lambda number, _: self._signals.append(number)) for n in numbers}
+            try:
+                yield wake
+            finally:
+                signal.set_wakeup_fd(-1)
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    def _wait(self, wake: socket.socket) -> None:
+        waits = self._replacing or self._due or not self._serving or self._status is not None
+        select.select([wake], [], [], LOOK_SECONDS if waits else PUBLISH_SECONDS)
+        with contextlib.suppress(BlockingIOError):
+            wake.recv(4_096)
+
+    def _take_signals(self) -> list[int]:
+        taken, self._signals = self._signals, []
+        return [number for number in taken if number != signal.SIGCHLD]
+
+    def _handle(self, number: int) -> None:
+        if number != signal.SIGHUP:
+            self._stop(number)
+        elif not all(os.isatty(stream) for stream in self._terminal):
+            self._stop(signal.SIGTERM)  # the terminal was closed
+        elif self._status is None and self._serving:
+            self._replace_all()
+
+    def _stop(self, number: int, status: int = 0) -> None:
+        """Pass the signal on: the processes drain at the first, and end at once at the second."""
+        if self._status is None:
+            self._status = status
+            self._end = time.monotonic() + self._settings.server.drain_seconds + END_SECONDS
+            self._due.clear()
+            self._turn.clear()
+            # Otherwise connections would wait for a process that accepts them.
+            self._listeners.close()
+        for child in self._children.values():
+            child.send(number)
+
+    def _replace_all(self) -> None:
+        try:
+            settings = self._read_settings()
+            log_as_service(settings)
+            prepare_process(settings)
+        except ConfigurationError as error:
+            log_as_service(self._settings)
+            log.error("the processes are not replaced: %s", error)
+            return
+        self._settings = settings
+        self._turn = list(range(self._processes))
+        log.info("replacing the processes", extra={"processes": self._processes})
+
+    def _start(self, number: int) -> Child:
+        used = {child.place for child in self._children.values()}
+        place = next(place for place in range(self._processes + 1) if place not in used)
+        part = Part(self._memory, place, number, self._processes, not self._settings.database.embedded)
+        demo, self._demo = self._demo and number == 0, self._demo and number != 0
+        settings = self._settings
+
+        def work() -> int:
+            count_in(place)
+            run_until_stopped(serve(settings, self._listeners, demo=demo, part=part))
+            return 0
+
+        child = Child(fork(work), number, place, time.monotonic(), part.figures())
+        self._children[child.pid] = child
+        return child
+
+    def _reap(self) -> None:
+        for child in list(self._children.values()):
+            pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+            if pid:
+                self._ended_seconds += usage.ru_utime + usage.ru_stime
+                del self._children[pid]
+                served = child.figures.ready
+                self._memory.clear(child.place)
+                self._note_end(child, os.waitstatus_to_exitcode(status), served)
+
+    def _note_end(self, child: Child, status: int, served: bool) -> None:
+        if self._replacing is not None and child in self._replacing:
+            old, _ = self._replacing
+            self._replacing = None
+            if child is old:
+                return
+            if not old.leaving:
+                self._give_up_replacing(status)
+                return
+        if child.leaving or self._status is not None:
+            return
+        if not self._serving:
+            # It has printed the reason.
+            self._stop(signal.SIGTERM, status if status > 0 else 1)
+            return
+        steady = served and time.monotonic() - child.started > STEADY_SECONDS
+        self._failures = 0 if steady else self._failures + 1
+        pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)) if self._failures > 1 else 0.0
+        self._replaced += 1
+        self._due[child.number] = time.monotonic() + pause
+        log.error(
+            "a process ended and is replaced",
+            extra={"pid": child.pid, "status": status, "seconds": round(pause)},
+        )
+
+    def _give_up_replacing(self, status: int) -> None:
+        self._turn.clear()
+        if self._status is None:
+            log.error("a new process did not start; the others stay", extra={"status": status})
+
+    def _look_after(self) -> None:
+        """Start what is due, and go on with what is in progress."""
+        now = time.monotonic()
+        if self._status is not None:
+            if now > self._end:
+                for child in self._children.values():
+                    child.send(signal.SIGKILL)
+            return
+        for number in [number for number, due in self._due.items() if due <= now]:
+            del self._due[number]
+            self._start(number)
+        if not self._serving:
+            self._start_others()
+        elif self._replacing is not None:
+            self._go_on_replacing(*self._replacing, now)
+        elif self._turn and not self._due and len(self._children) == self._processes:
+            number = self._turn.pop(0)
+            old = next(c for c in self._children.values() if c.number == number and not c.leaving)
+            self._replacing = old, self._start(number)
+
+    def _go_on_replacing(self, old: Child, new: Child, now: float) -> None:
+        if new.figures.ready and not old.leaving:
+            old.leaving = True
+            old.send(signal.SIGHUP)
+            self._end = now + self._settings.server.drain_seconds + END_SECONDS
+        elif old.leaving and now > self._end:
+            old.send(signal.SIGKILL)
+        elif not new.figures.ready and now - new.started > START_SECONDS:
+            new.send(signal.SIGKILL)
+
+    def _start_others(self) -> None:
+        if not all(child.figures.ready for child in self._children.values()):
+            return
+        if len(self._children) == 1:
+            for number in range(1, self._processes):
+                self._start(number)
+        else:
+            self._serving = True
+            log_as_service(self._settings)
+            server = self._settings.server
+            address = describe_address(server.host, server.port)
+            log.info("serving", extra={"address": address, "processes": self._processes})

@@ -1,0 +1,117 @@
+"""What each tenant holds in all processes of a service, for limits that hold for all of them together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+from typing import Final
+
+from app.concurrency.processes.memory import ACTIVE, SharedMemory
+
+LOOK_AGAIN = 0.005
+"""Seconds after which a process looks again whether another one has released what it waits for."""
+
+COUNTED_FOR = 0.005
+"""Seconds for which the number of active tenants is not counted again."""
+
+LONGEST_TURN = 0.05
+"""Seconds for which one process may take all that is released, before another one that waits for it goes first."""
+
+
+class SharedAmounts:
+    """What tenants hold of one kind: places, or bytes. A process publishes its own amounts and reads the others'."""
+
+    def __init__(self, memory: SharedMemory, kind: int, place: int) -> None:
+        self.processes: Final = memory.places
+        self._memory = memory
+        self._kind = kind
+        self._place = place
+        self._others = [other for other in range(memory.places) if other != place]
+        self._list: Final = memory.active(kind, place)
+        self._order: list[Hashable] = []
+        self._at: dict[Hashable, int] = {}
+        self._counted, self._counted_at = 0, -1.0
+
+    def held(self, tenant: Hashable) -> float:
+        """What all processes hold for the tenant."""
+        first = self._memory.held(self._memory.slot(tenant), self._kind)
+        return float(sum(self._memory.numbers[first : first + self._memory.places].tolist()))
+
+    def held_elsewhere(self, tenant: Hashable) -> float:
+        """What the other processes hold for the tenant."""
+        first = self._memory.held(self._memory.slot(tenant), self._kind)
+        return sum(self._memory.numbers[first + other] for other in self._others)
+
+    def take(self, tenant: Hashable, amount: float, own: float, most: float) -> bool:
+        """Take `amount` more than the `own` that this process holds, if all processes then hold at most `most`."""
+        memory, numbers, now = self._memory, self._memory.numbers, time.monotonic()
+        slot = memory.slot(tenant)
+        first = memory.held(slot, self._kind)
+        since = first + memory.places + self._place
+        memory.lock(first)
+        try:
+            held = numbers[first : first + memory.places].tolist()
+            taken = sum(held) - held[self._place] + own + amount <= most and not self._yields(first, now)
+            if taken:
+                numbers[first + self._place] = own + amount
+        finally:
+            memory.unlock(first)
+        if not taken:
+            numbers[since] = numbers[since] or now
+            numbers[since + memory.places] = now
+        elif numbers[since]:
+            numbers[since] = now
+        memory.use(slot)
+        return taken
+
+    def publish(self, tenant: Hashable, own: float, waits: bool = False) -> None:
+        """Publish what this process holds for the tenant now; `waits`: it still waits for more."""
+        memory = self._memory
+        first = memory.held(memory.slot(tenant), self._kind)
+        memory.numbers[first + self._place] = own
+        if not waits:
+            memory.numbers[first + memory.places + self._place] = 0.0
+
+    def _yields(self, first: int, now: float) -> bool:
+        """Whether another process, which still tries, has waited for so much longer that it goes first."""
+        places = self._memory.places
+        since = self._memory.numbers[first + places : first + 2 * places].tolist()
+        tried = self._memory.numbers[first + 2 * places : first + 3 * places].tolist()
+        own = since[self._place] or now
+        return any(
+            0.0 < since[other] < own - LONGEST_TURN and tried[other] > now - LONGEST_TURN
+            for other in self._others
+        )
+
+    def enter(self, tenant: Hashable) -> None:
+        """List the tenant as active in this process."""
+        count = len(self._order)
+        if tenant in self._at or count >= ACTIVE:
+            return
+        self._at[tenant] = count
+        self._order.append(tenant)
+        self._memory.numbers[self._list + 1 + count] = self._memory.slot(tenant)
+        self._memory.numbers[self._list] = count + 1
+
+    def leave(self, tenant: Hashable) -> None:
+        """Remove the tenant from the list; the last one takes its cell."""
+        at = self._at.pop(tenant, None)
+        if at is None:
+            return
+        last, numbers = self._order.pop(), self._memory.numbers
+        if last != tenant:
+            self._order[at], self._at[last] = last, at
+            numbers[self._list + 1 + at] = numbers[self._list + 1 + len(self._order)]
+        numbers[self._list] = len(self._order)
+
+    def count_active(self) -> int:
+        """Tenants that are active in any process."""
+        now = time.monotonic()
+        if now - self._counted_at < COUNTED_FOR:
+            return max(self._counted, len(self._order))
+        numbers, active = self._memory.numbers, set[float]()
+        for place in range(self._memory.places):
+            first = self._memory.active(self._kind, place)
+            active.update(numbers[first + 1 : first + 1 + int(numbers[first])].tolist())
+        self._counted, self._counted_at = len(active), now
+        return self._counted

@@ -1,0 +1,137 @@
+"""Limits and turns that processes share."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from uuid import UUID
+
+import pytest
+
+from app.api.http.occupancy import Occupancy
+from app.concurrency.budget import ByteBudget
+from app.concurrency.processes.amounts import COUNTED_FOR, LOOK_AGAIN
+from app.concurrency.processes.memory import SETS, WAYS, SharedMemory
+from app.concurrency.processes.part import Part
+from app.concurrency.turns import Turns
+from tests.concurrency.takers import LIMIT, SECONDS
+
+ONE, OTHER = UUID(int=1 << 90), UUID(int=2 << 90)
+
+
+@pytest.fixture
+def parts() -> tuple[Part, Part]:
+    """Two parts of a service; here both are in this process."""
+    memory = SharedMemory(3)
+    return Part(memory, 0, 0, 2), Part(memory, 1, 1, 2)
+
+
+def run_takers(what: str) -> list[list[float]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.concurrency.takers", what], capture_output=True, text=True, check=True
+    )
+    return [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
+
+
+def test_processes_take_exactly_the_requests_of_a_limit() -> None:
+    taken = sum(number for (number,) in run_takers("requests"))
+    refilled = LIMIT / 60 * (SECONDS + 2)
+    assert LIMIT <= taken <= LIMIT + refilled
+
+
+def test_no_process_gets_a_place_over_the_limit_and_each_gets_its_turns() -> None:
+    results = run_takers("places")
+    assert len(results) == 3
+    for most, turned in results:
+        assert most <= 4
+        assert turned > 10
+
+
+async def test_a_share_counts_the_tenants_and_places_of_all_processes(parts: tuple[Part, Part]) -> None:
+    here, there = (Turns(10, crowd=4, common=part.amounts("searches")) for part in parts)
+    await here.acquire(ONE)
+    await here.acquire(ONE)
+    assert here.share == 30
+    await there.acquire(OTHER)
+    await asyncio.sleep(2 * COUNTED_FOR)
+    assert (here.share, there.share) == (2, 2)
+    waiting = asyncio.create_task(there.acquire(ONE))
+    await asyncio.sleep(3 * LOOK_AGAIN)
+    assert not waiting.done()
+    assert there.held(ONE) == 2
+    here.release(ONE)
+    async with asyncio.timeout(5):
+        await waiting
+    assert here.held(ONE) == 2
+
+
+async def test_a_tenant_that_is_alone_has_the_places_of_every_process(parts: tuple[Part, Part]) -> None:
+    here, there = (Turns(2, common=part.amounts("connections")) for part in parts)
+    for turns in (here, here, there, there):
+        async with asyncio.timeout(5):
+            await turns.acquire(ONE)
+    assert (here.taken, there.taken, here.held(ONE)) == (2, 2, 4)
+
+
+async def test_the_place_of_a_process_that_died_is_free(parts: tuple[Part, Part]) -> None:
+    here, there = (Turns(10, common=part.amounts("searches")) for part in parts)
+    await here.acquire(ONE, most=1)
+    waiting = asyncio.create_task(there.acquire(ONE, most=1))
+    await asyncio.sleep(3 * LOOK_AGAIN)
+    assert not waiting.done()
+    parts[0].memory.clear(parts[0].place)
+    async with asyncio.timeout(5):
+        await waiting
+
+
+async def test_bytes_are_counted_in_all_processes(parts: tuple[Part, Part]) -> None:
+    here, there = (ByteBudget(10, part.amounts("bodies")) for part in parts)
+    assert here.take(ONE, 6)
+    assert there.take(OTHER, 10)
+    waiting = asyncio.create_task(there.acquire(ONE, 5))
+    await asyncio.sleep(3 * LOOK_AGAIN)
+    assert not waiting.done()
+    here.release(ONE, 6)
+    async with asyncio.timeout(5):
+        await waiting
+    assert not here.take(ONE, 6)
+
+
+def test_connections_of_an_address_are_counted_in_all_processes(parts: tuple[Part, Part]) -> None:
+    here, there = (Occupancy(per_address=2, part=part) for part in parts)
+    assert here.enter("192.0.2.1")
+    assert there.enter("192.0.2.1")
+    assert not here.enter("192.0.2.1")
+    assert here.enter("192.0.2.2")
+    here.leave("192.0.2.1")
+    there.leave("192.0.2.1")
+    assert there.enter("192.0.2.1")
+
+
+def test_a_change_of_a_tenant_begins_a_generation_in_every_process(parts: tuple[Part, Part]) -> None:
+    here, there = (part.generations() for part in parts)
+    before, others = there.current(ONE), there.current(OTHER)
+    here.advance(ONE)
+    after = there.current(ONE)
+    assert before != after == here.current(ONE)
+    there.advance(ONE)
+    assert here.current(ONE) != after
+    assert here.current(OTHER) == others
+
+
+def test_more_tenants_than_slots_replace_those_that_hold_nothing(parts: tuple[Part, Part]) -> None:
+    here, there = parts
+    held, generations = here.amounts("searches"), there.generations()
+    assert held.take(ONE, 1, 0, 1)
+    before = generations.current(OTHER)
+    for number in range(2 * SETS * WAYS):
+        generations.advance(UUID(int=(number + 100) * 0x9E3779B97F4A7C15 << 32 & (1 << 128) - 1))
+    assert not there.amounts("searches").take(ONE, 1, 0, 1)
+    assert generations.current(OTHER) != before
+
+
+def test_the_total_of_the_shares_is_what_was_divided(parts: tuple[Part, Part]) -> None:
+    memory = parts[0].memory
+    assert [Part(memory, n, n, 3).share_of(10) for n in range(3)] == [4, 3, 3]
+    assert Part(memory, 2, 2, 3).share_of(1) == 1

@@ -1,0 +1,43 @@
+"""Callers that keep a service busy."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+import httpx
+
+
+class Callers:
+    """Callers that write and search in turn over persistent connections; failures are recorded."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._numbers = count(1)
+        self.answered = 0
+        self.failures: list[str] = []
+        self.running = True
+
+    async def call(self) -> None:
+        async with httpx.AsyncClient(base_url=self._url, trust_env=False, timeout=30) as http:
+            while self.running:
+                number = next(self._numbers)
+                path, body = (
+                    ("/knowledge/entries/bulk", {"entries": [{"content": f"Berth {number}"}]})
+                    if number % 2
+                    else ("/knowledge/search", {"query": "harbour berth"})
+                )
+                try:
+                    answer = await http.post(path, json=body, headers=self._headers)
+                except httpx.HTTPError as error:
+                    self.failures.append(f"{path}: {error!r}")
+                else:
+                    self.answered += 1
+                    if answer.status_code != 200:
+                        self.failures.append(f"{path}: {answer.status_code} {answer.text}")
+
+    async def wait_for_more(self, number: int = 20) -> None:
+        wanted = self.answered + number
+        while self.answered < wanted and not self.failures:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

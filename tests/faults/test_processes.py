@@ -1,0 +1,248 @@
+"""A service of several processes: limits and changes hold in all of them, and any of them can end or be replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from app.auth.principal import Role
+from app.composition.services import Services
+from app.knowledge.entries.drafts import EntryDraft
+from tests.faults.load import Callers
+from tests.faults.service import ServedProcess, served, settings_for
+from tests.fixtures.http.callers import Caller, make_token
+from tests.operation.traffic import read_scrape, value
+
+PROCESSES = 3
+DRAIN_SECONDS = 1.0
+
+
+@contextlib.asynccontextmanager
+async def several(dsn: str, folder: Path, **others: str) -> AsyncIterator[ServedProcess]:
+    """A service of three processes, all of which serve."""
+    settings = settings_for(
+        dsn, KB_WORKERS=str(PROCESSES), KB_DRAIN_SECONDS=str(DRAIN_SECONDS), KB_LOG_FORMAT="json", **others
+    )
+    async with served(settings, folder) as service:
+        await wait_for_line(service, "serving")
+        yield service
+
+
+async def wait_for_line(service: ServedProcess, message: str, number: int = 1) -> None:
+    async with asyncio.timeout(60):
+        while messages(service)[message] < number:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def messages(service: ServedProcess) -> Counter[str]:
+    lines = [line for line in service.read_output().splitlines() if line.startswith("{")]
+    return Counter(json.loads(line)["message"] for line in lines)
+
+
+def children(service: ServedProcess) -> list[psutil.Process]:
+    return psutil.Process(service.process.pid).children()
+
+
+async def clients(stack: contextlib.AsyncExitStack, service: ServedProcess) -> list[httpx.AsyncClient]:
+    """Two open connections to each process."""
+    opened = [
+        await stack.enter_async_context(httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=30))
+        for _ in range(2 * PROCESSES)
+    ]
+    for client in opened:
+        assert (await client.get("/healthz")).status_code == 200
+    return opened
+
+
+def token_id_of(token: str) -> str:
+    """Its `jti`."""
+    claims = token.split(".")[1]
+    told: str = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["jti"]
+    return told
+
+
+async def scrape(service: ServedProcess, name: str, **labels: str) -> float:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        text = (await client.get(f"{service.url}/metrics")).text
+    return value(read_scrape(text), name, **labels)
+
+
+def connections_of(processes: Sequence[psutil.Process], port: int) -> list[int]:
+    """Open connections of each process."""
+    return sorted(
+        sum(c.laddr.port == port and c.status == psutil.CONN_ESTABLISHED for c in p.net_connections("tcp"))
+        for p in processes
+    )
+
+
+async def test_limits_changes_and_metrics_are_those_of_one_service(
+    service_dsn: str, services: Services, tmp_path: Path
+) -> None:
+    tenant = await services.tenants.create("several", actor="test")
+    await services.tenants.change_limits(tenant.id, {"requests_per_minute": 60}, actor="test")
+    token = make_token(tenant.id, Role.TENANT_ADMIN)
+    async with several(service_dsn, tmp_path) as service, contextlib.AsyncExitStack() as stack:
+        opened = [Caller(client, None, token) for client in await clients(stack, service)]
+        assert connections_of(children(service), service.port) == [2, 2, 2]
+
+        answers = await asyncio.gather(*(caller.get("/knowledge/entries") for caller in opened * 20))
+        statuses = Counter(answer.status_code for answer in answers)
+        assert statuses.keys() == {200, 429}
+        assert 60 <= statuses[200] <= 75, "one more each second"
+
+        unlimited = make_token(None, Role.PLATFORM_ADMIN)
+        raised = await Caller(opened[0].http, None, unlimited).patch(
+            f"/admin/tenants/{tenant.id}", {"limits": {"requests_per_minute": 0}}
+        )
+        assert raised.status_code == 200, raised.text
+        for caller in opened:
+            changed = await opened[0].patch("/admin/settings", {"default_limit": 7})
+            assert changed.status_code == 200, changed.text
+            assert (await caller.get("/admin/settings")).json()["settings"]["default_limit"] == 7
+            await opened[0].patch("/admin/settings", {"default_limit": 8})
+
+        for at, caller in enumerate(opened):
+            own = make_token(tenant.id, Role.TENANT_ADMIN)
+            known = Caller(caller.http, None, own)
+            assert (await known.get("/admin/settings")).status_code == 200
+            other = opened[(at + 1) % len(opened)]
+            revoked = await other.post("/admin/revoked-tokens", {"token_id": token_id_of(own)})
+            assert revoked.status_code == 201, revoked.text
+            assert (await known.get("/admin/settings")).status_code == 401
+
+        listed = {"method": "GET", "route": "/knowledge/entries"}
+        for status, number in statuses.items():
+            counted = await scrape(service, "knowledge_requests_total", status=str(status), **listed)
+            assert counted == number
+        assert await scrape(service, "knowledge_processes") == PROCESSES
+        assert await scrape(service, "knowledge_pool_size") == 10
+    assert messages(service)["serving"] == 1
+
+
+async def test_a_search_of_one_process_continues_and_is_judged_in_another(
+    service_dsn: str, services: Services, tmp_path: Path
+) -> None:
+    tenant = await services.tenants.create("continued", actor="test")
+    for number in range(6):
+        await services.entries.create(tenant.id, EntryDraft(content=f"The harbour opens at {number}"))
+    token = make_token(tenant.id, Role.TENANT_ADMIN)
+    async with several(service_dsn, tmp_path) as service, contextlib.AsyncExitStack() as stack:
+        opened = [Caller(client, None, token) for client in await clients(stack, service)]
+        page = await opened[0].search("harbour", mode="keyword", limit=1)
+        found = [page["results"][0]["content"]]
+        for caller in opened[1:]:
+            page = await caller.search(
+                "harbour", mode="keyword", limit=1, cursor=page["metadata"]["next_cursor"]
+            )
+            found.append(page["results"][0]["content"])
+        assert len(set(found)) == 6
+        receipt = await opened[3].get(f"/admin/searches/{page['metadata']['search_id']}")
+        assert receipt.status_code == 200, receipt.text
+
+
+async def test_no_process_remains_when_the_one_above_them_is_killed(service_dsn: str, tmp_path: Path) -> None:
+    async with several(service_dsn, tmp_path) as service:
+        below = children(service)
+        assert len(below) == PROCESSES
+        service.process.kill()
+        await service.process.wait()
+        _, alive = await asyncio.to_thread(psutil.wait_procs, below, timeout=20)
+        assert alive == []
+
+
+async def test_a_start_that_fails_has_one_reason(service_dsn: str, tmp_path: Path) -> None:
+    settings = settings_for(service_dsn, KB_WORKERS="3", EMBEDDING_DIMENSIONS="17")
+    with pytest.raises(AssertionError, match="error: ") as failed:
+        async with served(settings, tmp_path):
+            pass
+    assert str(failed.value).count("error: ") == 1
+
+
+@pytest.mark.slow
+async def test_a_killed_process_is_replaced_and_only_its_requests_fail(
+    service_dsn: str, services: Services, tmp_path: Path
+) -> None:
+    tenant = await services.tenants.create("killed", actor="test")
+    await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
+    async with several(service_dsn, tmp_path) as service:
+        before = children(service)
+        callers = Callers(service.url, make_token(tenant.id, Role.CREATOR))
+        running = [asyncio.create_task(callers.call()) for _ in range(2 * PROCESSES)]
+        await callers.wait_for_more(60)
+        held = connections_of([before[1]], service.port)[0]
+        before[1].kill()
+        await asyncio.sleep(1)
+        assert 1 <= len(callers.failures) <= held
+        failures = list(callers.failures)
+        callers.failures.clear()
+        async with asyncio.timeout(60):
+            while len(after := children(service)) < PROCESSES:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        await callers.wait_for_more(60)
+        callers.running = False
+        await asyncio.gather(*running)
+        assert callers.failures == []
+        assert len({process.pid for process in after} & {process.pid for process in before}) == PROCESSES - 1
+        assert await scrape(service, "knowledge_processes_replaced_total") == 1
+        searches = await scrape(service, "knowledge_requests_total", route="/knowledge/search", status="200")
+        writes = await scrape(
+            service, "knowledge_requests_total", route="/knowledge/entries/bulk", status="200"
+        )
+        # An answer can be counted that its caller did not get.
+        assert callers.answered <= searches + writes <= callers.answered + len(failures)
+
+
+@pytest.mark.slow
+async def test_processes_are_replaced_under_load_and_no_request_fails(
+    service_dsn: str, services: Services, tmp_path: Path
+) -> None:
+    tenant = await services.tenants.create("replaced", actor="test")
+    await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
+    async with several(service_dsn, tmp_path) as service:
+        before = children(service)
+        callers = Callers(service.url, make_token(tenant.id, Role.CREATOR))
+        running = [asyncio.create_task(callers.call()) for _ in range(2 * PROCESSES)]
+        await callers.wait_for_more()
+        service.process.send_signal(signal.SIGHUP)
+        async with asyncio.timeout(120):
+            while {p.pid for p in before} & {p.pid for p in children(service)}:
+                async with httpx.AsyncClient(trust_env=False) as client:
+                    assert (await client.get(f"{service.url}/readyz")).status_code == 200
+                await asyncio.sleep(0.1)
+        await callers.wait_for_more()
+        callers.running = False
+        await asyncio.gather(*running)
+        assert len(children(service)) == PROCESSES
+        assert await scrape(service, "knowledge_processes_replaced_total") == 0
+        assert await service.terminate() == 0
+    assert callers.failures == []
+    assert callers.answered > 100
+
+
+@pytest.mark.slow
+async def test_settings_that_do_not_hold_leave_the_processes_as_they_are(
+    service_dsn: str, tmp_path: Path
+) -> None:
+    file = tmp_path / ".env"
+    file.write_text("KB_SEARCH_MAX_LIMIT=20\n", "utf-8")
+    file.chmod(0o600)
+    async with several(service_dsn, tmp_path) as service:
+        before = {process.pid for process in children(service)}
+        file.write_text("KB_SEARCH_MAX_LIMIT=none\n", "utf-8")
+        service.process.send_signal(signal.SIGHUP)
+        async with asyncio.timeout(60):
+            while "the processes are not replaced" not in service.read_output():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert {process.pid for process in children(service)} == before
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"{service.url}/readyz")).status_code == 200
