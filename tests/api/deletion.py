@@ -20,7 +20,7 @@ async def delete_elsewhere(services: Services, service_dsn: str, tenant_id: UUID
     context = await directory.context(tenant_id)
 
     def recall() -> None:
-        directory._known[tenant_id] = (float("inf"), context)
+        directory._known[tenant_id] = (float("inf"), [], context)
 
     other = Database(service_dsn, pool_size=1)
     await TenantDirectory(other, AuditTrail(other), default_model_id=1).delete(tenant_id, actor="test")
