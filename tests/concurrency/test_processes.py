@@ -86,7 +86,7 @@ async def test_the_place_of_a_process_that_died_is_free(parts: tuple[Part, Part]
 
 
 async def test_bytes_are_counted_in_all_processes(parts: tuple[Part, Part]) -> None:
-    here, there = (ByteBudget(10, part.amounts("bodies")) for part in parts)
+    here, there = (ByteBudget(10, 40, part.amounts("bodies")) for part in parts)
     assert here.take(ONE, 6)
     assert there.take(OTHER, 10)
     waiting = asyncio.create_task(there.acquire(ONE, 5))
