@@ -14,6 +14,7 @@ import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.composition.providers import configured_model
+from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.schema import catalog
 from app.db.schema.definitions import find_changed_functions
@@ -22,6 +23,7 @@ from app.db.schema.registration import register_model
 from app.db.schema.scripts import FUNCTION_FILES, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel
+from app.embeddings.resilience.lanes import count_cores
 from app.errors import ConfigurationError
 from app.settings import Settings
 
@@ -155,6 +157,21 @@ async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: s
     if not await connection.fetchval("select pg_has_role($1, 'kb_app', 'usage')", service_role):
         quoted = await connection.fetchval("select quote_ident($1)", service_role)
         await connection.execute(f"grant kb_app to {quoted}")
+
+
+def make_database(settings: Settings, service_dsn: str, part: Part | None = None) -> Database:
+    """The service's database; one of several processes has its share of the connections."""
+    pool_size = settings.database.pool_size
+    return Database(
+        service_dsn,
+        pool_size=pool_size if part is None else part.share_of(pool_size),
+        pool_timeout=settings.database.timeout,
+        connect_timeout=settings.database.timeout,
+        statement_timeout=settings.database.statement_timeout,
+        prepared_statements=settings.database.prepared_statements,
+        crowd=settings.limits.crowd or count_cores(),
+        part=part,
+    )
 
 
 @contextlib.asynccontextmanager

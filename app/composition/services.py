@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from app.composition.database import DatabaseAddresses, check_database, check_engine, open_database
+from app.composition.database import (
+    DatabaseAddresses,
+    check_database,
+    check_engine,
+    make_database,
+    open_database,
+)
 from app.composition.encryption import encryption_keys
 from app.composition.platform import default_limits
 from app.composition.providers import build_providers, find_models
@@ -132,8 +138,8 @@ async def build_services(
 
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
     continue for `rights_last` after their owner's last call, send at most `messages_per_minute` to one host, and their
-    secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows. `part` is
-    this process's part of a service of several processes, for limits that hold for all of them together.
+    secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows. `part`
+    is that of one process of several, whose limits hold for all of them together.
 
     Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
     or the database or its role does not isolate tenants.
@@ -263,17 +269,7 @@ async def open_services(
 async def _services_at(
     settings: Settings, addresses: DatabaseAddresses, lent: EmbeddingProvider | None, part: Part | None
 ) -> AsyncIterator[Services]:
-    pool_size = settings.database.pool_size
-    database = Database(
-        addresses.service,
-        pool_size=pool_size if part is None else part.share_of(pool_size),
-        pool_timeout=settings.database.timeout,
-        connect_timeout=settings.database.timeout,
-        statement_timeout=settings.database.statement_timeout,
-        prepared_statements=settings.database.prepared_statements,
-        crowd=settings.limits.crowd or count_cores(),
-        part=part,
-    )
+    database = make_database(settings, addresses.service, part)
     providers = [lent] if lent is not None else await asyncio.to_thread(build_providers, settings, part)
     try:
         services = await build_services(
