@@ -193,6 +193,14 @@ async def check_database(service_dsn: str) -> None:
         await connection.close()
 
 
+async def check_given(database: Database) -> None:
+    """As `check_database`, for a database that is open already."""
+    if database.is_lent:
+        await check_engine(database.engine)
+    else:
+        await check_database(database.dsn)
+
+
 async def check_engine(engine: AsyncEngine) -> None:
     """As `check_database`, for an engine that a host application lends."""
     async with engine.connect() as pooled:

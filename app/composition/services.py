@@ -9,13 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from app.composition.database import (
-    DatabaseAddresses,
-    check_database,
-    check_engine,
-    make_database,
-    open_database,
-)
+from app.composition.database import DatabaseAddresses, check_given, make_database, open_database
 from app.composition.encryption import encryption_keys
 from app.composition.platform import default_limits
 from app.composition.providers import build_providers, find_models
@@ -144,12 +138,8 @@ async def build_services(
     Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
     or the database or its role does not isolate tenants.
     """
-    if part is not None and part.checked:
-        pass
-    elif database.is_lent:
-        await check_engine(database.engine)
-    else:
-        await check_database(database.dsn)
+    if part is None or not part.checked:
+        await check_given(database)
     defaults = defaults or SearchDefaults()
     given = [provider] if next_provider is None else [provider, next_provider]
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))
