@@ -67,6 +67,7 @@ create table entries (
   lexemes tsvector generated always as (entry_lexemes(language, title, content)) stored,
   text_length integer generated always as (length(content) + 2 * coalesce(length(title), 0)) stored,
   repeats uuid,
+  word_weights sparsevec storage main generated always as (entry_weights(language, title, content)) stored,
   primary key (tenant_id, id),
   foreign key (tenant_id, parent_id) references entries (tenant_id, id) on delete set null (parent_id),
   foreign key (tenant_id, superseded_by_id) references entries (tenant_id, id) on delete set null (superseded_by_id),
@@ -76,6 +77,8 @@ create table entries (
 comment on column entries.content_hash is 'sha256 of the content; identifies an entry without external_id';
 comment on column entries.text_length is
   'Length in characters, with the title twice, as in lexemes; BM25 ranks as well with it as with a count of words';
+comment on column entries.word_weights is
+  'The words for BM25, scored by an inner product; stored in the row, since searches read it from many entries';
 comment on column entries.text_hash is 'sha256 of the text that is embedded: title and content';
 comment on column entries.repeats is
   'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';

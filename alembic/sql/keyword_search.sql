@@ -26,30 +26,93 @@ begin
 end $$;
 revoke all on function keyword.required_tenant() from public;
 
--- BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75) over the ordinary tsvector.
+-- A lexeme as a query.
+create or replace function keyword.word_query(p_lexeme text) returns text
+language sql immutable parallel safe
+return '''' || replace(replace(p_lexeme, '\', '\\'), '''', '''''') || '''';
+revoke all on function keyword.word_query(text) from public;
+
+-- A query for entries whose words weigh p_least together. p_words are queries, the heaviest first; only ten are combined,
+-- at most three at a time. A word in more than p_budget entries is not sufficient alone, and one in more than 20 budgets
+-- is only looked for in entries with a rarer word: reading its postings would take too long. Null if nothing qualifies.
+create or replace function keyword.combined_query(
+  p_words text[], p_weights double precision[], p_frequencies bigint[], p_least double precision, p_budget integer)
+returns tsquery
+language plpgsql immutable parallel safe set search_path = pg_catalog, pg_temp
+as $$
+declare
+  words constant integer := least(cardinality(p_words), 10);
+  least_weight constant double precision :=
+    least(p_least, p_weights[1] + coalesce(p_weights[2], 0) + coalesce(p_weights[3], 0));
+  alternatives text[] := '{}';
+  last_pair integer;
+  last_triple integer;
+begin
+  for i in 1 .. words loop
+    continue when p_frequencies[i] > 20 * p_budget;
+    if p_weights[i] >= least_weight and p_frequencies[i] <= p_budget then
+      alternatives := alternatives || p_words[i];
+      continue;
+    end if;
+    last_pair := i;
+    while last_pair < words and p_weights[i] + p_weights[last_pair + 1] >= least_weight loop
+      last_pair := last_pair + 1;
+    end loop;
+    if last_pair > i then
+      alternatives := alternatives
+        || format('%s & (%s)', p_words[i], array_to_string(p_words[i + 1 : last_pair], ' | '));
+    end if;
+    for j in last_pair + 1 .. words - 1 loop
+      last_triple := j;
+      while last_triple < words
+            and p_weights[i] + p_weights[j] + p_weights[last_triple + 1] >= least_weight loop
+        last_triple := last_triple + 1;
+      end loop;
+      exit when last_triple = j;
+      alternatives := alternatives || format(
+        '%s & %s & (%s)', p_words[i], p_words[j], array_to_string(p_words[j + 1 : last_triple], ' | '));
+    end loop;
+  end loop;
+  return nullif(array_to_string(alternatives, ' | '), '')::tsquery;
+end $$;
+revoke all on function keyword.combined_query(text[], double precision[], bigint[], double precision, integer) from public;
+
+-- What the inner products with word_weights are, for an entry whose word_weights are null.
+create or replace function keyword.sum_words(
+  p_text tsvector, p_language text, p_lexemes text[], p_languages text[], p_weights double precision[])
+returns double precision[]
+language sql immutable parallel safe
+begin atomic
+  select array[sum(w.weight), sum(w.weight * (w.tf - 1) / (w.tf + 1.2))]
+    from (select u.weight, greatest(1, ts_rank_cd('{1,1,1,1}', p_text, keyword.word_query(u.lexeme)::tsquery)) as tf
+            from unnest(p_lexemes, p_languages, p_weights) u (lexeme, language, weight)
+           where u.language = p_language and p_text @@ keyword.word_query(u.lexeme)::tsquery) w;
+end;
+revoke all on function keyword.sum_words(tsvector, text, text[], text[], double precision[]) from public;
+
+-- BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75). With K = 0.3 + 0.9 * length / mean length, a word that occurs
+-- tf times scores idf * 2.2 * tf / (tf + K) = idf * 2.2 / (1 + K) * (1 + K * (tf - 1) / (tf + K)). The last fraction is
+-- computed as (tf - 1) / (tf + 1.2) * 5.2 / (4 + K), which is equal in an entry of mean length and differs little in
+-- others. So both sums over the words are inner products with `word_weights`, which depend on no other entry.
 --
--- ts_rank of a single lexeme with equal weights is (1 + 1/4 + 1/9 + … + 1/tf^2) / 1.64493406685, so
--- width_bucket recovers the number of occurrences tf from it. `occurrences` are the lower bounds of its values for
--- 1, 2, … 64 occurrences. They are a constant, since computing them took a tenth of a call.
---
--- The work is bounded, regardless of how many entries contain a common word. Candidates come from the rarest lexemes, up
--- to p_budget postings. The p_pool candidates that would score best if each lexeme occurred once (a lower bound that
--- accounts for rare words and short entries) are then scored by all lexemes of the query. If even the rarest lexeme
--- exceeds the budget, entries that contain it together with another lexeme are added. If it exceeds 20 budgets, reading
--- its postings in the index would take too long by itself, and the newest entries are scanned instead. Where this yields
--- fewer than p_limit candidates, lexemes were left out, and an indexed condition of the filter leaves fewer entries than
--- the budget, the candidates are all of these entries that have a lexeme.
+-- If the words have at most p_budget postings together, every entry with one of them is scored. Otherwise the entries are
+-- those in which the words weigh much together: as much as two average ones, or 60 % of the query. If fewer than p_limit
+-- are found, 60 % of that is sufficient; after that, if an indexed condition of the filter leaves fewer entries than the
+-- budget, all of these are scored; and after that, p_budget entries with the rarest words. If even the rarest lexeme
+-- exceeds 20 budgets, reading its postings in the index would take too long by itself, and the newest entries are scanned
+-- instead.
 --
 -- p_lexemes, p_languages and p_frequencies are parallel arrays: a lexeme counts only in entries of its language.
 -- A null frequency is counted here, up to p_budget. p_weights reduces the weight of a lexeme (null: 1). p_phrases are
 -- complete queries, in p_phrase_languages; an entry that matches one gains as much as from a word that occurs twice.
--- `unknown` contains the lexemes that no entry has, in the language in which most lexemes are known: a query in English
--- is not misspelt because the tenant also has German entries. `best` is the score of an entry that covers the query:
--- each of its lexemes twice in an entry of mean length. `complete`: every entry with one of the lexemes was scored by all
--- of them. If none was found and not every one was scored, there is one row without an entry.
+-- `candidates` is the number of entries with one of the words that were scored. `unknown` contains the lexemes that no
+-- entry has, in the language in which most lexemes are known: a query in English is not misspelt because the tenant also
+-- has German entries. `best` is the score of an entry that covers the query: each of its lexemes twice in an entry of
+-- mean length. `complete`: every entry with one of the lexemes was scored. If none was found and not every one was
+-- scored, there is one row without an entry.
 create or replace function keyword.search(
-  p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint, p_mean_length double precision,
-  p_filter entry_filter, p_limit integer, p_budget integer, p_pool integer,
+  p_tenant uuid, p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint,
+  p_mean_length double precision, p_filter entry_filter, p_limit integer, p_budget integer,
   p_weights double precision[] default null, p_phrases text[] default null, p_phrase_languages text[] default null)
 returns table (entry_id uuid, updated_at timestamptz, score double precision, candidates bigint, best double precision,
                unknown text[], complete boolean)
@@ -59,141 +122,179 @@ as $$
 #variable_conflict use_column
 declare
   tenant constant uuid := keyword.required_tenant();
-  occurrences constant double precision[] := '{0.3039635509,0.6839179896,0.7936826052,0.8464540550,0.8776103190,0.8982122930,0.9128590627,0.9238118310,0.9323138979,0.9391061698,0.9446579008,0.9492808543,0.9531903132,0.9565397485,0.9594415321,0.9619798388,0.9642189734,0.9662089095,0.9679890729,0.9695909861,0.9710401547,0.9723574383,0.9735600625,0.9746623773,0.9756764334,0.9766124253,0.9774790352,0.9782837034,0.9790328431,0.9797320115,0.9803860480,0.9809991866,0.9815751477,0.9821172137,0.9826282914,0.9831109647,0.9835675378,0.9840000721,0.9844104177,0.9848002395,0.9851710398,0.9855241778,0.9858608862,0.9861822856,0.9864893971,0.9867831526,0.9870644050,0.9873339360,0.9875924633,0.9878406475,0.9880790970,0.9883083737,0.9885289968,0.9887414473,0.9889461710,0.9891435820,0.9893340652,0.9895179790,0.9896956575,0.9898674126,0.9900335356,0.9901942991,0.9903499583,0.9905007525}';
-  languages constant text[] := p_languages || coalesce(p_phrase_languages, '{}');
-  queries tsquery[];
-  frequencies bigint[];
+  frequencies bigint[] := p_frequencies;
+  phrase_frequencies bigint[];
   weights double precision[];
+  phrase_weights double precision[];
+  matched sparsevec;
+  repeated sparsevec;
+  words text[];
+  word_weights double precision[];
+  word_frequencies bigint[];
+  weight double precision;
+  squares double precision;
+  full_match double precision;
+  missing text[];
+  rare tsquery;
+  wanted tsquery;
+  searched tsquery;
+  admitted uuid[];
+  ids uuid[] := '{}';
+  times timestamptz[] := '{}';
+  scores double precision[] := '{}';
+  scored bigint := 0;
+  is_complete boolean;
 begin
+  if p_tenant is distinct from tenant then
+    raise exception 'another tenant is set' using errcode = 'insufficient_privilege';
+  end if;
   if coalesce(cardinality(p_lexemes), 0) = 0 then
     return;
   end if;
-  select array_agg(w.query order by w.position), array_agg(w.frequency order by w.position)
-    into queries, frequencies
-    from (
-      select t.position, q.query, coalesce(t.frequency, (
-               select count(*) from (
-                 select from entries e where e.tenant_id = tenant and e.lexemes @@ q.query limit p_budget) counted
-             )) as frequency
-        from (
-          select l.lexeme, l.frequency, l.position, null as phrase
-            from unnest(p_lexemes, p_frequencies) with ordinality l (lexeme, frequency, position)
-          union all
-          select null, null, cardinality(p_lexemes) + p.position, p.phrase
-            from unnest(p_phrases) with ordinality p (phrase, position)) t
-       cross join lateral (
-         select coalesce(t.phrase, '''' || replace(replace(t.lexeme, '\', '\\'), '''', '''''') || '''')::tsquery as query) q
-    ) w;
-  select array_agg(coalesce(f.weight, 1) * ln(1 + (greatest(p_entries, f.frequency) - f.frequency + 0.5)
-                                                  / (f.frequency + 0.5)) order by f.position)
-    into weights
-    from unnest(frequencies, p_weights) with ordinality f (frequency, weight, position);
+  if p_frequencies is null or array_position(p_frequencies, null) is not null then
+    select array_agg(coalesce(w.frequency, (
+             select count(*) from (
+               select from entries e
+                where e.tenant_id = tenant and e.lexemes @@ keyword.word_query(w.lexeme)::tsquery
+                limit p_budget + 1) counted)) order by w.position)
+      into frequencies
+      from unnest(p_lexemes, p_frequencies) with ordinality w (lexeme, frequency, position);
+  end if;
+  if p_phrases is not null then
+    select array_agg(c.frequency order by c.position),
+           array_agg(ln(1 + (greatest(p_entries, c.frequency) - c.frequency + 0.5) / (c.frequency + 0.5))
+                     order by c.position),
+           string_agg('(' || c.phrase || ')', ' | ') filter (where c.frequency between 1 and p_budget)::tsquery
+      into phrase_frequencies, phrase_weights, rare
+      from (select p.position, p.phrase, (
+                     select count(*) from (
+                       select from entries e where e.tenant_id = tenant and e.lexemes @@ p.phrase::tsquery
+                       limit p_budget + 1) counted) as frequency
+              from unnest(p_phrases) with ordinality p (phrase, position)) c;
+  end if;
+  with known as materialized (
+    select w.lexeme, w.language, w.frequency, w.position,
+           coalesce(w.weight, 1) * ln(1 + (greatest(p_entries, w.frequency) - w.frequency + 0.5) / (w.frequency + 0.5))
+             as weight
+      from unnest(p_lexemes, p_languages, frequencies, p_weights) with ordinality
+           w (lexeme, language, frequency, weight, position)
+  ), parts as (
+    select lexeme, language, frequency, weight from known
+    union all
+    select null, p.language, p.frequency, p.weight
+      from unnest(p_phrase_languages, phrase_frequencies, phrase_weights) p (language, frequency, weight)
+  ), vectors as (
+    select ('{' || string_agg(p.place || ':' || p.weight, ',') || '}/536870912')::sparsevec as matched,
+           ('{' || string_agg(p.place + 268435456 || ':' || p.weight, ',') || '}/536870912')::sparsevec as repeated
+      from (select word_place(language, lexeme) as place, sum(weight)::real as weight
+              from known where frequency > 0 group by 1) p
+  ), ranked as (
+    select array_agg(r.query order by r.weight desc, r.query) as words,
+           array_agg(r.weight order by r.weight desc, r.query) as word_weights,
+           array_agg(r.frequency order by r.weight desc, r.query) as word_frequencies,
+           sum(r.weight) as weight, sum(r.weight * r.weight) as squares
+      from (select keyword.word_query(lexeme) as query, max(frequency) as frequency, max(weight) as weight
+              from known where frequency > 0 group by lexeme) r
+  ), covered as (
+    select sum(weight) * 2.2 * 2 / (2 + 1.2) as full_match,
+           coalesce(array_agg(distinct lexeme) filter (where frequency = 0 and lexeme is not null), '{}') as missing
+      from parts group by language
+     order by count(*) filter (where frequency = 0), count(*) desc limit 1
+  )
+  select (select array_agg(k.weight order by k.position) from known k), v.matched, v.repeated, r.words, r.word_weights, r.word_frequencies, r.weight, r.squares,
+         c.full_match, c.missing
+    into weights, matched, repeated, words, word_weights, word_frequencies, weight, squares, full_match, missing
+    from vectors v, ranked r, covered c;
+  if words is null then
+    return;
+  end if;
+  is_complete := (select sum(f) from unnest(word_frequencies) f) <= p_budget;
+  for step in 1 .. 4 loop
+    wanted := null;
+    if step <= 2 then
+      if is_complete then
+        wanted := array_to_string(words, ' | ')::tsquery;
+      else
+        wanted := keyword.combined_query(words, word_weights, word_frequencies,
+                                         least(0.6 * weight, 2 * squares / weight) * 0.6 ^ (step - 1), p_budget);
+        if rare is not null then
+          wanted := coalesce(wanted || rare, rare);
+        end if;
+      end if;
+      continue when wanted is null or wanted = searched;
+      searched := wanted;
+    elsif step = 3 then
+      continue when p_filter.tags is null and p_filter.metadata is null and p_filter.asset_ids is null;
+      admitted := keyword.filtered_ids(p_filter, p_budget);
+      continue when cardinality(admitted) >= p_budget;
+      is_complete := true;
+    else
+      select string_agg(r.word, ' | ') filter (where r.place = 1 or r.total <= p_budget)::tsquery into wanted
+        from (select word, row_number() over rarity as place, sum(frequency) over rarity as total
+                from unnest(words, word_frequencies) w (word, frequency) where frequency <= 20 * p_budget
+              window rarity as (order by frequency, word)) r;
+    end if;
+    select coalesce(array_agg(b.id order by b.score desc, b.updated_at desc, b.id), '{}'),
+           coalesce(array_agg(b.updated_at order by b.score desc, b.updated_at desc, b.id), '{}'),
+           coalesce(array_agg(b.score order by b.score desc, b.updated_at desc, b.id), '{}'),
+           coalesce(max(b.scored), 0)
+      into ids, times, scores, scored
+      from (
+        select a.id, a.updated_at, a.score, count(*) over () as scored
+          from (
+            select k.id, k.updated_at, k.score from unnest(ids, times, scores) k (id, updated_at, score)
+            union all
+            select e.id, e.updated_at,
+                   2.2 / (1 + e.k) * (s.matched + s.phrase + 5.2 * e.k / (4 + e.k) * (s.repeated + s.phrase / 3.2))
+              from (
+                select x.id, x.updated_at, x.word_weights, x.lexemes, x.language,
+                       0.3 + 0.9 * x.text_length / p_mean_length as k
+                  from (
+                    (select w.id, w.updated_at, w.word_weights, w.lexemes, w.language, w.text_length
+                       from entries w
+                      where wanted is not null and w.tenant_id = tenant and w.lexemes @@ wanted
+                        and entry_matches(w, p_filter) and w.id <> all (ids)
+                      limit case when step = 4 then p_budget else 2 * p_budget end)
+                    union all
+                    select f.id, f.updated_at, f.word_weights, f.lexemes, f.language, f.text_length
+                      from entries f
+                     where step = 3 and f.tenant_id = tenant and f.id = any (admitted) and f.id <> all (ids)
+                    union all
+                    -- For very frequent words, the newest entries are sufficient.
+                    (select n.id, n.updated_at, n.word_weights, n.lexemes, n.language, n.text_length
+                       from entries n
+                      where step = 4 and wanted is null and n.tenant_id = tenant and entry_matches(n, p_filter)
+                        and n.id <> all (ids)
+                      order by n.id desc limit 4 * p_budget)) x
+                offset 0) e
+             cross join lateral (
+               select case when e.word_weights is null
+                           then keyword.sum_words(e.lexemes, e.language, p_lexemes, p_languages, weights) end as sums,
+                      case when p_phrases is null then 0 else coalesce((
+                        select sum(p.weight)
+                          from unnest(p_phrases, p_phrase_languages, phrase_weights) p (phrase, language, weight)
+                         where p.language = e.language and e.lexemes @@ p.phrase::tsquery), 0) end as phrase
+             ) t
+             cross join lateral (
+               select coalesce(t.sums[1], -(e.word_weights <#> matched)) as matched,
+                      coalesce(t.sums[2], -(e.word_weights <#> repeated)) as repeated, t.phrase) s
+             where s.matched > 0) a
+         order by a.score desc, a.updated_at desc, a.id limit p_limit) b;
+    exit when is_complete or scored >= p_limit;
+  end loop;
+  is_complete := is_complete and scored < 2 * p_budget;
+  if scored = 0 and not is_complete then
+    return query select null::uuid, null::timestamptz, null::double precision, 0::bigint, full_match, missing, false;
+    return;
+  end if;
   return query
-    with words as materialized (
-      select query, language, weight, frequency
-        from unnest(queries, languages, weights, frequencies) w (query, language, weight, frequency)
-    ), ranked as materialized (
-      select u.query, u.frequency, row_number() over rarity as place, sum(u.frequency) over rarity <= p_budget as fits
-        from (select query, max(frequency) as frequency from words where frequency > 0 group by query) u
-      window rarity as (order by u.frequency, u.query::text)
-    ), first_left_out as materialized (
-      select r.query, r.place from ranked r where r.place = 1 and not r.fits and r.frequency <= 20 * p_budget
-    ), drivers as materialized (
-      select w.query, w.language, w.weight, false as together
-        from ranked r join words w on w.query = r.query
-       where r.fits or (r.place = 1 and r.frequency <= 20 * p_budget)
-      union all
-      select (format('(%s) & (%s)', l.query, string_agg(w.query::text, ' | ')))::tsquery, w.language,
-             min(w.weight) + max(o.weight), true
-        from first_left_out l
-        join words o on o.query = l.query
-        join words w on w.language = o.language
-        join ranked r on r.query = w.query and r.place > l.place
-       group by l.query, w.language
-    ), driven as materialized (
-      -- A query that is the same in several languages is looked up once.
-      select e.id, d.weight, d.together, e.text_length, e.updated_at
-        from (select distinct query, together from drivers) q
-       cross join lateral (
-         select e.id, e.text_length, e.language, e.updated_at from entries e
-          where e.tenant_id = tenant and e.lexemes @@ q.query and entry_matches(e, p_filter)
-          limit case when q.together then p_budget / 2 else p_budget end) e
-        join drivers d on d.query = q.query and d.language = e.language
-      union all
-      -- For a very frequent word, the newest entries are sufficient.
-      select e.id, w.weight, false, e.text_length, e.updated_at
-        from ranked r
-        join words w on w.query = r.query
-       cross join lateral (
-         select n.id, n.text_length, n.updated_at
-           from (select e.id, e.text_length, e.lexemes, e.language, e.updated_at from entries e
-                  where e.tenant_id = tenant and entry_matches(e, p_filter)
-                  order by e.id desc limit 4 * p_budget) n
-          where n.lexemes @@ w.query and n.language = w.language) e
-       where r.place = 1 and r.frequency > 20 * p_budget
-    ), few as materialized (
-      select case when (p_filter.tags is not null or p_filter.metadata is not null or p_filter.asset_ids is not null)
-                       and exists (select from ranked where not fits)
-                       and (select count(*) from (select from driven group by id) found) < p_limit
-                  then keyword.filtered_ids(p_filter, p_budget) end as ids
-    ), admitted as materialized (
-      select ids from few where cardinality(ids) < p_budget
-    ), postings as (
-      select * from driven where not exists (select from admitted)
-      union all
-      select e.id, w.weight, false, e.text_length, e.updated_at
-        from admitted
-       cross join unnest(admitted.ids) a (id)
-       cross join lateral (
-         select x.id, x.text_length, x.lexemes, x.language, x.updated_at
-           from entries x where x.tenant_id = tenant and x.id = a.id offset 0) e
-        join words w on w.language = e.language and e.lexemes @@ w.query
-    ), promising as materialized (
-      select p.id, count(*) over () as candidates
-        from (select id, greatest(sum(weight) filter (where not together), max(weight) filter (where together))
-                         / (1.3 + 0.9 * min(text_length) / p_mean_length) as weight, max(updated_at) as updated_at
-                from postings group by id) p
-       order by p.weight desc, p.updated_at desc, p.id
-       limit greatest(p_pool, p_limit)
-    ), found as materialized (
-      -- setweight makes one plain copy of a value that may be compressed, instead of one for each word.
-      select e.id, e.updated_at, e.language, p.candidates, setweight(e.lexemes, 'D') as lexemes,
-             0.3 + 0.9 * e.text_length / p_mean_length as length_norm
-        from promising p
-       cross join lateral (
-         select x.id, x.updated_at, x.language, x.lexemes, x.text_length
-           from entries x where x.tenant_id = tenant and x.id = p.id offset 0) e
-    ), scored as (
-      select f.id, f.updated_at, f.candidates, (
-          select sum(w.weight * 2.2 * o.tf / (o.tf + f.length_norm))
-            from words w
-           cross join lateral (
-             select case when numnode(w.query) > 1 then 2 * (f.lexemes @@ w.query)::integer
-                         else width_bucket(ts_rank('{1,1,1,1}', f.lexemes, w.query)::double precision, occurrences)
-                    end as tf) o
-           where w.language = f.language and o.tf > 0) as score
-        from found f
-    )
-    select s.id, s.updated_at, s.score, s.candidates,
-           (select sum(w.weight) * 2.2 * 2 / (2 + 1.2) from words w group by w.language
-             order by count(*) filter (where w.frequency = 0), count(*) desc limit 1),
-           (select coalesce(array_agg(distinct u.lexeme) filter (where u.frequency = 0), '{}')
-              from unnest(p_lexemes, p_languages, frequencies) u (lexeme, language, frequency)
-             where u.lexeme is not null
-             group by u.language order by count(*) filter (where u.frequency = 0), count(*) desc limit 1),
-           c.complete
-      from (select (exists (select from admitted) or coalesce(bool_and(r.fits), true))
-                   and coalesce((select max(p.candidates) from promising p), 0)
-                       <= least(greatest(p_pool, p_limit), p_budget - 1) as complete
-              from ranked r where numnode(r.query) = 1) c
-      left join scored s on true
-     where s.id is not null or not c.complete
-     order by s.score desc, s.updated_at desc, s.id
-     limit p_limit;
+    select u.id, u.updated_at, u.score, scored, full_match, missing, is_complete
+      from unnest(ids, times, scores) with ordinality u (id, updated_at, score, place)
+     order by u.place;
 end $$;
-revoke all on function keyword.search(text[], text[], integer[], bigint, double precision, entry_filter, integer, integer,
+revoke all on function keyword.search(uuid, text[], text[], integer[], bigint, double precision, entry_filter, integer,
                                   integer, double precision[], text[], text[]) from public;
-grant execute on function keyword.search(text[], text[], integer[], bigint, double precision, entry_filter, integer, integer,
+grant execute on function keyword.search(uuid, text[], text[], integer[], bigint, double precision, entry_filter, integer,
                                   integer, double precision[], text[], text[]) to kb_app;
 
 -- The entries that pass a filter, at most p_limit. Callers pass one more than they can use, to detect "too many".

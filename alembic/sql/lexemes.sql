@@ -105,3 +105,27 @@ return case when title is null then text_lexemes(language, content) || identifie
             || text_lexemes(language, content) || identifier_lexemes(title || ' ' || content) end;
 revoke all on function entry_lexemes(text, text, text) from public;
 grant execute on function entry_lexemes(text, text, text) to kb_app;
+
+-- The place of a word of a language in the vectors of entry_weights(); the same word of another language has another one.
+create or replace function word_place(language text, lexeme text) returns integer
+language sql immutable parallel safe
+return (pg_catalog.hashtextextended((language || ' ' || lexeme) collate "C", 0) & 268435455)::integer + 1;
+revoke all on function word_place(text, text) from public;
+grant execute on function word_place(text, text) to kb_app, kb_keyword;
+
+-- The words of an entry as BM25 needs them: 1 for each word at its place and, 2^28 places behind it, how much more a word
+-- counts that occurs tf times: (tf - 1) / (tf + 1.2). keyword.search() multiplies both by factors of the entry's length,
+-- so the weights depend on no other entry. Null for an entry with more words than the type can store, which
+-- keyword.sum_words() counts in its lexemes.
+create or replace function entry_weights(language text, title text, content text) returns sparsevec
+language sql immutable parallel safe
+begin atomic
+  select case when count(*) + count(*) filter (where w.tf > 1) <= 16000 then
+           ('{' || string_agg(case when w.tf = 1 then w.place || ':1'
+                                   else w.place || ':1,' || w.place + 268435456 || ':' || ((w.tf - 1) / (w.tf + 1.2))::real end,
+                              ',') || '}/536870912')::sparsevec end
+    from (select word_place(language, u.lexeme) as place, sum(coalesce(array_length(u.positions, 1), 1)) as tf
+            from unnest(entry_lexemes(language, title, content)) u group by 1) w;
+end;
+revoke all on function entry_weights(text, text, text) from public;
+grant execute on function entry_weights(text, text, text) to kb_app;

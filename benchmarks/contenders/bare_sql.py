@@ -15,7 +15,7 @@ from app.db.queries.search.search import SQL
 from app.db.statements import Statement
 from app.knowledge.paging import PAGE_BYTES
 from app.knowledge.search.legs.semantic import session_setup
-from app.knowledge.search.plan import KEYWORD_POOL, SearchDefaults, make_plan
+from app.knowledge.search.plan import SearchDefaults, make_plan
 from app.knowledge.search.query import SearchQuery
 from benchmarks.contender import FLOOR, Contender, Question, Race
 
@@ -46,7 +46,6 @@ async def enter(race: Race) -> AsyncIterator[Contender]:
         "filter": plan.entry_filter.as_row(),
         "max_distance": 1 - plan.threshold + 1e-4,
         "budget": defaults.keyword_budget,
-        "pool": max(KEYWORD_POOL, 2 * plan.wanted),
         "limit": plan.wanted,
         "most_pending": vectors.MOST_PENDING,
         "most_bytes": PAGE_BYTES,

@@ -236,8 +236,8 @@ MUTATIONS = (
     # The hits themselves stay the tenant's own here: their number reveals the fault.
     unfiltered(
         "keyword.search",
-        "e.tenant_id = tenant and e.lexemes @@ q.query and entry_matches",
-        "e.lexemes @@ q.query and entry_matches",
+        "wanted is not null and w.tenant_id = tenant and w.lexemes @@ wanted",
+        "wanted is not null and w.lexemes @@ wanted",
     ),
     replace(
         unfiltered("keyword.required_tenant", "if tenant is null then", "if false then"),

@@ -17,12 +17,7 @@ EXACT_LIMIT = 5_000
 """Number of passages up to which comparing all of them is faster than the index; it is also always complete."""
 
 KEYWORD_BUDGET = 1_000
-"""Postings that the keyword leg reads for its candidates, rarest words first. Twice as many cost twice the time and
-gain 0.001 nDCG@10 on Cranfield and nothing on SciFact and SQuAD; 500 lose 0.006 on Cranfield."""
-
-KEYWORD_POOL = 100
-"""Minimum number of candidates that the keyword leg scores by all words of the query."""
-
+"""Postings of the query's words up to which the keyword leg scores every entry that has one of them."""
 
 PENDING_POOL = 500
 """Entries that mode `semantic` finds by their words, to keep those that have no vector yet."""

@@ -19,7 +19,7 @@ from app.db.queries.search.search import SQL, EntryFilter
 from app.db.statements import Statement
 from app.embedded import EmbeddedAddress
 from app.knowledge.search.legs.semantic import session_setup
-from app.knowledge.search.plan import KEYWORD_BUDGET, KEYWORD_POOL
+from app.knowledge.search.plan import KEYWORD_BUDGET
 from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected, new_database
 from tests.fixtures.providers.failing import FailingProvider
 
@@ -129,7 +129,6 @@ async def test_keyword_leg_reads_the_word_index_of_one_partition(filled: Filled)
                 "filter": EntryFilter().as_row(),
                 "limit": 30,
                 "budget": KEYWORD_BUDGET,
-                "pool": KEYWORD_POOL,
                 "words": "rare7 shared3",
                 "phrases": [],
                 "corrections": [],

@@ -15,12 +15,12 @@ from tests.fixtures.database.seeded import Seeded
 
 SEARCH = """
 select entry_id from keyword.search(
-  $1::text[], array_fill('english'::text, array[cardinality($1::text[])]),
-  array_fill(null::integer, array[cardinality($1::text[])]), 100, 40, null, 100, 1000, 1000)"""
+  current_tenant(), $1::text[], array_fill('english'::text, array[cardinality($1::text[])]),
+  array_fill(null::integer, array[cardinality($1::text[])]), 100, 40, null, 100, 1000)"""
 FILTERED = """
 select keyword.filtered_ids(jsonb_populate_record(null::entry_filter, jsonb_build_object($1::text, {})), 100)"""
 CALLS = [
-    "select * from keyword.search('{harbour}', '{english}', '{null}', 10, 40, null, 10, 100, 100)",
+    "select * from keyword.search(current_tenant(), '{harbour}', '{english}', '{null}', 10, 40, null, 10, 100)",
     "select keyword.filtered_ids(null, 10)",
     "select * from keyword.tag_overlaps('{sea,night}', gen_random_uuid(), 10)",
     "select * from keyword.derived_entries(gen_random_uuid(), 10)",
@@ -73,6 +73,15 @@ async def test_keyword_search_finds_only_own_entries(seeded: Seeded, service: Co
         found = {row["entry_id"] for row in await service.fetch(SEARCH, ["harbour", "night", "ship"])}
         assert len(found) >= 3
         assert found <= await ids_of(seeded, "entries", tenant)
+
+
+async def test_keyword_search_raises_for_another_tenant_than_the_one_that_is_set(
+    seeded: Seeded, service: Connection
+) -> None:
+    await set_tenant(service, seeded.first)
+    call = SEARCH.replace("current_tenant()", f"'{seeded.second}'")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="another tenant is set"):
+        await service.fetch(call, ["harbour"])
 
 
 @pytest.mark.parametrize("lexeme", HOSTILE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import shutil
 from collections.abc import AsyncIterator
@@ -201,6 +202,22 @@ async def test_endpoints_that_have_accepted_a_message_are_confirmed_and_others_a
                 "select confirmation, confirmed_at = last_delivered_at as known from subscriptions order by 1"
             )
         assert [tuple(row) for row in rows] == [("confirmed", True), ("pending", None)]
+
+
+async def test_stored_entries_get_the_weights_of_their_words(bare_cluster: EmbeddedAddress) -> None:
+    async with managed_database(bare_cluster, "weighed") as database:
+        await prepare(database.admin_dsn, service_role=SERVICE, model=MODEL)
+        await migrate(database.admin_dsn, "0010", down=True)
+        async with connected(database.superuser_dsn) as superuser:
+            await superuser.execute("""
+                insert into tenants (id, slug, name, model_id)
+                select gen_random_uuid(), 'a', 'a', min(id) from embedding_models;
+                insert into entries (tenant_id, id, entry_type, content, language, content_hash, text_hash)
+                select id, id, 'fact', 'The harbour and the harbour pilot', 'english', '', '' from tenants""")
+            await migrate(database.admin_dsn)
+            assert await superuser.fetchval("select l2_norm(word_weights) from entries") == pytest.approx(
+                math.sqrt(2 + (1 / 3.2) ** 2)
+            )
 
 
 async def test_the_baseline_cannot_be_undone(fresh_database: TestDatabase) -> None:

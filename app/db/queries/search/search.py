@@ -65,8 +65,7 @@ class KeywordQuery:
     Attributes:
         text: the query as given by the caller.
         limit: number of entries to find.
-        budget: postings to read for candidates, rarest words first.
-        pool: minimum number of candidates that are scored by all words.
+        budget: postings up to which every entry with one of the words is scored.
         phrases: quoted parts of the text.
         corrections: additional lexemes to search for, which replace words that no entry has.
         whole: search only for the identifiers in the text, not for words that are parts of them.
@@ -76,7 +75,6 @@ class KeywordQuery:
     entry_filter: EntryFilter
     limit: int
     budget: int
-    pool: int
     phrases: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     whole: bool = False
@@ -95,8 +93,8 @@ class KeywordMatches:
     """The entries found by the words of a query, best first.
 
     Attributes:
-        total: number of entries with at least one of the words, approximate and capped.
-        complete: whether every entry with one of the words was scored by all of them.
+        total: number of entries with at least one of the words that were scored.
+        complete: whether every entry with one of the words was scored.
         full_match: BM25 of an entry that covers the whole query.
         unknown: lexemes of the query that no entry has; None if nothing was found.
     """
@@ -124,7 +122,6 @@ async def match_words(session: TenantSession, query: KeywordQuery) -> KeywordMat
         filter=query.entry_filter.as_row(),
         limit=query.limit,
         budget=query.budget,
-        pool=query.pool,
     )
     if not rows:
         return KeywordMatches([])
@@ -139,7 +136,7 @@ async def rehearse(session: TenantSession) -> None:
     """Run the statement of the keyword leg once and discard the result, so that the connection has its plans."""
     nothing = EntryFilter()
     await session.fetch(SQL["rehearse_keyword_leg"], filter=nothing.as_row())
-    await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1, 1))
+    await match_words(session, KeywordQuery("rehearsal", nothing, 1, 1))
 
 
 async def similar_lexemes(session: TenantSession, text: str, unknown: Sequence[str] | None) -> dict[str, str]:

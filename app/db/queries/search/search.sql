@@ -31,13 +31,13 @@ select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown, k.com
                     array_agg(frequency) as frequencies, array_agg(weight) as weights, bool_or(cut) as cut
                from words) w
  cross join (select array_agg(phrase::text) as phrases, array_agg(language) as languages from phrases) p
- cross join lateral keyword.search(w.lexemes, w.languages, w.frequencies, corpus.entries,
-                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget, :pool,
+ cross join lateral keyword.search(:tenant_id, w.lexemes, w.languages, w.frequencies, corpus.entries,
+                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget,
                                    w.weights, p.phrases, p.languages) k;
 
 -- name: rehearse_keyword_leg
 -- Searches for a word that no tenant has, only to make the function cache its plans.
-select count(*) from keyword.search(array['rehearsal'], array['english'], array[1], 1, 1, :filter, 1, 1, 1);
+select count(*) from keyword.search(:tenant_id, array['rehearsal'], array['english'], array[1], 1, 1, :filter, 1, 1);
 
 -- name: similar_lexemes
 -- For each word of the query that no entry has, the tenant's most similar word. The vocabulary is lexeme_statistics or,
@@ -83,8 +83,8 @@ select w.lexeme as misspelt, near.lexeme as correction
      select from (select array_agg(language) as names from corpus_statistics
                    where tenant_id = :tenant_id and entries > 0) l
       cross join lateral keyword.search(
-        array_fill(w.lexeme, array[cardinality(l.names)]), l.names, null, 1, 1,
-        row(true, null, null, null, null, null, null, null, null, null)::entry_filter, 1, 1, 1) k
+        :tenant_id, array_fill(w.lexeme, array[cardinality(l.names)]), l.names, null, 1, 1,
+        row(true, null, null, null, null, null, null, null, null, null)::entry_filter, 1, 1) k
       where k.entry_id is not null);
 
 -- name: entries_with_lexemes

@@ -63,9 +63,9 @@ select a.lexeme, a.likeness, e.language, e.title, e.content
   from corpus
  cross join alike a
  cross join lateral keyword.search(
-   array_fill(a.lexeme, array[cardinality(corpus.languages)]), corpus.languages,
+   :tenant_id, array_fill(a.lexeme, array[cardinality(corpus.languages)]), corpus.languages,
    array_fill(a.entries::integer, array[cardinality(corpus.languages)]), corpus.entries,
-   greatest(corpus.mean_length, 1), :filter, 1, 100, 20) k
+   greatest(corpus.mean_length, 1), :filter, 1, 100) k
  cross join lateral (
    select x.language, x.title, left(x.content, 20000) as content
      from entries x where x.tenant_id = :tenant_id and x.id = k.entry_id offset 0) e

@@ -57,5 +57,5 @@ async def suggest(session: TenantSession, plan: Plan) -> list[str]:
 
 
 async def _finds_any(session: TenantSession, plan: Plan, text: str) -> bool:
-    found = await match_words(session, KeywordQuery(text, plan.entry_filter, 1, plan.keyword_budget, 1))
+    found = await match_words(session, KeywordQuery(text, plan.entry_filter, 1, plan.keyword_budget))
     return bool(found.hits)

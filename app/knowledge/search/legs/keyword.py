@@ -11,7 +11,7 @@ from app.db.queries.search import search as db
 from app.db.queries.search.search import KeywordMatches, KeywordQuery, LegHit
 from app.db.session import TenantSession
 from app.knowledge.languages import spell
-from app.knowledge.search.plan import KEYWORD_POOL, Plan
+from app.knowledge.search.plan import Plan
 from app.knowledge.search.query import is_identifier, quoted_phrases
 from app.telemetry.tracing import span
 
@@ -26,8 +26,8 @@ class KeywordHits:
     """The hits of the leg, best first, and facts about the search.
 
     Attributes:
-        matches: approximate, capped count of entries with at least one of the words.
-        complete: whether every entry with one of the words was scored by all of them.
+        matches: number of entries with at least one of the words that were scored.
+        complete: whether every entry with one of the words was scored.
         full_match: BM25 score of an entry that matches the whole query.
         whole: whether the query is an identifier that these entries contain as a whole.
         corrections: misspelt words of the query, each with its correction as an entry spells it.
@@ -53,10 +53,7 @@ async def search_words(session: TenantSession, plan: Plan, wanted: int) -> Keywo
     """Find the `wanted` entries whose words match the query best."""
     started = time.perf_counter()
     text = plan.query.query
-    pool = max(KEYWORD_POOL, 2 * plan.wanted, wanted)
-    asked = KeywordQuery(
-        text, plan.entry_filter, wanted, plan.keyword_budget, pool, phrases=quoted_phrases(text)
-    )
+    asked = KeywordQuery(text, plan.entry_filter, wanted, plan.keyword_budget, phrases=quoted_phrases(text))
     found = KeywordMatches([])
     corrections: Mapping[str, str] = {}
     with span("keyword") as seen:

@@ -1,0 +1,31 @@
+"""Entries store the weights of their words, and `keyword.search` scores them by an inner product.
+
+The column is computed for all entries: the tables are rewritten, with an exclusive lock on `entries`.
+"""
+
+from __future__ import annotations
+
+from app.db.schema.migration import execute_script, load_function
+
+revision = "0011"
+down_revision = "0010"
+
+
+def upgrade() -> None:
+    load_function("lexemes", "word_place")
+    load_function("lexemes", "entry_weights")
+    execute_script("""
+        alter table entries add column if not exists word_weights sparsevec storage main
+          generated always as (entry_weights(language, title, content)) stored;
+        comment on column entries.word_weights is
+          'The words for BM25, scored by an inner product; stored in the row, since searches read it from many entries';
+        drop function if exists keyword.search(
+          text[], text[], integer[], bigint, double precision, entry_filter, integer, integer, integer,
+          double precision[], text[], text[]);
+    """)
+    for function in ("word_query", "combined_query", "sum_words", "search"):
+        load_function("keyword_search", f"keyword.{function}")
+
+
+def downgrade() -> None:
+    execute_script("alter table entries drop column if exists word_weights")
