@@ -96,8 +96,9 @@ revoke all on function keyword.sum_words(tsvector, text, text[], text[], double 
 -- others. So both sums over the words are inner products with `word_weights`, which depend on no other entry.
 --
 -- If the words have at most p_budget postings together, every entry with one of them is scored. Otherwise the entries are
--- those in which the words weigh much together: as much as two average ones, or 60 % of the query. If fewer than p_limit
--- are found, 60 % of that is sufficient; after that, if an indexed condition of the filter leaves fewer entries than the
+-- those in which the words weigh much together: as much as two average ones, or 60 % of the query. At most two budgets of
+-- these are scored, and if there are more, those in which the words weigh half as much again. If fewer than p_limit are
+-- found, 60 % of the weight is sufficient; after that, if an indexed condition of the filter leaves fewer entries than the
 -- budget, all of these are scored; and after that, p_budget entries with the rarest words. If even the rarest lexeme
 -- exceeds 20 budgets, reading its postings in the index would take too long by itself, and the newest entries are scanned
 -- instead.
@@ -209,21 +210,24 @@ begin
     return;
   end if;
   is_complete := (select sum(f) from unnest(word_frequencies) f) <= p_budget;
-  for step in 1 .. 4 loop
+  for step in 1 .. 5 loop
+    exit when step > 2 and scored >= p_limit;
     wanted := null;
-    if step <= 2 then
+    if step <= 3 then
+      continue when step = 2 and scored < 2 * p_budget;
       if is_complete then
         wanted := array_to_string(words, ' | ')::tsquery;
       else
         wanted := keyword.combined_query(words, word_weights, word_frequencies,
-                                         least(0.6 * weight, 2 * squares / weight) * 0.6 ^ (step - 1), p_budget);
+                                         least(0.6 * weight, 2 * squares / weight)
+                                           * case step when 1 then 1 when 2 then 1.5 else 0.6 end, p_budget);
         if rare is not null then
           wanted := coalesce(wanted || rare, rare);
         end if;
       end if;
       continue when wanted is null or wanted = searched;
       searched := wanted;
-    elsif step = 3 then
+    elsif step = 4 then
       continue when p_filter.tags is null and p_filter.metadata is null and p_filter.asset_ids is null;
       admitted := keyword.filtered_ids(p_filter, p_budget);
       continue when cardinality(admitted) >= p_budget;
@@ -237,10 +241,10 @@ begin
     select coalesce(array_agg(b.id order by b.score desc, b.updated_at desc, b.id), '{}'),
            coalesce(array_agg(b.updated_at order by b.score desc, b.updated_at desc, b.id), '{}'),
            coalesce(array_agg(b.score order by b.score desc, b.updated_at desc, b.id), '{}'),
-           coalesce(max(b.scored), 0)
+           greatest(scored, max(b.number))
       into ids, times, scores, scored
       from (
-        select a.id, a.updated_at, a.score, count(*) over () as scored
+        select a.id, a.updated_at, a.score, count(*) over () as number
           from (
             select k.id, k.updated_at, k.score from unnest(ids, times, scores) k (id, updated_at, score)
             union all
@@ -254,16 +258,16 @@ begin
                        from entries w
                       where wanted is not null and w.tenant_id = tenant and w.lexemes @@ wanted
                         and entry_matches(w, p_filter) and w.id <> all (ids)
-                      limit case when step = 4 then p_budget else 2 * p_budget end)
+                      limit case when step = 5 then p_budget else 2 * p_budget end)
                     union all
                     select f.id, f.updated_at, f.word_weights, f.lexemes, f.language, f.text_length
                       from entries f
-                     where step = 3 and f.tenant_id = tenant and f.id = any (admitted) and f.id <> all (ids)
+                     where step = 4 and f.tenant_id = tenant and f.id = any (admitted) and f.id <> all (ids)
                     union all
                     -- For very frequent words, the newest entries are sufficient.
                     (select n.id, n.updated_at, n.word_weights, n.lexemes, n.language, n.text_length
                        from entries n
-                      where step = 4 and wanted is null and n.tenant_id = tenant and entry_matches(n, p_filter)
+                      where step = 5 and wanted is null and n.tenant_id = tenant and entry_matches(n, p_filter)
                         and n.id <> all (ids)
                       order by n.id desc limit 4 * p_budget)) x
                 offset 0) e
@@ -280,7 +284,7 @@ begin
                       coalesce(t.sums[2], -(e.word_weights <#> repeated)) as repeated, t.phrase) s
              where s.matched > 0) a
          order by a.score desc, a.updated_at desc, a.id limit p_limit) b;
-    exit when is_complete or scored >= p_limit;
+    exit when is_complete or step = 1 and scored between p_limit and 2 * p_budget - 1;
   end loop;
   is_complete := is_complete and scored < 2 * p_budget;
   if scored = 0 and not is_complete then
