@@ -47,6 +47,7 @@ select a.attname as name, format_type(a.atttypid, null) as type from pg_attribut
    and not a.attisdropped order by a.attnum"""
 
 VALUES: Mapping[str, str] = {
+    "p_tenant": "current_tenant()",
     "p_lexemes": "array['harbour', 'night', 'ship']",
     "p_languages": "array['english', 'english', 'english']",
     "p_frequencies": "array[null, null, null]::integer[]",
