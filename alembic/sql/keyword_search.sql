@@ -32,7 +32,7 @@ language sql immutable parallel safe
 return '''' || replace(replace(p_lexeme, '\', '\\'), '''', '''''') || '''';
 revoke all on function keyword.word_query(text) from public;
 
--- A query for entries whose words weigh p_least together. p_words are queries, the heaviest first; only ten are combined,
+-- A query for entries whose words weigh p_least together. p_words are queries, the heaviest first; only seven are combined,
 -- at most three at a time. A word in more than p_budget entries is not sufficient alone, and one in more than 20 budgets
 -- is only looked for in entries with a rarer word: reading its postings would take too long. Null if nothing qualifies.
 create or replace function keyword.combined_query(
@@ -41,7 +41,7 @@ returns tsquery
 language plpgsql immutable parallel safe set search_path = pg_catalog, pg_temp
 as $$
 declare
-  words constant integer := least(cardinality(p_words), 10);
+  words constant integer := least(cardinality(p_words), 7);
   least_weight constant double precision :=
     least(p_least, p_weights[1] + coalesce(p_weights[2], 0) + coalesce(p_weights[3], 0));
   alternatives text[] := '{}';
