@@ -7,7 +7,6 @@ a `TenantSession`, so a query without a tenant is a type error.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -70,20 +69,40 @@ class _Session:
     async def stream(
         self, statement: Statement, batch: int, **parameters: Any
     ) -> AsyncIterator[Sequence[Row]]:
-        """Rows from a cursor, `batch` at a time, for results that are too large for memory or not read to the end."""
-        cursor = await self._run(partial(self._connection.cursor, prefetch=None), statement, parameters)
-        while rows := await self._outage.listen(cursor.fetch(batch, timeout=self._patience)):
+        """Rows from a cursor, `batch` at a time, for results that are too large for memory or not read to the end.
+
+        The first batch takes one round trip, like `fetch`.
+        """
+        values = self._values(statement, parameters)
+        cursor = aiter(
+            self._connection.cursor(statement.sql, *values, prefetch=batch, timeout=self._patience)
+        )
+        while rows := await self._outage.listen(_read(cursor, batch)):
             yield rows
 
     async def _run(
         self, call: Callable[..., Awaitable[T]], statement: Statement, parameters: dict[str, Any]
     ) -> T:
-        self._bind(parameters)
-        values = [parameters[name] for name in statement.parameters]
+        values = self._values(statement, parameters)
         return await self._outage.listen(call(statement.sql, *values, timeout=self._patience))
+
+    def _values(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
+        """The values of a statement's parameters in its order."""
+        self._bind(parameters)
+        return [parameters[name] for name in statement.parameters]
 
     def _bind(self, parameters: dict[str, Any]) -> None:
         """Add the parameters that the session itself binds in every statement."""
+
+
+async def _read(cursor: AsyncIterator[Row], count: int) -> list[Row]:
+    """The next rows of a cursor, at most `count`."""
+    rows: list[Row] = []
+    async for row in cursor:
+        rows.append(row)
+        if len(rows) == count:
+            break
+    return rows
 
 
 class TenantSession(_Session):

@@ -169,6 +169,17 @@ async def test_sessions_cannot_be_constructed_directly(seeded: Seeded) -> None:
             PlatformSession(connection, None, outage, None)
 
 
+@pytest.mark.parametrize(("last", "sizes"), [(0, []), (9, [9]), (20, [10, 10]), (25, [10, 10, 5])])
+async def test_stream_returns_every_row_in_batches(
+    seeded: Seeded, single: Database, last: int, sizes: list[int]
+) -> None:
+    numbers = parse_statement("numbers", "select generate_series(1, :last::integer)")
+    async with single.tenant_session(seeded.first) as session:
+        batches = [[row[0] for row in batch] async for batch in session.stream(numbers, 10, last=last)]
+    assert [len(batch) for batch in batches] == sizes
+    assert [number for batch in batches for number in batch] == list(range(1, last + 1))
+
+
 async def test_stream_can_be_left_early(seeded: Seeded, single: Database) -> None:
     numbers = parse_statement("numbers", "select n from generate_series(1, :last::integer) n")
     async with single.tenant_session(seeded.first) as session:

@@ -120,9 +120,7 @@ async def indexed(
     nearest: dict[UUID, LegHit] = {}
     enough = False
     pending = 0
-    rows = session.stream(
-        _indexed_statement(session, space), 2 * wanted, **_indexed_values(vector, entry_filter)
-    )
+    rows = session.stream(_indexed_statement(session, space), wanted, **_indexed_values(vector, entry_filter))
     async for batch in rows:
         pending = batch[0]["pending"]
         if not batch[0]["complete"]:
