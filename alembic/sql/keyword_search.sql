@@ -97,8 +97,8 @@ revoke all on function keyword.sum_words(tsvector, text, text[], text[], double 
 --
 -- If the words have at most p_budget postings together, every entry with one of them is scored. Otherwise the entries are
 -- those in which the words weigh much together: as much as two average ones, or 60 % of the query. At most two budgets of
--- these are scored, and if there are more, those in which the words weigh half as much again. If fewer than p_limit are
--- found, 60 % of the weight is sufficient; after that, if an indexed condition of the filter leaves fewer entries than the
+-- these are scored, and if there are more, those in which the words weigh half as much again. If fewer than p_limit or
+-- 150 are found, 60 % of the weight is sufficient; after that, if an indexed condition of the filter leaves fewer entries than the
 -- budget, all of these are scored; and after that, p_budget entries with the rarest words. If even the rarest lexeme
 -- exceeds 20 budgets, reading its postings in the index would take too long by itself, and the newest entries are scanned
 -- instead.
@@ -144,6 +144,7 @@ declare
   times timestamptz[] := '{}';
   scores double precision[] := '{}';
   scored bigint := 0;
+  enough constant bigint := greatest(p_limit, least(150, p_budget));
   is_complete boolean;
 begin
   if p_tenant is distinct from tenant then
@@ -211,7 +212,7 @@ begin
   end if;
   is_complete := (select sum(f) from unnest(word_frequencies) f) <= p_budget;
   for step in 1 .. 5 loop
-    exit when step > 2 and scored >= p_limit;
+    exit when step > 2 and scored >= enough;
     wanted := null;
     if step <= 3 then
       continue when step = 2 and scored < 2 * p_budget;
@@ -284,7 +285,7 @@ begin
                       coalesce(t.sums[2], -(e.word_weights <#> repeated)) as repeated, t.phrase) s
              where s.matched > 0) a
          order by a.score desc, a.updated_at desc, a.id limit p_limit) b;
-    exit when is_complete or step = 1 and scored between p_limit and 2 * p_budget - 1;
+    exit when is_complete or step = 1 and scored between enough and 2 * p_budget - 1;
   end loop;
   is_complete := is_complete and scored < 2 * p_budget;
   if scored = 0 and not is_complete then
