@@ -110,7 +110,7 @@ REMOVED: list[tuple[str, dict[Any, dict[str, str]]]] = [
     ("another secret", {tokens: {"algorithms=[algorithm])": "algorithms=[algorithm], verify=False)"}}),
     (
         "alg RS256",
-        {tokens: {"if algorithm != _HMAC_ALGORITHM:": "if False:", "algorithms=[algorithm])": "algorithms=None)"}},
+        {tokens: {"if algorithm != HMAC_ALGORITHM:": "if False:", "algorithms=[algorithm])": "algorithms=None)"}},
     ),
     ("crit", {tokens: {'isdisjoint(("crit", ': 'isdisjoint(('}}),
     ("another kind", {tokens: {"kind.lower() not in _TYPES": "False"}}),
