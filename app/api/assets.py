@@ -176,8 +176,8 @@ async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: Curren
         404,
         others={
             200: {
-                "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-                "description": "The bytes, as an attachment",
+                "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+                "description": "The bytes, as an attachment of the file's type",
                 "headers": ETAG,
             }
         },

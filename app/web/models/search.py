@@ -30,6 +30,9 @@ from app.web.problems import Problem
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
 
+NOT_EMPTY = Field(json_schema_extra={"minItems": 1})
+"""Described only: `SearchQuery` refuses an empty list, with a message that names the remedy."""
+
 Tag = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 100})]
 
 
@@ -78,13 +81,13 @@ class SearchRequest(RequestBody):
         description="Default: the tenant's, else semantic 0.7 and keyword 0.3, or 0.6 and 0.4 with the fusion `score`.",
     )
     role: Audience | None = Field(None, description="Only entries for this role or for all.")
-    tags: list[Tag] | None = Field(
+    tags: Annotated[list[Tag], NOT_EMPTY] | None = Field(
         None, max_length=100, description="One or more tags; omit it for no filter."
     )
     tags_match: TagsMatch = Field(
         "any", description="Whether an entry needs any (the default) or all of the tags."
     )
-    entry_type: EntryType | list[EntryType] | None = Field(
+    entry_type: EntryType | Annotated[list[EntryType], NOT_EMPTY] | None = Field(
         None, description="One or more types; omit it for no filter."
     )
     min_confidence: Annotated[Number, Field(ge=0, le=1)] | None = None
@@ -92,7 +95,7 @@ class SearchRequest(RequestBody):
     source: Source | None = Field(
         None, description="Only entries written by callers, or only chunks of assets."
     )
-    asset_id: list[UUID] | None = Field(
+    asset_id: Annotated[list[UUID], NOT_EMPTY] | None = Field(
         None, max_length=1000, description="One or more assets; omit it for no filter."
     )
     metadata: dict[str, Any] | None = Field(
