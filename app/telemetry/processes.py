@@ -70,13 +70,18 @@ def _own_memory(process: psutil.Process) -> float:
     return _memory[1]
 
 
+def count_processes(*, serving: float, replaced: float) -> Iterator[Metric]:
+    """The numbers of processes."""
+    yield GaugeMetricFamily("knowledge_processes", "Processes that serve", value=serving)
+    yield CounterMetricFamily("knowledge_processes_replaced", "Processes that ended unasked", value=replaced)
+
+
 def collect_processes(part: Part) -> Iterator[Metric]:
     """The counters of all processes, also of those that ended, and the sums of the figures of those that run."""
     yield from MultiProcessCollector(None).collect()  # type: ignore[no-untyped-call]
     rows = part.figures().all()
     total = [sum(column) for column in zip(*rows, strict=True)]
     for name, documentation, value in (
-        ("knowledge_processes", "Processes that serve", total[0]),
         (
             "process_resident_memory_bytes",
             "Resident memory of all processes, shared pages once",
@@ -91,7 +96,7 @@ def collect_processes(part: Part) -> Iterator[Metric]:
         ),
     ):
         yield GaugeMetricFamily(name, documentation, value=value)
-    yield CounterMetricFamily("knowledge_processes_replaced", "Processes that ended unasked", value=total[1])
+    yield from count_processes(serving=total[0], replaced=total[1])
     yield CounterMetricFamily("process_cpu_seconds", "Processor time of all processes", value=total[2])
 
 

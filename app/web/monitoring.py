@@ -23,7 +23,7 @@ from app.embeddings.resilience.resilient import ResilientProvider
 from app.errors import DatabaseUnavailable
 from app.knowledge.search.journal.receipts import service_version
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS
-from app.telemetry.processes import collect_processes, publish_process, service_figures
+from app.telemetry.processes import collect_processes, count_processes, publish_process, service_figures
 
 log = logging.getLogger("app.web.monitoring")
 
@@ -106,6 +106,7 @@ class Observation:
         figures: list[list[float]]
         if self._part is None:
             yield from REGISTRY.collect()
+            yield from count_processes(serving=1, replaced=0)
             figures = [[*self._load(), *self._circuits().values()]]
         else:
             self._publish(self._part)
