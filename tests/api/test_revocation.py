@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import cast
+from uuid import UUID
 
 import httpx
 import pytest
@@ -11,6 +15,8 @@ import pytest
 from app.auth.issuing import read_token_id
 from app.auth.principal import Role
 from app.composition.services import Services
+from app.db.database import Database
+from app.db.session import PlatformSession, TenantSession
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants import revocations
 from app.knowledge.tenants.directory import TenantDirectory
@@ -23,6 +29,26 @@ PLATFORM_PATH = "/admin/platform/revoked-tokens"
 
 async def read(http: httpx.AsyncClient, token: str, path: str = "/knowledge/entries") -> httpx.Response:
     return await http.get(path, headers={"Authorization": f"Bearer {token}"})
+
+
+class Overtaken:
+    """A database in which something happens after a read, before the reader continues."""
+
+    def __init__(self, database: Database, happens: Callable[[], Awaitable[object]]) -> None:
+        self._database, self._happens = database, happens
+        self.tell_of_deleted = database.tell_of_deleted
+
+    @contextlib.asynccontextmanager
+    async def tenant_session(self, tenant_id: UUID) -> AsyncIterator[TenantSession]:
+        async with self._database.tenant_session(tenant_id) as session:
+            yield session
+        await self._happens()
+
+    @contextlib.asynccontextmanager
+    async def platform_session(self) -> AsyncIterator[PlatformSession]:
+        async with self._database.platform_session() as session:
+            yield session
+        await self._happens()
 
 
 async def test_a_revoked_token_is_refused_everywhere_and_others_are_not(
@@ -55,6 +81,38 @@ async def test_another_process_refuses_it_when_its_context_of_the_tenant_expires
     await admin.post(PATH, {"token_id": "leaked"})
     now = 2.0
     assert "leaked" in (await elsewhere.context(admin.tenant_id)).revoked_tokens
+
+
+async def test_a_revocation_while_the_list_is_read_counts_at_once(
+    admin: Caller, api_services: Services
+) -> None:
+    assert admin.tenant_id is not None
+    tenant_id, database = admin.tenant_id, api_services.database
+
+    async def revoke() -> None:
+        if not (await own.list_revoked(tenant_id)).items:
+            await own.revoke(tenant_id, "leaked", actor="test")
+
+    trail = AuditTrail(database)
+    tenants = TenantDirectory(cast("Database", Overtaken(database, revoke)), trail, default_model_id=1)
+    own = revocations.TokenRevocations(database, trail, tenants)
+    assert not (await tenants.context(tenant_id)).revoked_tokens, "it was read before"
+    assert (await tenants.context(tenant_id)).revoked_tokens == {"leaked"}
+
+
+async def test_a_platform_admins_revocation_while_the_list_is_read_counts_at_once(
+    api_services: Services,
+) -> None:
+    async def revoke() -> None:
+        if not happened:
+            happened.append(True)
+            await platform.revoke("leaked-while-read", actor="test")
+
+    happened: list[bool] = []
+    overtaken = Overtaken(api_services.database, revoke)
+    platform = revocations.PlatformRevocations(cast("Database", overtaken))
+    assert not await platform.contains("leaked-while-read"), "it was read before"
+    assert await platform.contains("leaked-while-read")
 
 
 async def test_a_revocation_ends_when_the_token_has_expired(admin: Caller, api_services: Services) -> None:

@@ -131,6 +131,19 @@ def test_more_tenants_than_slots_replace_those_that_hold_nothing(parts: tuple[Pa
     assert generations.current(OTHER) != before
 
 
+def test_a_tenant_that_has_waited_is_replaced_as_others(parts: tuple[Part, Part]) -> None:
+    here, there = (part.amounts("searches") for part in parts)
+    assert here.take(ONE, 1, 0, 1)
+    assert not there.take(ONE, 1, 0, 1)
+    for amounts in (here, there):
+        amounts.publish(ONE, 0.0)
+    generations = parts[0].generations()
+    before = generations.current(ONE)
+    for number in range(2 * SETS * WAYS):
+        generations.advance(UUID(int=(number + 100) * 0x9E3779B97F4A7C15 << 32 & (1 << 128) - 1))
+    assert generations.current(ONE) != before
+
+
 def test_the_total_of_the_shares_is_what_was_divided(parts: tuple[Part, Part]) -> None:
     memory = parts[0].memory
     assert [Part(memory, n, n, 3).share_of(10) for n in range(3)] == [4, 3, 3]

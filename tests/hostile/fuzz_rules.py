@@ -35,6 +35,7 @@ LAWFUL_REFUSALS = (
     r"must be a hit of that search",
     r"^must (be an http:// or https:// address|resolve to a public address|have a port from 1 to 65535)$",
     r"^must have (no user name, password or fragment|at most \d+ printable characters and no blanks)$",
+    r"^must have a host of at most \d+ characters$",
     r"must be at most \d+, the platform's limit for this tenant",
     r"^must be an integer$",  # 35.0 is an integer to JSON Schema
     r"must be a JSON object",

@@ -70,7 +70,8 @@ class SharedAmounts:
         first = memory.held(memory.slot(tenant), self._kind)
         memory.numbers[first + self._place] = own
         if not waits:
-            memory.numbers[first + memory.places + self._place] = 0.0
+            since = first + memory.places + self._place
+            memory.numbers[since] = memory.numbers[since + memory.places] = 0.0
 
     def _yields(self, first: int, now: float) -> bool:
         """Whether another process, which still tries, has waited for so much longer that it goes first."""

@@ -19,6 +19,8 @@ from app.errors import InvalidInput
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 MAX_URL = 2_000
+MAX_HOST = 253
+"""Characters of a name in the DNS (RFC 1035)."""
 LOCAL_NAMES = ("localhost", ".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 CLOUD_SERVICES = frozenset({ipaddress.ip_address("168.63.129.16")})
@@ -69,6 +71,8 @@ def check_url(url: str, *, allow_private: bool) -> None:
         raise InvalidInput.of("url", f"must have at most {MAX_URL} printable characters and no blanks")
     if parsed.scheme not in ("http", "https") or not host:
         raise InvalidInput.of("url", "must be an http:// or https:// address")
+    if len(parsed.raw_host) > MAX_HOST:
+        raise InvalidInput.of("url", f"must have a host of at most {MAX_HOST} characters")
     if not 1 <= (parsed.port or 80) <= 65535:
         raise InvalidInput.of("url", "must have a port from 1 to 65535")
     if parsed.userinfo or parsed.fragment:

@@ -10,6 +10,7 @@ import httpx
 
 from app.db.database import Database
 from app.db.queries.work.handshakes import take_turns
+from app.knowledge.subscriptions.addresses import MAX_HOST
 
 PER_MINUTE = 600
 """Messages to one host in a minute."""
@@ -63,5 +64,5 @@ class SendPace:
 
 
 def find_host(url: str) -> str:
-    """The host of a checked URL, in the form in which hosts are compared."""
-    return httpx.URL(url).host.rstrip(".").lower()
+    """The host of a URL, in the form in which hosts are compared; a longer one than a name can be is cut."""
+    return httpx.URL(url).host.rstrip(".").lower()[:MAX_HOST]

@@ -106,6 +106,7 @@ class TenantDirectory:
         self._clock = clock
         self._generations = None if part is None else part.generations()
         self._known: dict[UUID, tuple[float, list[float], TenantContext]] = {}
+        self._forgotten = 0
         database.tell_of_deleted.append(self.forget)
 
     async def context(self, tenant_id: UUID) -> TenantContext:
@@ -115,6 +116,7 @@ class TenantDirectory:
         known = self._known.get(tenant_id)
         if known is not None and known[0] > self._clock() and known[1] == generation:
             return known[2]
+        forgotten = self._forgotten
         async with self._database.tenant_session(tenant_id) as session:
             row = await db.own_tenant(session)
         if row is None:
@@ -141,9 +143,11 @@ class TenantDirectory:
             revoked_tokens=frozenset(row.revoked_tokens),
             tokens_today=row.tokens_today,
         )
-        if len(self._known) >= 10_000:
-            self._known.clear()
-        self._known[tenant_id] = (self._clock() + self._ttl, generation, context)
+        # A change during the read would be kept from the next request.
+        if forgotten == self._forgotten:
+            if len(self._known) >= 10_000:
+                self._known.clear()
+            self._known[tenant_id] = (self._clock() + self._ttl, generation, context)
         return context
 
     async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
@@ -157,6 +161,7 @@ class TenantDirectory:
     def forget(self, tenant_id: UUID) -> None:
         """Remove the tenant from the cache, in all processes of the service."""
         self._known.pop(tenant_id, None)
+        self._forgotten += 1
         if self._generations is not None:
             self._generations.advance(tenant_id)
 

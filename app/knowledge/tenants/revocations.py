@@ -90,15 +90,20 @@ class PlatformRevocations:
         self._clock = clock
         self._generations = None if part is None else part.generations()
         self._known: tuple[float, list[float], frozenset[str]] | None = None
+        self._revoked = 0
 
     async def contains(self, token_id: str) -> bool:
         """Whether a platform administrator's token with this `jti` is refused."""
         generation = [] if self._generations is None else self._generations.current(_PLATFORM)
-        if self._known is None or self._known[0] <= self._clock() or self._known[1] != generation:
+        known = self._known
+        if known is None or known[0] <= self._clock() or known[1] != generation:
+            revoked = self._revoked
             async with self._database.platform_session() as session:
                 ids = await db.platform_revocation_ids(session)
-            self._known = (self._clock() + self._ttl, generation, ids)
-        return token_id in self._known[2]
+            known = (self._clock() + self._ttl, generation, ids)
+            if revoked == self._revoked:  # otherwise the next call reads the list again
+                self._known = known
+        return token_id in known[2]
 
     async def revoke(self, token_id: str, *, expires_at: datetime | None = None, actor: str) -> RevokedToken:
         """Refuse platform administrators' tokens with this `jti` until `expires_at`; as for a tenant's tokens."""
@@ -110,6 +115,7 @@ class PlatformRevocations:
         if revoked is None:
             raise _full("the platform")
         self._known = None
+        self._revoked += 1
         if self._generations is not None:
             self._generations.advance(_PLATFORM)
         return revoked

@@ -56,7 +56,7 @@ def test_unroutable_addresses_are_never_allowed(address: str) -> None:
         "https://example.com/#x", "http://127.0.0.1/", "http://[::1]/", "http://[::ffff:10.0.0.1]/", "http://localhost:8000",
         "http://db.internal", "http://169.254.169.254/latest", "https://exa mple.com", "https://example.com:99999",
         "https://example.com/" + "x" * 2000, "http://127.0.0.1./", "http://x.localhost.", "https://example.com/\n",
-        "http://xn--/", "https://xn--a.example/",
+        "http://xn--/", "https://xn--a.example/", "https://" + "a." * 125 + "test/",
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_be_public_is_refused_at_once(url: str) -> None:

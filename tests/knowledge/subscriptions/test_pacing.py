@@ -174,3 +174,10 @@ def test_hosts_are_compared_without_case_port_and_final_dot() -> None:
     assert {find_host(u) for u in (URL, "http://HOOKS.Example:81/b?c", "https://hooks.example./")} == {
         "hooks.example"
     }
+
+
+async def test_a_host_that_is_too_long_for_a_name_has_turns(database: Database) -> None:
+    # As in a subscription of a time without this bound: other messages of the tenant wait for its turn.
+    url = "https://" + "a." * 300 + "example/"
+    assert await SendPace(database).admit(new_id(), [url, URL]) == [0.0, 0.0]
+    assert await SendPace(database).admit_challenges(new_id(), [url, URL]) == [0.0, 0.0]
