@@ -92,7 +92,8 @@ async def _is_revoked(services: Services, token_id: str | None) -> bool:
 
 async def authenticate(request: Request, role: Role, token: str | None = None) -> Caller:
     """The caller with `role`, one of the tenant roles; also sets `request.state.caller`, and
-    `request.state.tenant` even if it is refused; `token` as for `identify`.
+    `request.state.tenant` even if it is refused; `token` as for `identify`. Callers whose token was revoked or whose
+    tenant was deleted are strangers, as those without a token (`request.state.is_stranger`).
 
     Each way into a tenant over HTTP comes through here, and counts as one request of the tenant, whether its role is
     enough or not, but for its administration: a limit set too low can be taken back. Raises
@@ -105,9 +106,11 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
         try:
             tenant = await parts.services.tenants.context(principal.tenant_id)
         except TenantNotFound:
+            request.state.is_stranger = True
             raise tenant_gone() from None
         request.state.tenant = tenant
         if principal.token_id is not None and principal.token_id in tenant.revoked_tokens:
+            request.state.is_stranger = True
             raise Unauthenticated(REVOKED)
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.http.occupancy import Occupancy, network_of
-from app.api.http.request_log import find_tenant_id
+from app.api.http.request_log import find_tenant_id, is_stranger
 from app.telemetry.logs import request_id
 from app.web.problems import problem_response, title_of
 
@@ -163,7 +163,7 @@ class BoundedConnection(HttpToolsProtocol):
         """
 
         async def send_in_turn(message: Any) -> None:
-            if message["type"] == "http.response.start" and scope["state"].get("principal") is None:
+            if message["type"] == "http.response.start" and is_stranger(scope):
                 await self._occupancy.strangers.wait(network_of(self._address))
             await send(message)
 

@@ -18,6 +18,12 @@ def find_tenant_id(scope: Scope) -> str | None:
     return None if principal is None or principal.tenant_id is None else str(principal.tenant_id)
 
 
+def is_stranger(scope: Scope) -> bool:
+    """Whether the caller has no valid token."""
+    state = scope.get("state", {})
+    return state.get("principal") is None or state.get("is_stranger", False)
+
+
 def log_request(method: str, route: str, status: int, seconds: float, tenant_id: str | None) -> None:
     """Log method, route, status, time and tenant; never a path or anything else that a caller wrote."""
     log.log(

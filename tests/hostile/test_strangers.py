@@ -1,0 +1,56 @@
+"""Callers without a valid token: their answers wait for turns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import httpx
+
+from app.api.http.occupancy import Occupancy
+from app.auth.issuing import read_token_id
+from app.auth.principal import Role
+from app.auth.tokens import TokenVerifier
+from app.composition.services import Services
+from app.concurrency.pace import Pace
+from app.main import create_app
+from app.settings import Settings
+from tests.fixtures.http.callers import make_token
+from tests.fixtures.http.serving import serve
+
+
+class Counting(Pace):
+    """A pace that counts its turns, and delays none."""
+
+    def __init__(self) -> None:
+        super().__init__(1_000_000, 1_000_000)
+        self.turns = 0
+
+    async def wait(self, key: Hashable) -> None:
+        self.turns += 1
+        await super().wait(key)
+
+
+async def test_callers_whose_token_was_revoked_or_whose_tenant_was_deleted_wait_for_turns(
+    settings: Settings, api_services: Services, verifier: TokenVerifier
+) -> None:
+    tenant = await api_services.tenants.create("strangers", actor="test")
+    revoked, valid = (make_token(tenant.id, Role.READER) for _ in range(2))
+    occupancy = Occupancy()
+    occupancy.strangers = pace = Counting()
+    async with (
+        serve(create_app(settings, api_services, verifier), occupancy) as address,
+        httpx.AsyncClient(base_url=address, trust_env=False) as client,
+    ):
+
+        async def read(token: str | None) -> tuple[int, int]:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            before = pace.turns
+            return (await client.get("/knowledge/entries", headers=headers)).status_code, pace.turns - before
+
+        assert await read(None) == (401, 1)
+        assert await read(revoked) == (200, 0)
+        await api_services.revocations.revoke(tenant.id, read_token_id(revoked), actor="test")
+        assert await read(revoked) == (401, 1)
+        assert await read(valid) == (200, 0)
+        await api_services.tenants.delete(tenant.id, actor="test")
+        assert await read(valid) == (401, 1)
