@@ -1,21 +1,32 @@
-"""The time of a request, from its arrival to its answer, and the part of it that the request waited for turns."""
+"""The time of a request from its arrival to its answer: the part in which it waited for turns, and the part in which it
+kept the event loop."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, Generic, TypeVar
+
+Result = TypeVar("Result")
 
 _running: ContextVar[Stopwatch | None] = ContextVar("stopwatch", default=None)
 
 
 class Stopwatch:
-    """Runs from its creation; tasks that a request starts share its stopwatch."""
+    """Runs from its creation; tasks that a request starts share its stopwatch.
+
+    Attributes:
+        kept: CPU seconds for which the steps of `Steps` kept the event loop.
+        refused: whether the request was refused although its answer has no such status.
+    """
 
     def __init__(self, started: float | None = None) -> None:
         self._started = time.perf_counter() if started is None else started
         self._waits: list[tuple[float, float]] = []
+        self.kept = 0.0
+        self.refused = False
 
     @property
     def seconds(self) -> float:
@@ -54,6 +65,33 @@ class Stopwatch:
             yield
         finally:
             self._waits += [(max(start, began), end) for start, end in shared._waits if end > began]
+
+
+class Steps(Generic[Result]):
+    """Awaits a coroutine, and counts the CPU time of its steps as kept."""
+
+    __slots__ = ("_coroutine", "_stopwatch")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Result], stopwatch: Stopwatch) -> None:
+        self._coroutine, self._stopwatch = coroutine, stopwatch
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        step: Callable[[Any], Any] = self._coroutine.send
+        value: Any = None
+        while True:
+            began = time.thread_time()
+            try:
+                awaited = step(value)
+            except StopIteration as ended:
+                result: Result = ended.value
+                return result
+            finally:
+                self._stopwatch.kept += time.thread_time() - began
+            try:
+                value = yield awaited
+                step = self._coroutine.send
+            except BaseException as error:  # a cancellation, for example, which the coroutine handles
+                step, value = self._coroutine.throw, error
 
 
 def current_stopwatch() -> Stopwatch:

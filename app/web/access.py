@@ -112,6 +112,8 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
         if principal.token_id is not None and principal.token_id in tenant.revoked_tokens:
             request.state.is_stranger = True
             raise Unauthenticated(REVOKED)
+        if not getattr(request.state, "paced", False):
+            request.state.paced = await parts.services.admission.pace(tenant)
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)
     try:

@@ -16,10 +16,11 @@ from app.api.http.compression import Compression
 from app.api.http.head import serve_as_get
 from app.api.http.request_log import find_tenant_id, log_request
 from app.api.http.response_head import ResponseHead
-from app.concurrency.stopwatch import Stopwatch, run_stopwatch
+from app.concurrency.stopwatch import Steps, Stopwatch, run_stopwatch
 from app.errors import KnowledgeError
 from app.telemetry.logs import request_id
 from app.telemetry.tracing import Span, span
+from app.web.access import Parts
 from app.web.bodies.bounded import BoundedBody, Patience
 from app.web.bodies.bounds import UPLOAD_ROOM, UPLOADS, bounds_of
 from app.web.metrics import REQUEST_SECONDS, REQUESTS
@@ -32,6 +33,9 @@ ACCEPTED_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 """Methods that metrics distinguish; a caller may send anything."""
+
+REFUSED = frozenset({400, 401, 403, 405, 406, 408, 413, 415, 422, 429})
+"""Statuses of requests that were not worth their work; a 404 or a 409 is an answer."""
 
 GivenHeaders = Mapping[bytes, bytes]
 """The headers of a request, of repeated ones the first."""
@@ -73,7 +77,7 @@ class HttpLayer:
         with span(method, "server", _trace_parent(headers), http_method=method) as seen:
             try:
                 with run_stopwatch(stopwatch):
-                    await self._serve(scope, headers, body.receive, head)
+                    await Steps(self._serve(scope, headers, body.receive, head), stopwatch)
             except KnowledgeError as error:
                 # Raised by the body in an application that is mounted, and renders no problems.
                 if head.sent:
@@ -86,6 +90,7 @@ class HttpLayer:
                 await unexpected_error()(scope, receive, head.send)
             finally:
                 _note(scope, method, head.status, stopwatch.seconds, seen)
+                _settle(scope, head.status, stopwatch, body.seen)
                 request_id.reset(token)
 
     async def _serve(self, scope: Scope, headers: GivenHeaders, receive: Receive, head: ResponseHead) -> None:
@@ -144,3 +149,13 @@ def _note(scope: Scope, method: str, status: int, seconds: float, seen: Span) ->
     seen.set(http_route=route, http_status=status, tenant_id=tenant_id)
     if status >= 500:
         seen.fail(str(status))
+
+
+def _settle(scope: Scope, status: int, stopwatch: Stopwatch, size: int) -> None:
+    """Charge the caller's tenant for a refused or a large request."""
+    state = scope.get("state", {})
+    if (tenant := state.get("tenant")) is not None:
+        parts: Parts = scope["app"].state.parts
+        parts.services.admission.settle(
+            tenant, stopwatch, size, refused=status in REFUSED, paced=state.get("paced", False)
+        )

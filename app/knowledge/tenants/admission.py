@@ -11,6 +11,8 @@ from uuid import UUID
 from app.concurrency.buckets import Buckets
 from app.concurrency.budget import ByteBudget
 from app.concurrency.processes.part import Part
+from app.concurrency.share import LoopShare
+from app.concurrency.stopwatch import Stopwatch, current_stopwatch
 from app.concurrency.turns import Turns
 from app.errors import RateLimited
 from app.knowledge.tenants.directory import TenantContext
@@ -55,8 +57,17 @@ ANSWER_BYTES = 64 * 1024 * 1024
 ANSWER_TOTAL = 4 * ANSWER_BYTES
 """The same of all tenants together."""
 
-REFUSED_SECONDS = 0.005
-"""A refused body counts as a turn of at least this length: reading it and answering it take longer than the check."""
+REFUSED_SECONDS = 0.0005
+"""Added to the time for which a refused request kept the event loop: its connection, log line and metrics."""
+
+MIB_SECONDS = 0.002
+"""Added for each MiB of a refused or large body: it is received in pieces, by the connection."""
+
+LARGE = 1024 * 1024
+"""Bytes above which the time of an accepted body counts, too."""
+
+LARGE_PART = 0.25
+"""Part of this time that counts."""
 
 CHARGED_BYTES = 64 * 1024
 """A refused body counts as one more request for each of these."""
@@ -85,11 +96,11 @@ class Intake:
         """Whether the turn is still held, so that the body was not accepted yet."""
         return self._began is not None
 
-    def end(self, least: float = 0.0) -> None:
-        """Release the turn, which counts for `least` seconds or more; a second time, nothing happens."""
+    def end(self) -> None:
+        """Release the turn; a second time, nothing happens."""
         if self._began is not None:
             began, self._began = self._began, None
-            self._turns.release(self._tenant_id, max(least, self._clock() - began))
+            self._turns.release(self._tenant_id, self._clock() - began)
 
 
 class Admission:
@@ -123,6 +134,7 @@ class Admission:
         self._intakes = Turns(PLACES, crowd=1, rest=INTAKE_REST, clock=clock)
         self._bodies = ByteBudget(BODY_BYTES, BODY_TOTAL, bodies)
         self._answers = ByteBudget(ANSWER_BYTES, ANSWER_TOTAL, answers)
+        self._loop = LoopShare(lambda: self._intakes.is_calm, clock=clock)
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
@@ -141,6 +153,29 @@ class Admission:
     def charge(self, tenant: TenantContext, requests: int) -> None:
         """Count further requests in an admitted batch; they reduce what later requests can use."""
         self._buckets.charge(tenant.tenant_id, requests)
+
+    async def pace(self, tenant: TenantContext) -> bool:
+        """Wait while the tenant's refused and large requests have used more than its share of the event loop.
+
+        Return whether the request had to wait. Raises RateLimited when it takes too long.
+        """
+        self._intakes.note(tenant.tenant_id)
+        if self._loop.may_pass(tenant.tenant_id):
+            return False
+        async with self._patiently("concurrent_requests"):
+            await self._loop.wait(tenant.tenant_id)
+        return True
+
+    def settle(
+        self, tenant: TenantContext, stopwatch: Stopwatch, size: int, *, refused: bool, paced: bool
+    ) -> None:
+        """Charge a tenant for an answered request with a body of `size` bytes; `paced`: it had to wait for that."""
+        if refused or stopwatch.refused or size > LARGE:
+            seconds = stopwatch.kept + REFUSED_SECONDS + size / LARGE * MIB_SECONDS
+            part = 1.0 if refused or stopwatch.refused else LARGE_PART
+            self._loop.charge(tenant.tenant_id, part * seconds)
+        if paced:
+            self._loop.leave(tenant.tenant_id)
 
     @asynccontextmanager
     async def search(self, tenant: TenantContext) -> AsyncIterator[None]:
@@ -220,9 +255,10 @@ class Admission:
         try:
             yield intake
         finally:
-            if intake.running:
-                self.charge(tenant, count // CHARGED_BYTES)
-            intake.end(REFUSED_SECONDS)
+            if intake.running and (further := count // CHARGED_BYTES):
+                self.charge(tenant, further)
+                current_stopwatch().refused = True
+            intake.end()
 
     @property
     def running_and_waiting(self) -> tuple[int, int]:

@@ -39,6 +39,11 @@ class BoundedBody:
         self._waited = 0.0
         self._complete = False
 
+    @property
+    def seen(self) -> int:
+        """Bytes that have come."""
+        return self._seen
+
     async def receive(self) -> Message:
         """The next part. Raises TooLarge and TooSlow."""
         if self._declared <= self._limit:
