@@ -9,7 +9,7 @@ import pytest
 
 from app.concurrency import stopwatch as module
 from app.concurrency.background import start_background
-from app.concurrency.stopwatch import Stopwatch, current_stopwatch, run_stopwatch
+from app.concurrency.stopwatch import Steps, Stopwatch, current_stopwatch, run_stopwatch
 from app.concurrency.turns import Turns
 
 
@@ -87,3 +87,42 @@ async def test_background_work_has_a_stopwatch_of_its_own() -> None:
         assert await asyncio.create_task(find()) is request
         assert (await start_background(find())).seconds < 60
     assert current_stopwatch() is not request
+
+
+async def test_the_steps_of_a_coroutine_are_counted_as_kept() -> None:
+    stopwatch = Stopwatch()
+
+    async def work() -> str:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.01:
+            pass
+        await asyncio.sleep(0)
+        return "done"
+
+    assert await Steps(work(), stopwatch) == "done"
+    assert stopwatch.kept >= 0.01
+    kept = stopwatch.kept
+    await work()
+    assert stopwatch.kept == kept, "others do not count"
+
+
+async def test_errors_and_cancellations_pass_through_the_steps() -> None:
+    seen: list[str] = []
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("a")
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    with pytest.raises(KeyError):
+        await Steps(fail(), Stopwatch())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await Steps(wait(), Stopwatch())
+    assert seen == ["cancelled"]

@@ -8,14 +8,19 @@ from pathlib import Path
 import pytest
 
 from app.api.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
+from app.api.http.layer import REFUSED
 from app.api.http.occupancy import (
     DESCRIPTORS,
+    HELD,
+    HOLD_SECONDS,
     SPARE_DESCRIPTORS,
     STRANGERS_AT_ONCE,
     STRANGERS_PER_SECOND,
     UNREAD_BYTES,
     UNREAD_TOTAL,
 )
+from app.concurrency.share import FREE
+from app.concurrency.share import SHARE as LOOP_SHARE
 from app.documents.parsed import ParseLimits
 from app.knowledge.administration.platform import READS
 from app.knowledge.paging import PAGE_BYTES
@@ -33,6 +38,7 @@ from app.knowledge.tenants.admission import (
     BODY_BYTES,
     BODY_TOTAL,
     CHARGED_BYTES,
+    LARGE,
     PARSED_AT_ONCE,
     PATIENCE,
     REPORTS,
@@ -91,6 +97,8 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "headings of an asset": PARSING.max_headings,
             "pages of an asset": PARSING.max_pages,
             "connections": Settings().server.connections_per_address,
+            "connections that wait for this 503": HELD,
+            "time of the event loop for refused and large requests, in percent": round(100 * LOOP_SHARE),
             "open files of the process": DESCRIPTORS,
             "bytes of a request's head": MAX_HEAD_BYTES,
             "headers": MAX_HEADERS,
@@ -132,7 +140,11 @@ def test_the_bounds_of_records_are_those_of_the_code() -> None:
         f"for each {CHARGED_BYTES:,} bytes",
         f"wait up to {PATIENCE:.0f} s",
         f"and {STRANGERS_AT_ONCE} answers need not wait",
-        f"that leave fewer than {SPARE_DESCRIPTORS}",
+        f"that leave fewer than {SPARE_DESCRIPTORS}, for {SPARE_DESCRIPTORS // 2} of them",
+        f"503 after {HOLD_SECONDS:.0f} s",
+        f"({', '.join(map(str, sorted(REFUSED)[:-1]))} and {max(REFUSED)})",
+        f"at most {100 * LOOP_SHARE:.0f} % of the loop: when the {FREE} s",
+        f"bodies above {LARGE >> 20} MiB",
     ],
 )
 def test_the_text_states_the_numbers_of_the_code(text: str) -> None:

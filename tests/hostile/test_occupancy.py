@@ -40,7 +40,7 @@ async def opened(address: str, count: int) -> AsyncIterator[list[Line]]:
 
 async def test_connections_over_an_addresss_limit_get_503(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "app.api.connections")
-    async with serve(answer_with_mebibytes, Occupancy(per_address=3)) as address:
+    async with serve(answer_with_mebibytes, Occupancy(per_address=3, hold_seconds=0)) as address:
         async with opened(address, 3) as idle:
             for _ in range(3):
                 async with connect(address) as refused:
@@ -62,11 +62,39 @@ async def test_connections_over_an_addresss_limit_get_503(caplog: pytest.LogCapt
 
 async def test_connections_over_the_limit_of_the_process_get_503() -> None:
     async with (
-        serve(answer_with_mebibytes, Occupancy(total=2)) as address,
+        serve(answer_with_mebibytes, Occupancy(total=2, hold_seconds=0)) as address,
         opened(address, 2),
         connect(address) as refused,
     ):
         expect_closing_problem(await refused.read(), 503)
+
+
+async def test_over_the_limit_of_the_process_held_connections_leave_descriptors_free() -> None:
+    occupancy = Occupancy(total=1, hold_seconds=3_600)
+    most = SPARE_DESCRIPTORS // 2
+    async with serve(answer_with_mebibytes, occupancy) as address, opened(address, 1 + most):
+        async with connect(address) as closed:
+            assert await closed.read() == b""
+        assert occupancy._held == most
+
+
+async def test_a_refused_connection_is_held_and_further_ones_are_closed_without_an_answer() -> None:
+    occupancy = Occupancy(per_address=1, hold_seconds=3_600, most_held=1)
+    async with (
+        serve(answer_with_mebibytes, occupancy) as address,
+        connect(address) as accepted,
+    ):
+        await accepted.send(REQUEST % b"")
+        assert (await accepted.reader.readline()).startswith(b"HTTP/1.1 200 ")
+        async with connect(address) as held:
+            await held.send(REQUEST % b"")
+            async with connect(address) as closed:
+                assert await closed.read() == b""
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(held.read(), 0.1)
+        async with asyncio.timeout(60):
+            while occupancy._held:  # noqa: ASYNC110 (its end has to arrive)
+                await asyncio.sleep(0.01)
 
 
 async def test_the_answers_that_wait_longest_are_dropped() -> None:

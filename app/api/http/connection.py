@@ -60,15 +60,25 @@ class BoundedConnection(HttpToolsProtocol):
         """Whether the data that are being read brought a body on, or the beginning or end of a head."""
         self._overdue: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._held = False
+        """Whether the connection is one too many, and waits to be refused."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
         if not self._occupancy.enter(self._address):
-            self._refuse(_CROWD)
+            self._turn_away()
             return
         self._expect_head()
+
+    def _turn_away(self) -> None:
+        """Refuse a connection over a limit, later or without an answer; what it sends is not read as a request."""
+        self._held = self._occupancy.hold()
+        if self._held:
+            self._overdue = self.loop.call_later(self._occupancy.hold_seconds, self._refuse, _CROWD)
+        else:
+            self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all waiting."""
@@ -76,11 +86,18 @@ class BoundedConnection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         self._occupancy.leave(self._address)
+        if self._held:
+            self._occupancy.let_go()
         self._occupancy.resume(self._unread_of, self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take what has come."""
+        if self._held:
+            self._loose_bytes += len(data)
+            if self._loose_bytes > MAX_HEAD_BYTES:
+                self.drop()
+            return
         self._moved = False
         super().data_received(data)
         if self.transport.is_closing():

@@ -33,6 +33,12 @@ STRANGERS_PER_SECOND = 200
 STRANGERS_AT_ONCE = 100
 """Of these answers, those that need not wait after a pause: a browser loads a page and its files."""
 
+HOLD_SECONDS = 5.0
+"""A connection over a limit is refused after this time, so that its caller does not open the next one at once."""
+
+HELD = 1_000
+"""Connections that wait to be refused; further ones are closed without an answer."""
+
 QUIET_SECONDS = 60.0
 """Between two log lines about refused connections."""
 
@@ -58,6 +64,8 @@ class Occupancy:
         unread: int = UNREAD_BYTES,
         all_unread: int = UNREAD_TOTAL,
         part: Part | None = None,
+        hold_seconds: float = HOLD_SECONDS,
+        most_held: int = HELD,
     ) -> None:
         """`per_address` and `total` are numbers of connections, 0 means unlimited; `unread` and `all_unread` are bytes,
         of one tenant and of all. With `part`, the limits of an address and of a tenant hold for all processes of the
@@ -66,6 +74,9 @@ class Occupancy:
         self._total = total
         self._most_unread = unread
         self._most_of_all = all_unread
+        self.hold_seconds = hold_seconds
+        self._most_held = most_held
+        self._held = 0
         self._open: Counter[str] = Counter()
         self._waiting: dict[Hashable, dict[Waiting, int]] = {}
         """By tenant, in the order in which they began to wait: connections, and their bytes at that moment."""
@@ -100,6 +111,19 @@ class Occupancy:
             )
             self._refused = 0
         return False
+
+    def hold(self) -> bool:
+        """Count a connection that waits to be refused, if it may; `let_go` follows then."""
+        most = self._most_held
+        if self._total and self._open.total() > self._total:
+            most = min(most, SPARE_DESCRIPTORS // 2)
+        may = self._held < most
+        self._held += may
+        return may
+
+    def let_go(self) -> None:
+        """Stop counting a connection that waited to be refused."""
+        self._held -= 1
 
     def leave(self, address: str) -> None:
         """Stop counting a connection."""
