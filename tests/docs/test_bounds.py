@@ -39,6 +39,7 @@ from app.knowledge.tenants.admission import (
     BODY_TOTAL,
     CHARGED_BYTES,
     LARGE,
+    MIB_SECONDS,
     PARSED_AT_ONCE,
     PATIENCE,
     REPORTS,
@@ -143,7 +144,8 @@ def test_the_bounds_of_records_are_those_of_the_code() -> None:
         f"that leave fewer than {SPARE_DESCRIPTORS}, for {SPARE_DESCRIPTORS // 2} of them",
         f"503 after {HOLD_SECONDS:.0f} s",
         f"({', '.join(map(str, sorted(REFUSED)[:-1]))} and {max(REFUSED)})",
-        f"at most {100 * LOOP_SHARE:.0f} % of the loop: when the {FREE} s",
+        f"Each MiB of either costs {1000 * MIB_SECONDS:.0f} ms more",
+        f"at most {100 * LOOP_SHARE:.0f} % of the loop of a process: when the {FREE} s",
         f"bodies above {LARGE >> 20} MiB",
     ],
 )

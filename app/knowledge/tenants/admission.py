@@ -60,8 +60,8 @@ ANSWER_TOTAL = 4 * ANSWER_BYTES
 REFUSED_SECONDS = 0.0005
 """Added to the time for which a refused request kept the event loop: its connection, log line and metrics."""
 
-MIB_SECONDS = 0.002
-"""Added for each MiB of a refused or large body: it is received in pieces, by the connection."""
+MIB_SECONDS = 0.008
+"""Added for each MiB of a refused or large body, which is received in pieces; a file is also stored and parsed."""
 
 LARGE = 1024 * 1024
 """Bytes above which the time of an accepted body counts, too."""
@@ -171,9 +171,9 @@ class Admission:
     ) -> None:
         """Charge a tenant for an answered request with a body of `size` bytes; `paced`: it had to wait for that."""
         if refused or stopwatch.refused or size > LARGE:
-            seconds = stopwatch.kept + REFUSED_SECONDS + size / LARGE * MIB_SECONDS
             part = 1.0 if refused or stopwatch.refused else LARGE_PART
-            self._loop.charge(tenant.tenant_id, part * seconds)
+            seconds = part * stopwatch.kept + REFUSED_SECONDS + size / LARGE * MIB_SECONDS
+            self._loop.charge(tenant.tenant_id, seconds)
         if paced:
             self._loop.leave(tenant.tenant_id)
 
