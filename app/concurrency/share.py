@@ -25,6 +25,48 @@ LOOK_AGAIN = 0.25
 TENANTS = 10_000
 """Tenants whose time is counted; one more takes the place of the one that was charged least recently."""
 
+REFUSED_SECONDS = 0.0005
+"""Added to the time for which a refused request kept the event loop: its connection, log line and metrics."""
+
+MIB_SECONDS = 0.008
+"""Added for each MiB of a refused or large body, which is received in pieces; a file is also stored and parsed."""
+
+MIB = 1024 * 1024
+
+LARGE = MIB
+"""Bytes above which the time of an accepted body counts, too."""
+
+LARGE_PART = 0.25
+"""Part of this time that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """How a request passed its tenant's share of the event loop.
+
+    Attributes:
+        paced: whether it had to wait.
+        charged: bytes of its body that were charged already.
+    """
+
+    paced: bool
+    charged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a request cost.
+
+    Attributes:
+        seconds: for which it kept the event loop.
+        size: bytes of its body.
+        refused: whether it was refused.
+    """
+
+    seconds: float
+    size: int
+    refused: bool
+
 
 @dataclass(slots=True)
 class _Account:
@@ -50,6 +92,22 @@ class LoopShare:
         self._clock = clock
         # In the order of the last charge, the most recent at the end.
         self._accounts: OrderedDict[Hashable, _Account] = OrderedDict()
+
+    def enter(self, tenant: Hashable, announced: int, paced: bool) -> Passage:
+        """Let a request pass, and charge a large body by its announced bytes; `settle` follows."""
+        if announced <= LARGE:
+            return Passage(paced, 0)
+        self.charge(tenant, announced / MIB * MIB_SECONDS)
+        return Passage(paced, announced)
+
+    def settle(self, tenant: Hashable, work: Work, passage: Passage | None) -> None:
+        """Charge an answered request if it was refused or large."""
+        if work.refused or work.size > LARGE:
+            part = 1.0 if work.refused else LARGE_PART
+            further = max(0, work.size - passage.charged) if passage else work.size
+            self.charge(tenant, part * work.seconds + REFUSED_SECONDS + further / MIB * MIB_SECONDS)
+        if passage and passage.paced:
+            self.leave(tenant)
 
     def charge(self, tenant: Hashable, seconds: float) -> None:
         """Count time of the event loop that a tenant has used."""

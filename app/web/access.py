@@ -20,7 +20,7 @@ from app.composition.services import Services
 from app.errors import Forbidden, InvalidInput, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.admission import Intake
 from app.knowledge.tenants.directory import TenantContext
-from app.web.bodies.json_body import JsonRequest, body_length, media_type
+from app.web.bodies.json_body import JsonRequest, body_length, declared_length, media_type
 from app.web.problems import problems, tenant_gone
 from app.web.query_names import query_names, refuse_unknown
 
@@ -112,8 +112,8 @@ async def authenticate(request: Request, role: Role, token: str | None = None) -
         if principal.token_id is not None and principal.token_id in tenant.revoked_tokens:
             request.state.is_stranger = True
             raise Unauthenticated(REVOKED)
-        if not getattr(request.state, "paced", False):
-            request.state.paced = await parts.services.admission.pace(tenant)
+        if not hasattr(request.state, "passage"):
+            request.state.passage = await parts.services.admission.pace(tenant, declared_length(request))
         if role is not Role.TENANT_ADMIN or not principal.has(role):
             parts.services.admission.admit(tenant)
     try:

@@ -8,8 +8,16 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.composition.services import Services
-from app.concurrency.share import DEEPEST, FREE, SHARE
-from app.knowledge.tenants.admission import LARGE
+from app.concurrency.share import (
+    DEEPEST,
+    FREE,
+    LARGE,
+    MIB,
+    MIB_SECONDS,
+    REFUSED_SECONDS,
+    SHARE,
+    Work,
+)
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.limits import expect_refusal
@@ -64,6 +72,21 @@ async def test_a_large_accepted_body_is_charged(api_services: Services, admin: C
     answer = await admin.post("/knowledge/entries/bulk", {"entries": entries})
     assert answer.status_code in (200, 201)
     assert charged(api_services, admin) > 0
+
+
+@pytest.mark.usefixtures("still")
+async def test_a_large_body_is_charged_when_it_is_announced_and_only_once(
+    api_services: Services, admin: Caller
+) -> None:
+    assert isinstance(admin.tenant_id, UUID)
+    admission = api_services.admission
+    tenant = await api_services.tenants.context(admin.tenant_id)
+    passage = await admission.pace(tenant, 5 * MIB)
+    assert charged(api_services, admin) == pytest.approx(5 * MIB_SECONDS)
+    admission.settle(tenant, Work(0.0, 5 * MIB, refused=False), passage)
+    assert charged(api_services, admin) == pytest.approx(5 * MIB_SECONDS + REFUSED_SECONDS)
+    await admission.pace(tenant, LARGE)
+    assert charged(api_services, admin) == pytest.approx(5 * MIB_SECONDS + REFUSED_SECONDS)
 
 
 async def test_a_tenant_in_debt_waits_and_others_do_not(

@@ -19,7 +19,7 @@ from app.api.http.occupancy import (
     UNREAD_BYTES,
     UNREAD_TOTAL,
 )
-from app.concurrency.share import FREE
+from app.concurrency.share import FREE, LARGE, MIB_SECONDS
 from app.concurrency.share import SHARE as LOOP_SHARE
 from app.documents.parsed import ParseLimits
 from app.knowledge.administration.platform import READS
@@ -38,8 +38,6 @@ from app.knowledge.tenants.admission import (
     BODY_BYTES,
     BODY_TOTAL,
     CHARGED_BYTES,
-    LARGE,
-    MIB_SECONDS,
     PARSED_AT_ONCE,
     PATIENCE,
     REPORTS,

@@ -16,6 +16,7 @@ from app.api.http.compression import Compression
 from app.api.http.head import serve_as_get
 from app.api.http.request_log import find_tenant_id, log_request
 from app.api.http.response_head import ResponseHead
+from app.concurrency.share import Work
 from app.concurrency.stopwatch import Steps, Stopwatch, run_stopwatch
 from app.errors import KnowledgeError
 from app.telemetry.logs import request_id
@@ -156,6 +157,5 @@ def _settle(scope: Scope, status: int, stopwatch: Stopwatch, size: int) -> None:
     state = scope.get("state", {})
     if (tenant := state.get("tenant")) is not None:
         parts: Parts = scope["app"].state.parts
-        parts.services.admission.settle(
-            tenant, stopwatch, size, refused=status in REFUSED, paced=state.get("paced", False)
-        )
+        work = Work(stopwatch.kept, size, stopwatch.refused or status in REFUSED)
+        parts.services.admission.settle(tenant, work, state.get("passage"))

@@ -11,8 +11,8 @@ from uuid import UUID
 from app.concurrency.buckets import Buckets
 from app.concurrency.budget import ByteBudget
 from app.concurrency.processes.part import Part
-from app.concurrency.share import LoopShare
-from app.concurrency.stopwatch import Stopwatch, current_stopwatch
+from app.concurrency.share import LoopShare, Passage, Work
+from app.concurrency.stopwatch import current_stopwatch
 from app.concurrency.turns import Turns
 from app.errors import RateLimited
 from app.knowledge.tenants.directory import TenantContext
@@ -56,18 +56,6 @@ ANSWER_BYTES = 64 * 1024 * 1024
 
 ANSWER_TOTAL = 4 * ANSWER_BYTES
 """The same of all tenants together."""
-
-REFUSED_SECONDS = 0.0005
-"""Added to the time for which a refused request kept the event loop: its connection, log line and metrics."""
-
-MIB_SECONDS = 0.008
-"""Added for each MiB of a refused or large body, which is received in pieces; a file is also stored and parsed."""
-
-LARGE = 1024 * 1024
-"""Bytes above which the time of an accepted body counts, too."""
-
-LARGE_PART = 0.25
-"""Part of this time that counts."""
 
 CHARGED_BYTES = 64 * 1024
 """A refused body counts as one more request for each of these."""
@@ -154,28 +142,22 @@ class Admission:
         """Count further requests in an admitted batch; they reduce what later requests can use."""
         self._buckets.charge(tenant.tenant_id, requests)
 
-    async def pace(self, tenant: TenantContext) -> bool:
+    async def pace(self, tenant: TenantContext, announced: int) -> Passage:
         """Wait while the tenant's refused and large requests have used more than its share of the event loop.
 
-        Return whether the request had to wait. Raises RateLimited when it takes too long.
+        A large body is charged by its `announced` bytes at once. `settle` follows. Raises RateLimited when it takes
+        too long.
         """
         self._intakes.note(tenant.tenant_id)
-        if self._loop.may_pass(tenant.tenant_id):
-            return False
-        async with self._patiently("concurrent_requests"):
-            await self._loop.wait(tenant.tenant_id)
-        return True
-
-    def settle(
-        self, tenant: TenantContext, stopwatch: Stopwatch, size: int, *, refused: bool, paced: bool
-    ) -> None:
-        """Charge a tenant for an answered request with a body of `size` bytes; `paced`: it had to wait for that."""
-        if refused or stopwatch.refused or size > LARGE:
-            part = 1.0 if refused or stopwatch.refused else LARGE_PART
-            seconds = part * stopwatch.kept + REFUSED_SECONDS + size / LARGE * MIB_SECONDS
-            self._loop.charge(tenant.tenant_id, seconds)
+        paced = not self._loop.may_pass(tenant.tenant_id)
         if paced:
-            self._loop.leave(tenant.tenant_id)
+            async with self._patiently("concurrent_requests"):
+                await self._loop.wait(tenant.tenant_id)
+        return self._loop.enter(tenant.tenant_id, announced, paced)
+
+    def settle(self, tenant: TenantContext, work: Work, passage: Passage | None) -> None:
+        """Charge a tenant for an answered request; without `passage`, it has waited too long for one."""
+        self._loop.settle(tenant.tenant_id, work, passage)
 
     @asynccontextmanager
     async def search(self, tenant: TenantContext) -> AsyncIterator[None]:

@@ -54,8 +54,13 @@ def body_length(request: Request) -> int:
     most = bounds_of(request.scope["path"]).bytes
     if "transfer-encoding" in request.headers:
         return most
+    return min(declared_length(request), most)
+
+
+def declared_length(request: Request) -> int:
+    """The length that a request's headers declare for its body; 0 if they declare none."""
     declared = request.headers.get("content-length", "")
-    return min(int(declared), most) if declared.isascii() and declared.isdigit() and len(declared) < 20 else 0
+    return int(declared) if declared.isascii() and declared.isdigit() and len(declared) < 20 else 0
 
 
 def refuse_coding(request: Request) -> None:
