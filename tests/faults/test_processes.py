@@ -20,6 +20,7 @@ from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
 from tests.faults.load import Callers
 from tests.faults.service import ServedProcess, served, settings_for
+from tests.fixtures.database.cluster import connected
 from tests.fixtures.http.callers import Caller, make_token
 from tests.operation.traffic import read_scrape, value
 
@@ -249,6 +250,27 @@ async def test_settings_that_do_not_hold_leave_the_processes_as_they_are(
         async with asyncio.timeout(60):
             while "the processes are not replaced" not in service.read_output():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
+        assert {process.pid for process in children(service)} == before
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"{service.url}/readyz")).status_code == 200
+
+
+@pytest.mark.slow
+async def test_a_database_that_fails_during_its_check_leaves_the_processes_as_they_are(
+    service_dsn: str, superuser_dsn: str, tmp_path: Path
+) -> None:
+    async with several(service_dsn, tmp_path) as service, connected(superuser_dsn) as superuser:
+        before = {process.pid for process in children(service)}
+        database = await superuser.fetchval("select current_database()")
+        of_role = f"alter role kb_service in database {database}"
+        await superuser.execute(f"{of_role} set statement_timeout = '1ms'")
+        try:
+            service.process.send_signal(signal.SIGHUP)
+            async with asyncio.timeout(60):
+                while "the processes are not replaced" not in service.read_output():  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        finally:
+            await superuser.execute(f"{of_role} reset statement_timeout")
         assert {process.pid for process in children(service)} == before
         async with httpx.AsyncClient(trust_env=False) as client:
             assert (await client.get(f"{service.url}/readyz")).status_code == 200

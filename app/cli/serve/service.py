@@ -150,9 +150,11 @@ class Service:
             settings = self._read_settings()
             log_as_service(settings)
             prepare_process(settings)
-        except ConfigurationError as error:
+        except Exception as error:
+            # Also a database that fails during its check: the processes that serve stay.
             log_as_service(self._settings)
-            log.error("the processes are not replaced: %s", error)
+            reason = error if isinstance(error, ConfigurationError) else type(error).__name__
+            log.error("the processes are not replaced: %s", reason)
             return
         self._settings = settings
         self._turn = list(range(self._processes))

@@ -39,6 +39,9 @@ MAX_METADATA_VALUES = 100
 NUMBERS, WHOLE_NUMBERS = (float, int, Real), (int, Integral)
 LISTS, NO_LISTS = (list, tuple, Collection), (str, bytes, Mapping)
 
+GIVEN_LISTS = ("tags", "entry_type", "asset_id", "boost", "query_embedding")
+"""Fields that a caller may give as a list."""
+
 
 QUOTED = re.compile(r'(?<![\w"])"([^"\s][^"]{1,300})"|„([^“”]{3,300})[“”]|“([^“”]{3,300})”')
 MAX_PHRASES = 5
@@ -108,6 +111,15 @@ class SearchQuery:
         errors = self._errors()
         if errors:
             raise InvalidInput(errors)
+        self._copy_given()
+
+    def _copy_given(self) -> None:
+        """Copy what the caller could change, since the record of the search is made after the answer."""
+        for name in GIVEN_LISTS:
+            if isinstance(value := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(value))
+        if self.metadata is not None:
+            object.__setattr__(self, "metadata", orjson.loads(orjson.dumps(self.metadata)))
 
     def _mistyped(self) -> list[FieldError]:
         """Find fields of a wrong type, which Python does not check; `_errors` checks fields with fixed values."""

@@ -52,6 +52,23 @@ async def test_flush_starts_the_writer_again_after_it_was_cancelled(
     assert (services.journal.written, services.journal.waiting) == (1, 0)
 
 
+async def test_a_record_has_the_filters_of_its_search_even_if_the_caller_changes_them_afterwards(
+    services: Services, tenant: Tenant
+) -> None:
+    tags, metadata = ["quay"], {"team": {"name": "cranes"}}
+    query = SearchQuery(query="harbour", tags=tags, metadata=metadata)
+    first = await services.search.search(tenant.id, query)
+    tags.append("crane")
+    metadata["team"].update(name={1})  # type: ignore[call-overload]  # not JSON
+    second = await services.search.search(tenant.id, SearchQuery(query="harbour"))
+    await services.journal.flush()
+    found = [await services.journal.find(tenant.id, result.metadata.search_id) for result in (first, second)]
+    assert [None if kept is None else kept.receipt.options for kept in found] == [
+        {"limit": 10, "tags": ["quay"], "metadata": {"team": {"name": "cranes"}}},
+        {"limit": 10},
+    ]
+
+
 async def test_a_record_that_the_database_refuses_is_lost_alone(services: Services, tenant: Tenant) -> None:
     journal = services.journal
     ids = []
