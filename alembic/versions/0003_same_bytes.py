@@ -24,7 +24,7 @@ def upgrade() -> None:
     """)
     for function in ("entry_passes", "repeats_another", "entry_matches"):
         load_function("entry_filter", function)
-    load_function("keyword_search", "keyword.tag_overlaps")
+    load_function("keyword_lookups", "keyword.tag_overlaps")
 
 
 def downgrade() -> None:

@@ -86,12 +86,15 @@ class Turns:
     @property
     def is_calm(self) -> bool:
         """Whether at most one tenant is active."""
-        return self._count_active() <= 1
+        return self._count_active(self._clock()) <= 1
 
     @property
     def share(self) -> int:
         """Places that one tenant may hold now, in all processes of the service."""
-        active = self._count_active()
+        return self._share_at(self._clock())
+
+    def _share_at(self, now: float) -> int:
+        active = self._count_active(now)
         return self._all_places if active <= 1 else max(self._least, self._crowd // active)
 
     @asynccontextmanager
@@ -116,13 +119,16 @@ class Turns:
 
     def note(self, tenant: Hashable) -> None:
         """Count the tenant as active, for work that it does elsewhere."""
+        self._note_at(tenant, self._clock())
+
+    def _note_at(self, tenant: Hashable, now: float) -> None:
         if tenant not in self._queues:
             self._queues[tenant] = _Queue()
             if self._common is not None and tenant is not PLATFORM:
                 self._common.enter(tenant)
-        self._queues[tenant].seen = self._clock()
+        self._queues[tenant].seen = now
         self._queues.move_to_end(tenant)
-        self._forget_inactive()
+        self._forget_inactive(now)
 
     def begin_elsewhere(self, tenant: Hashable) -> None:
         """Count the tenant as active until `end_elsewhere`, however long its work elsewhere takes."""
@@ -136,10 +142,16 @@ class Turns:
 
     def take(self, tenant: Hashable, *, most: int | None = None, most_here: int | None = None) -> bool:
         """Take a place as `acquire` does, if one is free at once."""
-        self.note(tenant)
+        # One reading of the clock: a process that stands still between two would forget the tenant meanwhile.
+        now = self._clock()
+        self._note_at(tenant, now)
         queue = self._queues[tenant]
         queue.most, queue.most_here = most, most_here
-        return not queue.waiting and self._taken < self._places and self._take(tenant, queue, self.share)
+        return (
+            not queue.waiting
+            and self._taken < self._places
+            and self._take(tenant, queue, self._share_at(now))
+        )
 
     async def acquire(
         self, tenant: Hashable, *, most: int | None = None, most_here: int | None = None
@@ -241,15 +253,15 @@ class Turns:
         self._taken += 1
         return True
 
-    def _count_active(self) -> int:
+    def _count_active(self, now: float) -> int:
         """Tenants that hold or wait for places, or did so recently."""
-        self._forget_inactive()
+        self._forget_inactive(now)
         if self._common is not None:
             return self._common.count_active()
         return len(self._queues) - (PLATFORM in self._queues)
 
-    def _forget_inactive(self) -> None:
-        horizon = self._clock() - LATELY
+    def _forget_inactive(self, now: float) -> None:
+        horizon = now - LATELY
         while self._queues:
             tenant, queue = next(iter(self._queues.items()))
             if queue.seen >= horizon:

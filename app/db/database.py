@@ -106,6 +106,7 @@ class Database:
             },
         )
         event.listen(self.engine.sync_engine, "connect", register_types)
+        event.listen(self.engine.sync_engine, "connect", self._note, insert=True)
         event.listen(self.engine.sync_engine, "connect", self._prepare)
         connections = Connections(
             self.engine,
@@ -186,9 +187,12 @@ class Database:
         finally:
             self._rehearse = None
 
+    def _note(self, dbapi_connection: Any, _record: Any) -> None:
+        """Note a new connection before anything else runs on it; a listener for SQLAlchemy's event `connect`."""
+        self._warmth.note(dbapi_connection.driver_connection)
+
     def _prepare(self, dbapi_connection: Any, _record: Any) -> None:
         """Prepare a new connection; a listener for SQLAlchemy's event `connect`."""
-        self._warmth.note(dbapi_connection.driver_connection)
         if self._rehearse is not None:
             dbapi_connection.run_async(self._run_rehearsal)
 
@@ -230,6 +234,7 @@ class Database:
         await self._outage.close()
         if not self.is_lent:
             await self.engine.dispose()
+            self._warmth.end_all()
 
 
 def _set_tenant(tenant_id: UUID) -> str:

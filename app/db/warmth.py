@@ -48,6 +48,15 @@ class Warmth:
         """Note that a connection was opened."""
         self._opened[driver] = time.monotonic()
 
+    def end_all(self) -> None:
+        """End the connections that are still open after the pool was closed.
+
+        The pool does not know a connection whose opening was cancelled.
+        """
+        for driver in list(self._opened):
+            if not driver.is_closed():
+                driver.terminate()
+
     @asynccontextmanager
     async def keep(self) -> AsyncIterator[None]:
         """Open all connections; while the block runs, replace those that end or grow old."""

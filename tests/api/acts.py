@@ -146,6 +146,7 @@ async def _subscribe_a_refusing_endpoint(scene: Scene) -> None:
             await handshakes.note_handshake(session, handshake, "refused", "no", timedelta(0))
 
 
+FEW_ENTRIES = {"limits": {"entries": 5}}
 MOVE = {"dimensions": WIDER.dimensions, "switch_at_overlap": None}
 
 
@@ -275,9 +276,7 @@ READS = _by_name(
 )
 PLATFORM_CHANGES = _by_name(
     _over_http("POST /admin/tenants", "tenant.create", "id"),
-    _over_http(
-        "PATCH /admin/tenants/{tenant_id}", "tenant.limits", "tenant_id", json={"limits": {"entries": 5}}
-    ),
+    _over_http("PATCH /admin/tenants/{tenant_id}", "tenant.limits", "tenant_id", json=FEW_ENTRIES),
     _over_http("DELETE /admin/tenants/{tenant_id}", "tenant.delete", "tenant_id"),
     _over_http("POST /admin/platform/revoked-tokens", "token.revoke", json={"token_id": "unheard-of"}),
 )

@@ -52,6 +52,23 @@ async def test_tenants_share_the_places_while_several_are_active() -> None:
     [w.cancel() for w in waiting]
 
 
+async def test_a_process_that_stands_still_forgets_no_place() -> None:
+    """Whatever time passes between two readings of the clock, a place that was taken can be released."""
+    clock = Clock()
+
+    def read() -> float:
+        clock.now += 2 * LATELY
+        return clock.now
+
+    turns = Turns(2, crowd=1, clock=read)
+    await turns.acquire("a")
+    turns.release("a")
+    assert (turns.take("b"), turns.take("a")) == (True, True)
+    turns.release("b")
+    turns.release("a")
+    assert turns.taken == 0
+
+
 async def test_a_tenant_that_was_active_elsewhere_counts_for_a_while() -> None:
     clock = Clock()
     turns = Turns(10, crowd=2, clock=clock)

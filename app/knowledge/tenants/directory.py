@@ -272,15 +272,15 @@ class TenantDirectory:
             row = await _hold_tenant(session)
             _, changed = await _store_settings(session, row, given)
             if changed:
-                detail = {"part": "settings", "fields": changed}
-                await audit.write_audit(session, actor, "tenant.import", [], detail)
+                await audit.write_audit(
+                    session, actor, "tenant.import", [], {"part": "settings", "fields": changed}
+                )
         self.forget(tenant_id)
 
 
 async def _hold_tenant(session: TenantSession) -> db.OwnTenant:
     await db.hold_tenant(session)
-    row = await db.own_tenant(session)
-    if row is None:
+    if (row := await db.own_tenant(session)) is None:
         raise TenantNotFound("the tenant does not exist")
     return row
 

@@ -1,0 +1,99 @@
+-- Full-text search that uses its index under row-level security.
+--
+-- Operators such as @@ and && are not leakproof, so under a policy Postgres reads all rows of the tenant instead of an
+-- index. The functions of the schema keyword run as kb_keyword, whose policy allows the use of the index, and isolate
+-- tenants themselves: each function reads the tenant first, raises an error if there is none, and has the condition
+-- `tenant_id = tenant` in every query. They return ids and numbers, never content. Generic plans are forced: planning
+-- for 32 partitions in each call would cost more than the search.
+
+grant select on entries to kb_keyword;
+create policy keyword_search on entries for select to kb_keyword using (true);
+
+create schema keyword authorization current_user;
+grant usage on schema keyword to kb_app, kb_keyword;
+grant create on schema keyword to kb_keyword;
+set local role kb_keyword;
+
+create or replace function keyword.required_tenant() returns uuid
+language plpgsql stable set search_path = pg_catalog, public, pg_temp
+as $$
+declare tenant uuid := current_tenant();
+begin
+  if tenant is null then
+    raise exception 'no tenant is set' using errcode = 'insufficient_privilege';
+  end if;
+  return tenant;
+end $$;
+revoke all on function keyword.required_tenant() from public;
+
+-- The entries that pass a filter, at most p_limit. Callers pass one more than they can use, to detect "too many".
+create or replace function keyword.filtered_ids(p_filter entry_filter, p_limit integer) returns uuid[]
+language plpgsql stable security definer
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
+as $$
+declare
+  tenant constant uuid := keyword.required_tenant();
+  conditions text := '';
+  ids uuid[];
+begin
+  -- Only conditions with an index are repeated here; entry_matches checks all of them.
+  if p_filter.tags is not null then
+    conditions := conditions || case when p_filter.all_tags then ' and e.tags @> ($2).tags' else ' and e.tags && ($2).tags' end;
+  end if;
+  if p_filter.metadata is not null then
+    conditions := conditions || ' and e.metadata @> ($2).metadata';
+  end if;
+  if p_filter.asset_ids is not null then
+    conditions := conditions || ' and e.asset_id = any (($2).asset_ids)';
+  end if;
+  execute 'select array_agg(m.id) from (select e.id from entries e where e.tenant_id = $1' || conditions
+          || ' and entry_matches(e, $2) limit $3) m'
+    into ids using tenant, p_filter, p_limit;
+  return coalesce(ids, '{}');
+end $$;
+revoke all on function keyword.filtered_ids(entry_filter, integer) from public;
+grant execute on function keyword.filtered_ids(entry_filter, integer) to kb_app;
+
+-- Entries that share at least two of the given tags, by their number.
+create or replace function keyword.tag_overlaps(p_tags text[], p_without uuid, p_limit integer)
+returns table (entry_id uuid, overlap_count integer)
+language plpgsql stable security definer
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare tenant constant uuid := keyword.required_tenant();
+begin
+  return query
+    select e.id, o.shared
+      from entries e
+     cross join lateral (
+       select count(*)::integer as shared from unnest(p_tags) t (tag) where t.tag = any (e.tags)) o
+     where e.tenant_id = tenant and e.tags && p_tags and e.id <> p_without and o.shared >= 2
+       and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+       and (e.repeats is null or not repeats_another(e.id, e.repeats, e.text_hash, null))
+     order by o.shared desc, e.updated_at desc, e.id
+     limit p_limit;
+end $$;
+revoke all on function keyword.tag_overlaps(text[], uuid, integer) from public;
+grant execute on function keyword.tag_overlaps(text[], uuid, integer) to kb_app;
+
+-- Entries derived from an entry, the newest first.
+create or replace function keyword.derived_entries(p_source uuid, p_limit integer) returns table (entry_id uuid)
+language plpgsql stable security definer
+set search_path = pg_catalog, public, pg_temp set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare tenant constant uuid := keyword.required_tenant();
+begin
+  return query
+    select e.id from entries e
+     where e.tenant_id = tenant and e.source_ids @> array[p_source] and e.id <> p_source
+       and (e.expires_at is null or e.expires_at > now()) and e.superseded_by_id is null
+     order by e.created_at desc, e.id
+     limit p_limit;
+end $$;
+revoke all on function keyword.derived_entries(uuid, integer) from public;
+grant execute on function keyword.derived_entries(uuid, integer) to kb_app;
+
+reset role;
+revoke create on schema keyword from kb_keyword;

@@ -1,0 +1,198 @@
+"""The circuit breaker, with a clock that the test advances."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import pytest
+
+from app.embeddings.failures import InputRefused
+from app.embeddings.resilience.resilient import CHECK_TEXT, CallBudget
+from app.errors import EmbeddingUnavailable
+from tests.embeddings.resilience.wrapping import POLICY, down, fail_query, open_circuit, state_of, wrap
+from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
+
+
+async def test_circuit_opens_and_fails_at_once() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(10)
+    failure = await fail_query(provider)
+    assert failure.attempts == 0
+    assert failure.reason == "circuit open"
+    assert failure.retry_after == pytest.approx(20, abs=1)
+    assert inner.queries == []
+
+
+async def test_circuit_counts_only_consecutive_failures() -> None:
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    for _ in range(3):
+        inner.failures = [down() for _ in range(3)]
+        await fail_query(provider)
+        await provider.embed_query("question")
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_closes_after_a_good_probe(caplog: pytest.LogCaptureFixture) -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    with caplog.at_level(logging.WARNING, logger="app.embeddings"):
+        await open_circuit(provider, inner)
+        clock.advance(30)
+        assert state_of(provider.query_circuit) == "half-open"
+        await provider.embed_query("question")
+    assert state_of(provider.query_circuit) == "closed"
+    assert [record.getMessage() for record in caplog.records] == [
+        "mock: circuit is now open",
+        "mock: circuit is now closed",
+    ]
+
+
+async def test_circuit_opens_again_after_one_failed_probe() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(30)
+    inner.failures = [down(), down()]
+    assert (await fail_query(provider)).attempts == 1
+    assert state_of(provider.query_circuit) == "open"
+    assert (await fail_query(provider)).attempts == 0
+    assert inner.queries == ["question", CHECK_TEXT]
+
+
+async def test_circuit_lets_one_probe_through_at_a_time() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(30)
+    inner.gate.clear()
+    probe = asyncio.create_task(provider.embed_query("question"))
+    await asyncio.sleep(0)
+    assert (await fail_query(provider)).attempts == 0
+    inner.gate.set()
+    await probe
+    await provider.embed_query("question")
+
+
+async def test_circuit_probe_that_is_cancelled_makes_room_for_the_next() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(30)
+    inner.gate.clear()
+    probe = asyncio.create_task(provider.embed_query("question"))
+    await asyncio.sleep(0)
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    assert state_of(provider.query_circuit) == "half-open"
+    inner.gate.set()
+    await provider.embed_query("question")
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_ignores_calls_that_began_before_it_opened() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    inner.gate.clear()
+    slow = asyncio.create_task(provider.embed_query("slow"))
+    await asyncio.sleep(0)
+    inner.gate.set()
+    provider.query_circuit.settle(is_probe=False, succeeded=False)
+    provider.query_circuit.settle(is_probe=False, succeeded=False)
+    await slow
+    assert state_of(provider.query_circuit) == "open"
+
+
+async def test_circuit_is_not_opened_by_cancelled_calls() -> None:
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    inner.gate.clear()
+    for _ in range(5):
+        task = asyncio.create_task(provider.embed_query("question"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert inner.cancelled == 5
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_of_a_model_in_this_process_is_not_opened_by_slowness() -> None:
+    policy = replace(POLICY, query=CallBudget(timeout=0.01, first_delay=0.1), slow_is_down=False)
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock, policy=policy)
+    inner.gate.clear()
+    for _ in range(2 * POLICY.failure_threshold):
+        assert (await fail_query(provider)).reason == "no answer within 0.01 s"
+    assert state_of(provider.query_circuit) == "closed"
+    inner.gate.set()
+    inner.failures = [down() for _ in range(3 * POLICY.failure_threshold + 1)]
+    for _ in range(POLICY.failure_threshold):
+        await fail_query(provider)
+    assert state_of(provider.query_circuit) == "open", "what fails otherwise is down"
+
+
+async def test_circuit_is_not_opened_by_refused_input() -> None:
+    inner = ScriptedProvider(*[InputRefused("mock", "too long") for _ in range(5)])
+    provider = wrap(inner, FakeClock())
+    for _ in range(5):
+        assert (await fail_query(provider)).attempts == 1
+    assert state_of(provider.query_circuit) == "closed"
+
+
+@pytest.mark.parametrize("operation", ["query", "documents"])
+async def test_circuit_is_not_opened_by_texts_of_one_tenant(operation: str) -> None:
+    """Some texts make the provider fail or time out; texts of other tenants do not."""
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    for _ in range(3 * POLICY.failure_threshold):
+        inner.failures = [down() for _ in range(POLICY.attempts)]
+        with pytest.raises(EmbeddingUnavailable) as caught:
+            await (
+                provider.embed_query("poison")
+                if operation == "query"
+                else provider.embed_documents(["poison"])
+            )
+        assert caught.value.attempts == POLICY.attempts, "the provider is called"
+    assert provider.query_circuit.state == provider.document_circuit.state == "closed"
+    asked = inner.queries if operation == "query" else [text for batch in inner.batches for text in batch]
+    assert asked.count(CHECK_TEXT) == 3, "one check for each time that the circuit would have opened"
+
+
+async def test_circuit_closes_after_a_probe_that_fails_because_of_its_text() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    await open_circuit(provider, inner)
+    clock.advance(30)
+    inner.failures = [down()]
+    assert (await fail_query(provider)).attempts == 1
+    assert state_of(provider.query_circuit) == "closed"
+
+
+async def test_circuit_is_checked_once_for_calls_that_fail_together() -> None:
+    inner = ScriptedProvider()
+    provider = wrap(inner, FakeClock())
+    inner.failures = [down() for _ in range(100)]
+    failed = await asyncio.gather(
+        *(provider.embed_query("question") for _ in range(10)), return_exceptions=True
+    )
+    assert all(isinstance(failure, EmbeddingUnavailable) for failure in failed)
+    assert state_of(provider.query_circuit) == "open"
+    assert inner.queries.count(CHECK_TEXT) == 1
+
+
+async def test_circuit_of_documents_does_not_affect_queries() -> None:
+    inner = ScriptedProvider(*[down() for _ in range(7)])
+    provider = wrap(inner, FakeClock())
+    for _ in range(2):
+        with pytest.raises(EmbeddingUnavailable):
+            await provider.embed_documents(["text"])
+    assert state_of(provider.document_circuit) == "open"
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        await provider.embed_documents(["text"])
+    assert caught.value.attempts == 0
+    await provider.embed_query("question")
