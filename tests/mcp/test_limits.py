@@ -67,10 +67,14 @@ async def test_refused_messages_are_read_only_so_often(
         "method": "tools/call",
         "params": {"name": "kb_search", "arguments": {"query": "harbour"}},
     }
-    for _ in range(REPORTS):
-        answer = await admin.post("/mcp", message, headers=headers)
-        assert (answer.status_code, answer.json()["result"]["isError"]) == (200, True)
-    expect_refusal(await admin.post("/mcp", message, headers=headers), "requests_per_minute")
+    read = 0
+    # Another message may be read each second, so a slow machine reads some more.
+    while (answer := await admin.post("/mcp", message, headers=headers)).status_code == 200:
+        assert answer.json()["result"]["isError"] is True
+        read += 1
+        assert read < 3 * REPORTS
+    assert read >= REPORTS
+    expect_refusal(answer, "requests_per_minute")
     assert (await stranger.post("/mcp", message, headers=headers)).json()["result"]["isError"] is False
 
 

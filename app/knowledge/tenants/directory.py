@@ -31,8 +31,7 @@ from app.knowledge.text import is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 DELETION = timedelta(minutes=30)
-DELETION_TRIES = 10
-"""Attempts to delete a tenant while other requests write to it."""
+DELETION_TRIES = 10  # while other requests write to the tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,14 +288,13 @@ async def _store_settings(
     session: TenantSession, row: db.OwnTenant, given: Mapping[str, Any]
 ) -> tuple[TenantSettings, list[str]]:
     """Replace all settings, without those that are None; return the settings and the names of those that changed."""
-    before = row.settings
     if isinstance(limits := given.get("limits"), dict):
         given = {**given, "limits": {n: v for n, v in limits.items() if v is not None} or None}
     stored = {name: value for name, value in given.items() if value is not None}
     settings = TenantSettings.from_mapping(stored)
-    changed = sorted(name for name in before.keys() | stored if before.get(name) != stored.get(name))
+    changed = sorted(n for n in row.settings.keys() | stored if row.settings.get(n) != stored.get(n))
     if changed:
         await db.update_settings(session, orjson.dumps(stored).decode())
-    if before.get("keep_query_text"):
+    if row.settings.get("keep_query_text"):
         await feedback.erase_queries(session)
     return settings, changed
