@@ -9,8 +9,8 @@ revision = "0001"
 down_revision = None
 
 FILES = (
-    "roles", "tenants", "lexemes", "entries", "embeddings", "statistics", "entry_filter", "keyword_lookups", "keyword_search",
-    "queue", "records", "subscriptions", "model_changes", "limits", "tenant_isolation",
+    "roles", "tenants", "lexemes", "entries", "embeddings", "statistics", "entry_filter", "keyword_lookups",
+    "keyword_search", "queue", "records", "subscriptions", "model_changes", "limits", "tenant_isolation",
 )  # fmt: skip
 
 

@@ -142,7 +142,7 @@ class Turns:
 
     def take(self, tenant: Hashable, *, most: int | None = None, most_here: int | None = None) -> bool:
         """Take a place as `acquire` does, if one is free at once."""
-        # One reading of the clock: a process that stands still between two would forget the tenant meanwhile.
+        # One reading of the clock: a process that stands still between two would forget the tenant in the meantime.
         now = self._clock()
         self._note_at(tenant, now)
         queue = self._queues[tenant]
