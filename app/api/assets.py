@@ -176,7 +176,10 @@ async def get_asset_text(asset_id: UUID, caller: CurrentCaller, services: Curren
         404,
         others={
             200: {
-                "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+                "content": {
+                    kind: {"schema": {"type": "string", "format": "binary"}}
+                    for kind in ("application/octet-stream", "*/*")
+                },
                 "description": "The bytes, as an attachment of the file's type",
                 "headers": ETAG,
             }
