@@ -88,11 +88,6 @@ async def open_stage(
         connected(made.superuser_dsn) as superuser,
     ):
         await register_model(made.admin_dsn, WIDER)
-        database = Database(made.service_dsn, pool_size=5)
-        services = await build_services(
-            database, FailingProvider(MODEL), next_provider=FailingProvider(WIDER)
-        )
-        # The start checks the schema, and would refuse the triggers.
         tables = await _list_tables(superuser)
         # The check of the database, which refuses foreign functions, comes first.
         database = Database(made.service_dsn, pool_size=5)
