@@ -17,6 +17,17 @@ from app.concurrency.turns import PLATFORM, Turns
 from app.db.outage import AWAY, Outage
 
 
+async def take_connection(engine: AsyncEngine) -> PoolProxiedConnection:
+    """A connection of the engine's pool, without SQLAlchemy's other layers: they double the cost of a transaction.
+
+    Raises the driver's own errors, OSError, and SQLAlchemy's TimeoutError of the pool.
+    """
+    try:
+        return await engine.raw_connection()
+    except engine.dialect.loaded_dbapi.Error as error:  # only those layers would make a DBAPIError of it
+        raise error.__cause__ or error from None
+
+
 class Connections:
     """The connections of an engine to one database. Each caller with a turn may take one.
 
@@ -61,8 +72,7 @@ class Connections:
             driver: Any = None
             try:
                 async with self.outage.limit(deadline):
-                    # The pool's own connection: SQLAlchemy's other layers would double the cost of a transaction.
-                    pooled = await self._engine.raw_connection()
+                    pooled = await take_connection(self._engine)
                     driver = pooled.driver_connection
                     self._watch(driver)
                     asked = time.monotonic()

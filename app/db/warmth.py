@@ -17,6 +17,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from app.concurrency.background import start_background
 from app.concurrency.turns import PLATFORM, Turns
+from app.db.connections import take_connection
 from app.db.outage import AWAY, PATIENCE, Outage
 
 log = logging.getLogger("app.db")
@@ -106,7 +107,7 @@ class Warmth:
                 with suppress(
                     *AWAY, asyncpg.PostgresError
                 ):  # it was closed before, and cannot be opened again
-                    idle = await self._engine.raw_connection()
+                    idle = await take_connection(self._engine)
             if idle is not None and self._is_good(idle.driver_connection):
                 good.append(idle)
             else:
@@ -121,6 +122,6 @@ class Warmth:
             if connection is not None:
                 await greenlet_spawn(connection.invalidate)
                 connection.close()
-            (await self._engine.raw_connection()).close()  # the pool gives out the last one that it got back
+            (await take_connection(self._engine)).close()  # the pool gives out the last one that it got back
         finally:
             self._turns.release(PLATFORM)

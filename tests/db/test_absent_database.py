@@ -84,6 +84,15 @@ async def test_unreachable_server_is_an_absent_database(tmp_path_factory: pytest
     await database.close()
 
 
+async def test_database_that_refuses_the_first_connection_is_an_absent_database(seeded: Seeded) -> None:
+    missing = Database(seeded.database.service_dsn.replace(seeded.database.name, "no_such_database"))
+    with pytest.raises(DatabaseUnavailable) as caught:
+        async with missing.platform_session():
+            pass
+    assert "no_such_database" not in str(caught.value)
+    await missing.close()
+
+
 async def test_mistakes_in_a_statement_are_not_an_absent_database(seeded: Seeded, single: Database) -> None:
     with pytest.raises(asyncpg.DivisionByZeroError):
         async with single.tenant_session(seeded.first) as session:
