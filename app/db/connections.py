@@ -14,18 +14,8 @@ from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import greenlet_spawn
 
 from app.concurrency.turns import PLATFORM, Turns
+from app.db.engine import take_connection
 from app.db.outage import AWAY, Outage
-
-
-async def take_connection(engine: AsyncEngine) -> PoolProxiedConnection:
-    """A connection of the engine's pool, without SQLAlchemy's other layers: they double the cost of a transaction.
-
-    Raises the driver's own errors, OSError, and SQLAlchemy's TimeoutError of the pool.
-    """
-    try:
-        return await engine.raw_connection()
-    except engine.dialect.loaded_dbapi.Error as error:  # only those layers would make a DBAPIError of it
-        raise error.__cause__ or error from None
 
 
 class Connections:

@@ -1,4 +1,4 @@
-"""Creates an engine for a database address."""
+"""Engines: creating one for a database address, and taking a connection from its pool."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import PoolProxiedConnection
 
 
 def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **options: Any) -> AsyncEngine:
@@ -18,3 +19,14 @@ def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **op
     return create_async_engine(
         "postgresql+asyncpg://", connect_args={**(connect_args or {}), "dsn": address}, **options
     )
+
+
+async def take_connection(engine: AsyncEngine) -> PoolProxiedConnection:
+    """A connection of the engine's pool, without SQLAlchemy's other layers: they double the cost of a transaction.
+
+    Raises the driver's own errors, OSError, and SQLAlchemy's TimeoutError of the pool.
+    """
+    try:
+        return await engine.raw_connection()
+    except engine.dialect.loaded_dbapi.Error as error:  # only those layers would make a DBAPIError of it
+        raise error.__cause__ or error from None

@@ -17,7 +17,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from app.concurrency.background import start_background
 from app.concurrency.turns import PLATFORM, Turns
-from app.db.connections import take_connection
+from app.db.engine import take_connection
 from app.db.outage import AWAY, PATIENCE, Outage
 
 log = logging.getLogger("app.db")
