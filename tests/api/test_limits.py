@@ -28,7 +28,7 @@ from tests.fixtures.providers.failing import FailingProvider
 def still_clock(api_services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     """A minute's requests come back one by one, but not while this test runs."""
     now = time.monotonic()
-    monkeypatch.setattr(api_services.admission, "_clock", lambda: now)
+    monkeypatch.setattr(api_services.admission._buckets, "_clock", lambda: now)
 
 
 @pytest.mark.usefixtures("still_clock")
@@ -85,7 +85,7 @@ async def test_the_turn_of_a_body_ends_when_its_work_begins(
         held.append(admission._intakes.held(tenant_id))
         return await context(tenant_id)
 
-    monkeypatch.setattr(api_services.search._tenants, "context", look)
+    monkeypatch.setattr(api_services.tenants, "context", look)
     assert (await admin.post("/knowledge/search", {"query": "harbour"})).status_code == 200
     assert held == [0, 0], "once for the token, once for the search"
     assert admission._intakes.taken == 0

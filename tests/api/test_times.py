@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,23 +17,35 @@ from tests.fixtures.http.limits import allow
 from tests.fixtures.http.mcp_client import connect, succeed
 
 HELD = 0.06
-"""Seconds for which another search has the tenant's only place."""
+"""Seconds for which another search keeps the tenant's only place, from the moment that a search waits for it."""
 
-LEAST = 40
-"""Milliseconds that a search waits at least, with room for the time before it arrives."""
+LEAST = round(1000 * HELD) - 1
+"""Milliseconds that a search waits at least; the answer has whole ones."""
+
+
+async def wait_until_waiting(waiting: Callable[[], int]) -> None:
+    async with asyncio.timeout(60):
+        while not waiting():  # noqa: ASYNC110 (no event tells)
+            await asyncio.sleep(0.001)
+    await asyncio.sleep(HELD)
 
 
 @asynccontextmanager
 async def busy(services: Services, caller: Caller) -> AsyncIterator[None]:
-    """The tenant's only place for a search is taken for a moment."""
+    """The tenant's only place for a search is taken until another search has waited for a moment."""
     assert caller.tenant_id is not None
     context = await services.tenants.context(caller.tenant_id)
-    place = services.admission.search(context)
-    await place.__aenter__()
-    asyncio.get_running_loop().call_later(
-        HELD, lambda: asyncio.ensure_future(place.__aexit__(None, None, None))
-    )
+    taken = asyncio.Event()
+
+    async def search() -> None:
+        async with services.admission.search(context):
+            taken.set()
+            await wait_until_waiting(lambda: services.admission.running_and_waiting[1])
+
+    searching = asyncio.create_task(search())
+    await taken.wait()
     yield
+    await searching
 
 
 def expect_times(times: Mapping[str, Any]) -> None:
@@ -107,11 +119,13 @@ async def test_a_wait_for_a_read_is_part_of_a_batch(limited: Caller, api_service
     for _ in range(places):
         await readings.acquire(context.tenant_id)
 
-    def release() -> None:
+    async def release() -> None:
+        await wait_until_waiting(lambda: readings.waiting(context.tenant_id))
         for _ in range(places):
             readings.release(context.tenant_id)
 
-    asyncio.get_running_loop().call_later(HELD, release)
+    releasing = asyncio.create_task(release())
     answer = await limited.post("/knowledge/search/batch", {"searches": [{"query": "harbour"}]})
+    await releasing
     (outcome,) = answer.json()["results"]
     expect_times(outcome["result"]["metadata"])

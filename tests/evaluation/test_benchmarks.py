@@ -72,9 +72,7 @@ async def test_a_slow_first_call_is_not_part_of_the_rate() -> None:
         await asyncio.sleep(1.0 if slow else 0.01)
 
     timings = await apply_load(ask, callers=4, seconds=0.2)
-    # Callers are always busy, so their number is the rate times the response time.
-    busy = timings.throughput * timings.p50 / 1000
-    assert busy > 2
+    assert timings.answers / timings.throughput < 1.0, "seconds that were measured"
     assert timings.p99 < 1000
 
 
