@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from itertools import count
 
 import httpx
@@ -41,3 +43,15 @@ class Callers:
         wanted = self.answered + number
         while self.answered < wanted and not self.failures:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def calling(url: str, token: str, number: int) -> AsyncIterator[Callers]:
+    """So many callers call while the block runs; at its end, their last requests are answered."""
+    callers = Callers(url, token)
+    running = [asyncio.create_task(callers.call()) for _ in range(number)]
+    try:
+        yield callers
+    finally:
+        callers.running = False
+        await asyncio.gather(*running)

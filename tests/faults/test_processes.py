@@ -7,6 +7,7 @@ import base64
 import contextlib
 import json
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
-from tests.faults.load import Callers
+from tests.faults.load import calling
 from tests.faults.service import ServedProcess, served, settings_for
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.http.callers import Caller, make_token
@@ -62,13 +63,22 @@ def children(service: ServedProcess) -> list[psutil.Process]:
 
 async def clients(stack: contextlib.AsyncExitStack, service: ServedProcess) -> list[httpx.AsyncClient]:
     """Two open connections to each process."""
-    opened = [
-        await stack.enter_async_context(httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=30))
-        for _ in range(2 * PROCESSES)
-    ]
-    for client in opened:
-        assert (await client.get("/healthz")).status_code == 200
-    return opened
+    processes = children(service)
+    # On a busy machine a process can be too late for a connection that another one leaves to it.
+    for _ in range(20):
+        async with contextlib.AsyncExitStack() as attempt:
+            opened = [
+                await attempt.enter_async_context(
+                    httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=30)
+                )
+                for _ in range(2 * PROCESSES)
+            ]
+            for client in opened:
+                assert (await client.get("/healthz")).status_code == 200
+            if connections_of(processes, service.port) == [2] * PROCESSES:
+                await stack.enter_async_context(attempt.pop_all())
+                return opened
+    pytest.fail("the connections are never shared equally")
 
 
 def token_id_of(token: str) -> str:
@@ -100,12 +110,12 @@ async def test_limits_changes_and_metrics_are_those_of_one_service(
     token = make_token(tenant.id, Role.TENANT_ADMIN)
     async with several(service_dsn, tmp_path) as service, contextlib.AsyncExitStack() as stack:
         opened = [Caller(client, None, token) for client in await clients(stack, service)]
-        assert connections_of(children(service), service.port) == [2, 2, 2]
 
+        began = time.monotonic()
         answers = await asyncio.gather(*(caller.get("/knowledge/entries") for caller in opened * 20))
         statuses = Counter(answer.status_code for answer in answers)
         assert statuses.keys() == {200, 429}
-        assert 60 <= statuses[200] <= 75, "one more each second"
+        assert 60 <= statuses[200] <= 61 + time.monotonic() - began, "one more each second"
 
         unlimited = make_token(None, Role.PLATFORM_ADMIN)
         raised = await Caller(opened[0].http, None, unlimited).patch(
@@ -183,21 +193,17 @@ async def test_a_killed_process_is_replaced_and_only_its_requests_fail(
     await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     async with several(service_dsn, tmp_path) as service:
         before = children(service)
-        callers = Callers(service.url, make_token(tenant.id, Role.CREATOR))
-        running = [asyncio.create_task(callers.call()) for _ in range(2 * PROCESSES)]
-        await callers.wait_for_more(60)
-        held = connections_of([before[1]], service.port)[0]
-        before[1].kill()
-        await asyncio.sleep(1)
-        assert 1 <= len(callers.failures) <= held
-        failures = list(callers.failures)
-        callers.failures.clear()
-        async with asyncio.timeout(60):
-            while len(after := children(service)) < PROCESSES:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        await callers.wait_for_more(60)
-        callers.running = False
-        await asyncio.gather(*running)
+        async with calling(service.url, make_token(tenant.id, Role.CREATOR), 2 * PROCESSES) as callers:
+            await callers.wait_for_more(60)
+            held = connections_of([before[1]], service.port)[0]
+            before[1].kill()
+            async with asyncio.timeout(60):
+                while not callers.failures or len(after := children(service)) < PROCESSES:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            failures = list(callers.failures)
+            assert 1 <= len(failures) <= held
+            callers.failures.clear()
+            await callers.wait_for_more(60)
         assert callers.failures == []
         assert len({process.pid for process in after} & {process.pid for process in before}) == PROCESSES - 1
         assert await scrape(service, "knowledge_processes_replaced_total") == 1
@@ -217,18 +223,15 @@ async def test_processes_are_replaced_under_load_and_no_request_fails(
     await services.entries.create(tenant.id, EntryDraft(content="The harbour opens at six"))
     async with several(service_dsn, tmp_path) as service:
         before = children(service)
-        callers = Callers(service.url, make_token(tenant.id, Role.CREATOR))
-        running = [asyncio.create_task(callers.call()) for _ in range(2 * PROCESSES)]
-        await callers.wait_for_more()
-        service.process.send_signal(signal.SIGHUP)
-        async with asyncio.timeout(120):
-            while {p.pid for p in before} & {p.pid for p in children(service)}:
-                async with httpx.AsyncClient(trust_env=False) as client:
-                    assert (await client.get(f"{service.url}/readyz")).status_code == 200
-                await asyncio.sleep(0.1)
-        await callers.wait_for_more()
-        callers.running = False
-        await asyncio.gather(*running)
+        async with calling(service.url, make_token(tenant.id, Role.CREATOR), 2 * PROCESSES) as callers:
+            await callers.wait_for_more()
+            service.process.send_signal(signal.SIGHUP)
+            async with asyncio.timeout(120):
+                while {p.pid for p in before} & {p.pid for p in children(service)}:
+                    async with httpx.AsyncClient(trust_env=False) as client:
+                        assert (await client.get(f"{service.url}/readyz")).status_code == 200
+                    await asyncio.sleep(0.1)
+            await callers.wait_for_more()
         assert len(children(service)) == PROCESSES
         assert await scrape(service, "knowledge_processes_replaced_total") == 0
         assert await service.terminate() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 from collections.abc import AsyncIterator
@@ -15,7 +16,7 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
 from tests.faults.balancer import balance
-from tests.faults.load import Callers
+from tests.faults.load import calling
 from tests.faults.service import ServedProcess, served, settings_for
 from tests.fixtures.http.callers import Caller, make_token
 
@@ -84,20 +85,18 @@ async def test_a_rolling_restart_fails_no_request(
         served(settings, tmp_path) as first,
         served(settings, tmp_path) as second,
         balance(first.port, second.port) as (balancer, url),
+        contextlib.AsyncExitStack() as later,
     ):
-        callers = Callers(url, token)
-        running = [asyncio.create_task(callers.call()) for _ in range(CALLERS)]
-        await callers.wait_for_more()
-        await stop_at_work(first, token)
-        async with served(settings, tmp_path) as third:
+        async with calling(url, token, CALLERS) as callers:
+            await callers.wait_for_more()
+            await stop_at_work(first, token)
+            third = await later.enter_async_context(served(settings, tmp_path))
             balancer.add(third.port)
             await callers.wait_for_more()
             await asyncio.sleep(0.2)
             await stop_at_work(second, token)
             await callers.wait_for_more()
-            callers.running = False
-            await asyncio.gather(*running)
-            assert await third.terminate() == 0
+        assert await third.terminate() == 0
     assert callers.failures == []
     assert callers.answered > 100
     print(f"{callers.answered} answers while three instances were started and stopped")  # noqa: T201
