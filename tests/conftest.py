@@ -11,5 +11,6 @@ pytest_plugins = (
     "tests.fixtures.database.seeded",
     "tests.fixtures.providers.wire",
     "tests.fixtures.services",
+    "tests.fixtures.parser",
     "tests.fixtures.http.application",
 )

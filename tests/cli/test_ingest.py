@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from app.cli.found_files import find_files, name_file
-from app.documents.process import parsing
 from app.errors import InvalidInput
 from tests.cli.conftest import CommandLine, running
 from tests.fixtures.embedded import wait_until
@@ -106,12 +105,8 @@ def test_ingest_says_which_links_it_skips(knowledge: CommandLine, tenant: str, l
     assert "signing" not in knowledge.succeed("export", "-t", tenant).out
 
 
-def test_ingest_warns_once_of_missing_protections(
-    knowledge: CommandLine, tenant: str, docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader = "from app.documents.process.child"
-    old_kernel = f"from app.documents.process import landlock; landlock.find_version = lambda: 3; {reader}"
-    monkeypatch.setattr(parsing, "_START", parsing._START.replace(reader, old_kernel))
+@pytest.mark.usefixtures("old_kernel")
+def test_ingest_warns_once_of_missing_protections(knowledge: CommandLine, tenant: str, docs: Path) -> None:
     for indexed in ("2 indexed", "0 indexed, 2 unchanged"):
         result = knowledge.succeed("ingest", "docs", "-t", tenant)
         assert indexed in result.out

@@ -9,19 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.process import parsing
 from tests.cli.conftest import CommandLine, running
 from tests.fixtures.database.cluster import TestDatabase, connected
 
 
+@pytest.mark.usefixtures("broken_parser")
 def test_worker_embeds_until_it_is_stopped(
-    knowledge: CommandLine,
-    tenant: str,
-    tmp_path: Path,
-    cli_database: TestDatabase,
-    monkeypatch: pytest.MonkeyPatch,
+    knowledge: CommandLine, tenant: str, tmp_path: Path, cli_database: TestDatabase
 ) -> None:
-    monkeypatch.setattr(parsing, "_START", "raise SystemExit(3)")
     (tmp_path / "a.jsonl").write_text('{"content": "The lock opens at noon."}\n')
     knowledge.succeed("import", "a.jsonl", "-t", tenant, "--no-wait")
     over, vectors = threading.Event(), [0]

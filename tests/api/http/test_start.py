@@ -16,8 +16,6 @@ from app.main import create_app
 from app.settings import IngestionSettings, Settings
 
 WARNING = "parser less protected"
-READER = "from app.documents.process.child"
-OLD_KERNEL = f"from app.documents.process import landlock; landlock.find_version = lambda: 3; {READER}"
 
 
 class IdleWorker(Worker):
@@ -41,15 +39,11 @@ async def start(services: Services, verifier: TokenVerifier, *, worker: bool) ->
         await asyncio.gather(*checks)
 
 
+@pytest.mark.usefixtures("old_kernel")
 @pytest.mark.parametrize("worker", [True, False])
 async def test_start_names_the_protections_that_the_system_lacks(
-    api_services: Services,
-    verifier: TokenVerifier,
-    worker: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    api_services: Services, verifier: TokenVerifier, worker: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(parsing, "_START", parsing._START.replace(READER, OLD_KERNEL))
     await start(api_services, verifier, worker=worker)
     warnings = [record.__dict__["missing"] for record in caplog.records if record.message == WARNING]
     # A service without a worker parses nothing.

@@ -232,14 +232,12 @@ def test_command_that_reads_settings_hides_its_memory() -> None:
     assert ended.stdout == "0\n", ended.stderr
 
 
-async def test_missing_protections_are_named_and_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    reader = "from app.documents.process.child"
-    old_kernel = f"from app.documents.process import landlock; landlock.find_version = lambda: 3; {reader}"
-    start = parsing._START.replace(reader, old_kernel)
-    monkeypatch.setattr(parsing, "_START", start)
+@pytest.mark.usefixtures("old_kernel")
+async def test_missing_protections_are_named() -> None:
     assert "Landlock for connections (Linux 6.7)" in await parsing.find_missing_protections()
-    monkeypatch.setattr(parsing, "_START", "raise SystemExit(3)")
+
+
+@pytest.mark.usefixtures("broken_parser")
+async def test_a_parser_that_does_not_run_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     await parsing.log_missing_protections()
     assert [record.__dict__["missing"] for record in caplog.records] == ["a parser that runs"]
