@@ -12,7 +12,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from app.auth.principal import Role
 from app.console.parts.asset_form import AssetForm, render_asset_form
-from app.console.parts.entry_form import errors_at, read_tags, read_texts
+from app.console.parts.entry_form import errors_at, read_fields, read_roles, read_tags, read_texts
 from app.console.parts.pager import PAGE_SIZE, page_links
 from app.console.parts.text_marking import mark_chunks
 from app.console.rendering import render
@@ -36,6 +36,8 @@ FOLLOWED = 50
 """Maximum number of documents whose status one request updates."""
 STATUSES = ("pending", "processing", "indexed", "failed")
 DEFAULT_ROLES = ("all",)
+TEXTS = ("external_id", "tags", "metadata")
+"""Texts of the upload form."""
 DONE = {
     "changed": "The changes have been saved; the chunks have them too.",
     "same": "This file is already stored; it was not processed again.",
@@ -215,7 +217,7 @@ async def _show_list(
         all_roles=get_args(Audience),
         limit=services.assets.max_bytes,
         errors=errors or {},
-        texts=_texts(form or FormData()),
+        texts=read_fields(form or FormData(), TEXTS),
         done=DONE.get(done),
     )
 
@@ -229,8 +231,8 @@ async def _read_upload(form: FormData, assets: AssetService) -> Upload:
     if len(files) != 1 or not isinstance(file := files[0], UploadFile) or not file.filename:
         raise InvalidInput.of("file", "choose one file")
     assets.check_size(file.size or 0)
-    texts = _texts(form)
-    roles = _roles(form)
+    texts = read_fields(form, TEXTS)
+    roles = read_roles(form)
     return Upload(
         name=file.filename,
         data=await file.read(),
@@ -241,11 +243,3 @@ async def _read_upload(form: FormData, assets: AssetService) -> Upload:
         roles=UNSET if roles in ([], list(DEFAULT_ROLES)) else roles,
         metadata=read_metadata(texts["metadata"].strip()) or UNSET,
     )
-
-
-def _roles(form: FormData) -> list[str]:
-    return [role for role in form.getlist("roles") if isinstance(role, str)]
-
-
-def _texts(form: FormData) -> dict[str, str]:
-    return {n: v if isinstance(v := form.get(n), str) else "" for n in ("external_id", "tags", "metadata")}

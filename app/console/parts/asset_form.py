@@ -10,7 +10,7 @@ from fastapi import Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.console.parts.entry_form import read_tags, read_version
+from app.console.parts.entry_form import read_fields, read_roles, read_tags, read_version
 from app.console.parts.search_form import write_list
 from app.console.rendering import pretty_json, render
 from app.db.queries.knowledge.assets import Asset
@@ -44,9 +44,8 @@ class AssetForm:
     @classmethod
     def read(cls, form: FormData) -> AssetForm:
         """The submitted form; missing fields are empty. Raises InvalidInput if it has no version."""
-        texts = {n: v.replace("\r\n", "\n") if isinstance(v := form.get(n), str) else "" for n in TEXTS}
         version = read_version(form.get("version"), "the page of the document")
-        return cls(texts, [r for r in form.getlist("roles") if isinstance(r, str)], version)
+        return cls(read_fields(form, TEXTS), read_roles(form), version)
 
     def changes(self, stored: Asset) -> AssetDraft:
         """The fields that differ from the form as it was shown; an empty title restores the file's. Raises

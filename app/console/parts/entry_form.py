@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +62,8 @@ class EntryForm:
 
     @classmethod
     def read(cls, form: FormData) -> EntryForm:
-        """The submitted form; missing fields are empty. Browsers send each line break as two characters."""
-        texts = {name: _text(form.get(name)).replace("\r\n", "\n") for name in TEXTS}
-        roles = [_text(role) for role in form.getlist("roles")]
-        return cls(texts, roles, form.get("is_verified") is not None)
+        """The submitted form; missing fields are empty."""
+        return cls(read_fields(form, TEXTS), read_roles(form), form.get("is_verified") is not None)
 
     def new_draft(self) -> EntryDraft:
         """The fields of a new entry, without those that have their default. Raises InvalidInput.
@@ -125,6 +123,16 @@ async def read_texts(request: Request) -> FormData:
         return form
 
 
+def read_fields(form: FormData, names: Iterable[str]) -> dict[str, str]:
+    """The texts of these fields, empty if missing. Browsers send each line break as two characters."""
+    return {n: v.replace("\r\n", "\n") if isinstance(v := form.get(n), str) else "" for n in names}
+
+
+def read_roles(form: FormData) -> list[str]:
+    """The checked boxes of the audience."""
+    return [role for role in form.getlist("roles") if isinstance(role, str)]
+
+
 def read_tags(text: str) -> list[str]:
     """Parse tags separated by commas; a tag with a comma is in double quotes. Raises InvalidInput."""
     try:
@@ -168,8 +176,3 @@ def _write(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
-def _text(value: object) -> str:
-    """The text of a field; a file instead of it is ignored."""
-    return value if isinstance(value, str) else ""
