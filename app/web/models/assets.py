@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.knowledge.entries.entry import MAX_ROLES, MAX_TAG, MAX_TAGS, MAX_TITLE
 from app.knowledge.ingestion.changes import AssetDraft
 from app.knowledge.vocabulary import Audience
+from app.web.models.requests import RequestBody
 
 
 class AssetModel(BaseModel):
@@ -40,14 +41,13 @@ class AssetModel(BaseModel):
     updated_at: datetime
 
 
-class AssetPatch(BaseModel):
+class AssetPatch(RequestBody):
     """Changes to an asset. Omitted fields are unchanged."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tags": ["handbook"]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tags": ["handbook"]}]})
 
-    # The factories keep defaults out of the schema: a generated client would send them.
     title: str | None = Field(
-        default_factory=lambda: None,
+        None,
         min_length=1,
         max_length=MAX_TITLE,
         description="The title of the asset and its chunks; null restores the title of the file.",
@@ -58,7 +58,7 @@ class AssetPatch(BaseModel):
         description="Replaces the tags of the asset and its chunks.",
     )
     roles: list[Audience] = Field(
-        default_factory=lambda: list[Audience](["all"]),
+        ["all"],
         min_length=1,
         max_length=MAX_ROLES,
         description="The audience of the asset and its chunks; not a permission.",
