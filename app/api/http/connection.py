@@ -63,7 +63,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._held = False
         """Whether the connection is one too many, and waits to be refused."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Begin to wait for the first request."""
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""

@@ -69,5 +69,5 @@ async def serve(settings: Settings, listeners: Listeners, *, demo: bool, part: P
 
 def describe_address(host: str, port: int) -> str:
     """The address for callers on this machine."""
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104  # only compared
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"

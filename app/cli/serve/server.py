@@ -44,6 +44,7 @@ class Server(uvicorn.Server):
         occupancy = Occupancy(
             per_address=settings.connections_per_address, total=raise_descriptor_limit(), part=part
         )
+        self._connect = functools.partial(BoundedConnection, occupancy=occupancy)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -52,7 +53,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                http=functools.partial(BoundedConnection, occupancy=occupancy),  # type: ignore[arg-type]
+                http=self._connect,  # type: ignore[arg-type]  # uvicorn only calls it
                 ws="none",
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
@@ -87,8 +88,7 @@ class Server(uvicorn.Server):
 
     def _share(self, listener: socket.socket, part: Part) -> None:
         def connect() -> asyncio.Protocol:
-            make = self.config.http_protocol_class
-            return make(config=self.config, server_state=self.server_state, app_state={})  # type: ignore[call-arg]
+            return self._connect(config=self.config, server_state=self.server_state, app_state={})
 
         listener.listen(self.config.backlog)
         self.servers = []
