@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from app.db.schema.readiness import check_readiness
 from app.errors import DatabaseUnavailable
+from app.hosts import is_loopback
 from app.web.access import NamedRoute, Parts
 from app.web.monitoring import Observation
 from app.web.problem_types import TYPES
@@ -71,9 +71,4 @@ def _is_local(request: Request) -> bool:
     # HTTP/1.0.
     if any(name.startswith(FORWARDED) for name in request.headers) or request.scope["http_version"] == "1.0":
         return False
-    if request.client is None:
-        return True
-    try:
-        return ipaddress.ip_address(request.client.host).is_loopback
-    except ValueError:
-        return False
+    return request.client is None or is_loopback(request.client.host)

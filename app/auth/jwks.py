@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import httpx
 from app.auth.keys import PublicKey, SigningKey, UnusableKeySet, find_key, parse_key_set
 from app.concurrency.background import start_background
 from app.errors import ConfigurationError
+from app.hosts import is_loopback
 
 logger = logging.getLogger(__name__)
 
@@ -130,17 +130,8 @@ class JwksCache:
 
 def _check_url(url: str) -> None:
     parts = urlsplit(url)
-    secure = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
+    secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
     if not parts.hostname or not secure:
         raise ConfigurationError(
             "JWT_JWKS_URL", "must be an https:// address", "http:// only on this machine"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

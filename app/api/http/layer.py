@@ -24,6 +24,7 @@ from app.telemetry.tracing import Span, span
 from app.web.access import Parts
 from app.web.bodies.bounded import BoundedBody, Patience
 from app.web.bodies.bounds import UPLOAD_ROOM, UPLOADS, bounds_of
+from app.web.bodies.json_body import read_length
 from app.web.metrics import REQUEST_SECONDS, REQUESTS
 from app.web.problems import respond_to, unexpected_error
 from app.web.shortcut import Shortcuts
@@ -73,7 +74,8 @@ class HttpLayer:
         token = request_id.set(request)
         stopwatch = Stopwatch()
         head = ResponseHead(scope, send, request)
-        body = BoundedBody(receive, self._limit(scope["path"]), _declared_length(headers), self._patience)
+        length = read_length(headers.get(b"content-length", b""))
+        body = BoundedBody(receive, self._limit(scope["path"]), length, self._patience)
         method = scope["method"] if scope["method"] in METHODS else "other"
         with span(method, "server", _trace_parent(headers), http_method=method) as seen:
             try:
@@ -123,11 +125,6 @@ def _choose_id(headers: GivenHeaders) -> str:
     """The id that the caller gave the request, or a new one."""
     given = headers.get(b"x-request-id", b"")
     return given.decode() if ACCEPTED_ID.fullmatch(given) else secrets.token_hex(8)
-
-
-def _declared_length(headers: GivenHeaders) -> int:
-    length = headers.get(b"content-length", b"")
-    return int(length) if length.isdigit() and len(length) < 20 else 0
 
 
 def _trace_parent(headers: GivenHeaders) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from app.cli.doctor.finding import Finding, from_error, size
 from app.errors import KnowledgeError
+from app.hosts import is_loopback
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -79,16 +79,7 @@ def _is_unverified(url: str) -> bool:
         return False
     hosts = [part.rpartition("@")[2] for part in parts.netloc.split(",")]
     names = [urlsplit(f"//{host}").hostname or query.get("host", "") for host in hosts]
-    return not all(name == "" or name.startswith("/") or _is_loopback(name) for name in names)
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return not all(name == "" or name.startswith("/") or is_loopback(name) for name in names)
 
 
 def check_encryption(settings: Settings) -> Finding:

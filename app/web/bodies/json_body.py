@@ -59,8 +59,12 @@ def body_length(request: Request) -> int:
 
 def declared_length(request: Request) -> int:
     """The length that a request's headers declare for its body; 0 if they declare none."""
-    declared = request.headers.get("content-length", "")
-    return int(declared) if declared.isascii() and declared.isdigit() and len(declared) < 20 else 0
+    return read_length(request.headers.get("content-length", "").encode("latin-1"))
+
+
+def read_length(declared: bytes) -> int:
+    """The number of a Content-Length; 0 for anything else."""
+    return int(declared) if declared.isdigit() and len(declared) < 20 else 0
 
 
 def refuse_coding(request: Request) -> None:
