@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection
 from uuid import UUID, uuid4
 
-from jose.utils import is_pem_format, is_ssh_key  # type: ignore[import-untyped]
+from jose.utils import is_pem_format, is_ssh_key
 
 from app.auth.claims import make_principal, parse_object
 from app.auth.principal import Role

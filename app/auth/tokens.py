@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from jose import jwk, jws  # type: ignore[import-untyped]
-from jose.exceptions import JOSEError  # type: ignore[import-untyped]
+from jose import jwk, jws
+from jose.exceptions import JOSEError
 
 from app.auth.claims import check_parties, check_times, make_principal, parse_object
 from app.auth.issuing import HMAC_ALGORITHM, check_secret

@@ -101,7 +101,7 @@ def _load_identifier() -> _Identifier:
 
 @cache
 def _build_identifier() -> _Identifier:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     identifier.set_languages([*CONFIGURATIONS, *_WITHOUT_CONFIGURATION, _NO_LANGUAGE])

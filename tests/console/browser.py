@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
-from lxml import html  # type: ignore[import-untyped]
+from lxml import html
 
 from app.console.rendering import POLICY
 from app.console.session import COOKIE

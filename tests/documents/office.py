@@ -7,7 +7,7 @@ import io
 import zipfile
 from collections.abc import Mapping, Sequence
 
-import xlsxwriter  # type: ignore[import-untyped]
+import xlsxwriter
 from pptx import Presentation
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE

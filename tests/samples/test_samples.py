@@ -6,7 +6,7 @@ import io
 import re
 from collections import Counter
 
-import py3langid  # type: ignore[import-untyped]
+import py3langid
 import pytest
 from docx import Document
 from pypdf import PdfReader

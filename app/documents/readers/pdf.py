@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pypdfium2  # type: ignore[import-untyped]
+import pypdfium2
 from pypdfium2 import raw
 
 from app.documents.parsed import PageSpan, ParsedDocument, ParseLimits

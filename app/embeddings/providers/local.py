@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime  # type: ignore[import-untyped]
+import onnxruntime
 from tokenizers import Tokenizer
 
 from app.embeddings.models import LOCAL, MINILM, resolve_model

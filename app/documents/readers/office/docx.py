@@ -6,7 +6,7 @@ import io
 import re
 from typing import Any
 
-from lxml import etree  # type: ignore[import-untyped]
+from lxml import etree
 
 from app.documents.archive import open_archive
 from app.documents.parsed import ParsedDocument, ParseLimits
