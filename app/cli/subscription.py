@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.execution import open_tenants, read_settings, run_async
+from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.options import TenantOption, command_group, examples, json_option
 from app.cli.output.tables import print_table
 from app.cli.output.text import print_json
@@ -45,22 +45,21 @@ def list_subscriptions(
 
 
 async def _list(settings: Settings, slug: str) -> list[dict[str, Any]]:
+    # Not part of the platform, since the libraries of webhooks would delay every other command of it.
     from app.knowledge.audit import AuditTrail
+    from app.knowledge.paging import MAX_PAGE
     from app.knowledge.queue.jobs import JobQueue
     from app.knowledge.subscriptions.sealing import SecretSealer
     from app.knowledge.subscriptions.service import SubscriptionService
 
-    rows: list[dict[str, Any]] = []
     async with open_tenants(settings) as platform:
         database = platform.database
         service = SubscriptionService(database, AuditTrail(database), JobQueue(), SecretSealer())
         tenant = await platform.tenants.find(slug)
-        cursor = None
-        while True:
-            page = await service.list_subscriptions(tenant.id, limit=100, cursor=cursor)
-            for subscription in page.items:
-                row = asdict(subscription)
-                del row["secret"]
-                rows.append({**row, "host": row.pop("url")})
-            if (cursor := page.next_cursor) is None:
-                return rows
+        # One page has all of them: a tenant cannot have more.
+        page = await service.list_subscriptions(tenant.id, limit=MAX_PAGE, reader=ACTOR)
+    rows = [asdict(subscription) for subscription in page.items]
+    for row in rows:
+        del row["secret"]
+        row["host"] = row.pop("url")
+    return rows
