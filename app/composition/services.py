@@ -40,11 +40,11 @@ from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.ranker import Ranker
 from app.knowledge.search.service import KnowledgeSearchService
 from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.matching import MAX_WAITING, ChangeMatcher
+from app.knowledge.subscriptions.matching import ChangeMatcher
 from app.knowledge.subscriptions.pacing import PER_MINUTE, SendPace
-from app.knowledge.subscriptions.saved_searches import MAX_OF_A_TENANT, SavedSearchService
+from app.knowledge.subscriptions.saved_searches import SavedSearchService
 from app.knowledge.subscriptions.sealing import SecretSealer
-from app.knowledge.subscriptions.service import MAX_SUBSCRIPTIONS, RIGHTS_LAST, SubscriptionService
+from app.knowledge.subscriptions.service import RIGHTS_LAST, SubscriptionService
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from app.knowledge.tenants.admission import Admission
 from app.knowledge.tenants.directory import TenantDirectory
@@ -53,7 +53,7 @@ from app.knowledge.tenants.revocations import PlatformRevocations, TokenRevocati
 from app.knowledge.transfer.export import TenantExport
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep.growth import Upkeep
-from app.knowledge.upkeep.records import MOST_AUDIT, MOST_ENDED_DELIVERIES, MOST_FEEDBACK, RecordTrimmer
+from app.knowledge.upkeep.records import MOST_AUDIT, RecordTrimmer
 from app.knowledge.upkeep.sweep import Sweep
 from app.knowledge.vocabulary import Weights
 from app.knowledge.worker.loop import Worker
@@ -132,8 +132,8 @@ async def build_services(
 
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
     continue for `rights_last` after their owner's last call, send at most `messages_per_minute` to one host, and their
-    secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows. `part`
-    is that of one process of several, whose limits hold for all of them together.
+    secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows, at
+    least a million. `part` is that of one process of several, whose limits hold for all of them together.
 
     Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
     or the database or its role does not isolate tenants.
@@ -162,6 +162,7 @@ async def build_services(
     pace = SendPace(database, messages_per_minute)
     deliveries = DeliveryService(database, jobs, webhooks, sealer, pace)
     upkeep = Upkeep(database, tenants, jobs, exact_limit=defaults.exact_limit)
+    trimmer = RecordTrimmer(database, tenants, most_audit=most_audit)
     ingestion = Ingestion(database, providers, tenants, chunk_size=chunk_size)
     machine = ChangeMachine(database, tenants, jobs, providers, exact_limit=defaults.exact_limit)
     ranker = Ranker(database, providers, journal.meter)
@@ -201,19 +202,7 @@ async def build_services(
             database, trail, jobs, sealer, allow_private=webhooks.allow_private, rights_last=rights_last
         ),
         feedback=FeedbackService(database, trail, tenants, journal, accesses),
-        administration=AdministrationService(
-            database,
-            trail,
-            tenants,
-            admission,
-            journal,
-            {
-                "audit": most_audit,
-                "feedback": MOST_FEEDBACK,
-                "saved_searches": MAX_OF_A_TENANT,
-                "deliveries": MOST_ENDED_DELIVERIES + MAX_SUBSCRIPTIONS * MAX_WAITING,
-            },
-        ),
+        administration=AdministrationService(database, trail, tenants, admission, journal, trimmer.bounds),
         inspection=InspectionService(database),
         platform=PlatformService(database, tenants),
         ranker=ranker,
@@ -226,13 +215,7 @@ async def build_services(
             database,
             jobs,
             runner,
-            Sweep(
-                database,
-                tenants,
-                upkeep,
-                deliveries,
-                RecordTrimmer(database, tenants, most_audit=most_audit),
-            ),
+            Sweep(database, tenants, upkeep, deliveries, trimmer),
             concurrency=worker_concurrency,
         ),
     )

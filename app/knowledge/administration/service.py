@@ -71,7 +71,7 @@ class AdministrationService:
         journal: SearchJournal,
         record_bounds: Mapping[str, int],
     ) -> None:
-        """`record_bounds`: the bounds of records beyond the limits of the tenant, by name; 0 means unlimited."""
+        """`record_bounds`: the bounds of records that are not among the tenant's limits, by name; 0 means unlimited."""
         self._database = database
         self._trail = trail
         self._tenants = tenants

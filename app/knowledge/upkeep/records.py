@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from uuid import UUID
 
 from app.db.database import Database
 from app.db.queries.tenants import records
+from app.knowledge.subscriptions.matching import MAX_WAITING
+from app.knowledge.subscriptions.saved_searches import MAX_OF_A_TENANT
+from app.knowledge.subscriptions.service import MAX_SUBSCRIPTIONS
 from app.knowledge.tenants.directory import TenantDirectory
 
 log = logging.getLogger("app.knowledge.upkeep")
@@ -17,6 +21,8 @@ MOST_ENDED_DELIVERIES = 100_000
 """Webhook messages of a tenant that were delivered, given up or overtaken."""
 MOST_AUDIT = 2_000_000
 """Rows of the audit trail of a tenant, and of the platform's."""
+LEAST_AUDIT = 1_000_000
+"""The newest rows of a trail, which `tenancy.prune_audit` never removes."""
 MOST_STEPS = 20
 """Steps of one sweep, so that no tenant holds up the others."""
 
@@ -29,6 +35,16 @@ class RecordTrimmer:
         self._database = database
         self._tenants = tenants
         self._most_audit = most_audit
+
+    @property
+    def bounds(self) -> Mapping[str, int]:
+        """The bounds of a tenant's records that are not among its limits, by name; 0 means unlimited."""
+        return {
+            "audit": max(self._most_audit, LEAST_AUDIT) if self._most_audit else 0,
+            "feedback": MOST_FEEDBACK,
+            "saved_searches": MAX_OF_A_TENANT,
+            "deliveries": MOST_ENDED_DELIVERIES + MAX_SUBSCRIPTIONS * MAX_WAITING,
+        }
 
     async def trim(self, tenant_id: UUID) -> None:
         """Trim the records of one tenant. Raises TenantNotFound and DatabaseUnavailable."""

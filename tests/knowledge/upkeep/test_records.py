@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from app.composition.services import Services
+from app.composition.services import Services, build_services
 from app.db.queries.tenants import records as queries
 from app.errors import MaximumReached
 from app.knowledge.entries.drafts import EntryDraft
@@ -114,6 +114,16 @@ async def test_statistics_count_the_records_with_bytes_and_bounds(services: Serv
     assert all(use.limit for name, use in found.records.items() if name != "receipts")
     assert found.records["receipts"].limit is None, "these services have no limits"
     assert found.limits["receipts"].used == 10
+
+
+@pytest.mark.parametrize(("configured", "stated"), [(5, 1_000_000), (3_000_000, 3_000_000), (0, None)])
+async def test_the_stated_bound_of_the_audit_trail_is_the_one_that_holds(
+    services: Services, tenant: Tenant, configured: int, stated: int | None
+) -> None:
+    """The database keeps the newest million, whatever is configured."""
+    others = await build_services(services.database, services.provider, most_audit=configured)
+    found = await others.administration.stats(tenant.id)
+    assert found.records["audit"].limit == stated
 
 
 async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
