@@ -20,7 +20,8 @@ async def delete_elsewhere(services: Services, service_dsn: str, tenant_id: UUID
     context = await directory.context(tenant_id)
 
     def recall() -> None:
-        directory._known[tenant_id] = (float("inf"), [], context)
+        generation = directory._generations.current(tenant_id)
+        directory._known[tenant_id] = (float("inf"), generation, context)
 
     other = Database(service_dsn, pool_size=1)
     await TenantDirectory(other, AuditTrail(other), default_model_id=1).delete(tenant_id, actor="test")

@@ -1,4 +1,4 @@
-"""Changes of tenants, which every process of a service notices at its next look."""
+"""Changes of tenants that all processes of a service notice."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Hashable
 from app.concurrency.processes.memory import SharedMemory
 
 
-class Generations:
-    """Each process counts the changes that it makes of a tenant; all counts together are the tenant's generation."""
+class SharedGenerations:
+    """As `Generations`, in shared memory: each process counts its changes of a tenant, and all counts together are the
+    tenant's generation."""
 
     def __init__(self, memory: SharedMemory, place: int) -> None:
         self._memory = memory

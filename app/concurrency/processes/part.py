@@ -9,7 +9,7 @@ from app.concurrency.processes.amounts import SharedAmounts
 from app.concurrency.processes.buckets import SharedBuckets
 from app.concurrency.processes.calls import Calls
 from app.concurrency.processes.figures import Figures
-from app.concurrency.processes.generations import Generations
+from app.concurrency.processes.generations import SharedGenerations
 from app.concurrency.processes.memory import KINDS, SharedMemory
 
 
@@ -39,9 +39,9 @@ class Part:
         """The tenants' requests of the last minute."""
         return SharedBuckets(self.memory)
 
-    def generations(self) -> Generations:
+    def generations(self) -> SharedGenerations:
         """The changes of tenants."""
-        return Generations(self.memory, self.place)
+        return SharedGenerations(self.memory, self.place)
 
     def addresses(self) -> AddressCounts:
         """The open connections by address."""
@@ -55,6 +55,6 @@ class Part:
         """Calls to the other processes to write what they have not written yet."""
         return Calls(self.memory, self.place)
 
-    def share_of(self, total: int, least: int = 1) -> int:
-        """This process's share of what the service may have in total."""
-        return max(least, total // self.processes + (self.number < total % self.processes))
+    def share_of(self, total: int) -> int:
+        """This process's share of what the service may have in total; at least one."""
+        return max(1, total // self.processes + (self.number < total % self.processes))

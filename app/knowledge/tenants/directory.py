@@ -13,6 +13,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.identifiers import new_id
@@ -32,6 +33,8 @@ from app.knowledge.text import is_storable
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 DELETION = timedelta(minutes=30)
 DELETION_TRIES = 10  # while other requests write to the tenant
+KEPT_SECONDS = 2.0
+"""How long a process keeps what it has read of a tenant, and the list of revoked platform tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class TenantDirectory:
     """Reads tenants, with a short-lived cache; also creates, configures and deletes them.
 
     Changes made through this object take effect at once, and with `part` in all processes of the service; changes by
-    others take effect within `ttl` seconds. A deletion also takes effect at the next write for the tenant.
+    others take effect within KEPT_SECONDS. A deletion also takes effect at the next write for the tenant.
     """
 
     def __init__(
@@ -91,7 +94,6 @@ class TenantDirectory:
         default_model_id: int,
         limits: Limits | None = None,
         max_limit: int = 100,
-        ttl: float = 2.0,
         part: Part | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -101,21 +103,18 @@ class TenantDirectory:
         self._max_limit = max_limit
         self._default_model_id = default_model_id
         self._limits = limits or Limits()
-        self._ttl = ttl
         self._clock = clock
-        self._generations = None if part is None else part.generations()
+        self._generations = Generations() if part is None else part.generations()
         self._known: dict[UUID, tuple[float, list[float], TenantContext]] = {}
-        self._forgotten = 0
         database.tell_of_deleted.append(self.forget)
 
     async def context(self, tenant_id: UUID) -> TenantContext:
         """Return the tenant's context, from the cache if possible. Raises TenantNotFound."""
         # Read before the tenant: a change that comes in between makes what was read outdated.
-        generation = [] if self._generations is None else self._generations.current(tenant_id)
+        generation = self._generations.current(tenant_id)
         known = self._known.get(tenant_id)
         if known is not None and known[0] > self._clock() and known[1] == generation:
             return known[2]
-        forgotten = self._forgotten
         async with self._database.tenant_session(tenant_id) as session:
             row = await db.own_tenant(session)
         if row is None:
@@ -142,11 +141,9 @@ class TenantDirectory:
             revoked_tokens=frozenset(row.revoked_tokens),
             tokens_today=row.tokens_today,
         )
-        # A change during the read would be kept from the next request.
-        if forgotten == self._forgotten:
-            if len(self._known) >= 10_000:
-                self._known.clear()
-            self._known[tenant_id] = (self._clock() + self._ttl, generation, context)
+        if len(self._known) >= 10_000:
+            self._known.clear()
+        self._known[tenant_id] = (self._clock() + KEPT_SECONDS, generation, context)
         return context
 
     async def read_settings(self, tenant_id: UUID, *, reader: str | None = None) -> TenantSettings:
@@ -160,9 +157,7 @@ class TenantDirectory:
     def forget(self, tenant_id: UUID) -> None:
         """Remove the tenant from the cache, in all processes of the service."""
         self._known.pop(tenant_id, None)
-        self._forgotten += 1
-        if self._generations is not None:
-            self._generations.advance(tenant_id)
+        self._generations.advance(tenant_id)
 
     @property
     def default_limits(self) -> Limits:

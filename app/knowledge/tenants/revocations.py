@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from app.concurrency.generations import Generations
 from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.queries.tenants import audit
@@ -17,7 +18,7 @@ from app.db.rows import Position
 from app.errors import InvalidInput, MaximumReached
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
-from app.knowledge.tenants.directory import TenantDirectory
+from app.knowledge.tenants.directory import KEPT_SECONDS, TenantDirectory
 from app.knowledge.text import is_storable
 
 MAX_REVOKED = 1_000
@@ -74,35 +75,30 @@ class TokenRevocations:
 class PlatformRevocations:
     """Revokes tokens of platform administrators.
 
-    With `part`, all processes of the service refuse them at once; others do within `ttl` seconds.
+    With `part`, all processes of the service refuse them at once; others do within KEPT_SECONDS.
     """
 
     def __init__(
         self,
         database: Database,
         *,
-        ttl: float = 2.0,
         part: Part | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
-        self._ttl = ttl
         self._clock = clock
-        self._generations = None if part is None else part.generations()
+        self._generations = Generations() if part is None else part.generations()
         self._known: tuple[float, list[float], frozenset[str]] | None = None
-        self._revoked = 0
 
     async def contains(self, token_id: str) -> bool:
         """Whether a platform administrator's token with this `jti` is refused."""
-        generation = [] if self._generations is None else self._generations.current(_PLATFORM)
+        # Read before the list: a change that comes in between makes what was read outdated.
+        generation = self._generations.current(_PLATFORM)
         known = self._known
         if known is None or known[0] <= self._clock() or known[1] != generation:
-            revoked = self._revoked
             async with self._database.platform_session() as session:
                 ids = await db.platform_revocation_ids(session)
-            known = (self._clock() + self._ttl, generation, ids)
-            if revoked == self._revoked:  # otherwise the next call reads the list again
-                self._known = known
+            self._known = known = (self._clock() + KEPT_SECONDS, generation, ids)
         return token_id in known[2]
 
     async def revoke(self, token_id: str, *, expires_at: datetime | None = None, actor: str) -> RevokedToken:
@@ -114,10 +110,7 @@ class PlatformRevocations:
             )
         if revoked is None:
             raise _full("the platform")
-        self._known = None
-        self._revoked += 1
-        if self._generations is not None:
-            self._generations.advance(_PLATFORM)
+        self._generations.advance(_PLATFORM)
         return revoked
 
     async def list_revoked(
