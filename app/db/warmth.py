@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncEngine
-from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from app.concurrency.background import start_background
@@ -103,10 +103,10 @@ class Warmth:
         good: list[PoolProxiedConnection] = []
         while len(cold) + len(good) < self._size and self._turns.take(PLATFORM):
             idle = None
-            if self._engine.sync_engine.pool.checkedin():  # type: ignore[attr-defined]
-                with suppress(
-                    *AWAY, asyncpg.PostgresError
-                ):  # it was closed before, and cannot be opened again
+            pool = self._engine.sync_engine.pool
+            if isinstance(pool, QueuePool) and pool.checkedin():
+                # It was closed before, and cannot be opened again.
+                with suppress(*AWAY, asyncpg.PostgresError):
                     idle = await take_connection(self._engine)
             if idle is not None and self._is_good(idle.driver_connection):
                 good.append(idle)

@@ -87,7 +87,7 @@ def _run_alone(
 
 def _run(command: Sequence[str | Path], account: Account, text: str = "") -> str:
     try:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(  # noqa: S603  # Postgres's own program, without a shell
             command,
             input=text,
             stdout=subprocess.PIPE,

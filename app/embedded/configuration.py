@@ -87,7 +87,7 @@ def _choose_buffers(memory: int) -> str:
 def _choose_shared_memory() -> dict[str, str]:
     # Containers often have 64 MB, which one parallel index build exceeds; files have no such limit.
     try:
-        size = os.statvfs("/dev/shm")  # noqa: S108
+        size = os.statvfs("/dev/shm")  # noqa: S108  # only its size is read
     except OSError:
         return {}
     small = size.f_frsize * size.f_blocks < SMALL_SHARED_MEMORY_BYTES

@@ -34,7 +34,7 @@ class Postmaster:
         log = folder.open_private(folder.log, os.O_WRONLY | os.O_APPEND)
         self._log_start = os.fstat(log).st_size
         try:
-            self._process = subprocess.Popen(  # noqa: S603
+            self._process = subprocess.Popen(  # noqa: S603  # Postgres's own program, without a shell
                 [binaries / "postgres", "-D", folder.cluster, *build_arguments(settings, socket_dir)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

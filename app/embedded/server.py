@@ -126,7 +126,7 @@ class EmbeddedPostgres:
         sources = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sources))}
         try:
-            subprocess.run(  # noqa: S603
+            subprocess.run(  # noqa: S603  # this interpreter, without a shell
                 command,
                 input=options.to_json(),
                 text=True,

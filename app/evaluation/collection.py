@@ -64,7 +64,7 @@ class Collection:
         """Reduce the collection to a random sample of at most `queries` queries, with a fixed seed."""
         if queries is None or queries >= len(self.queries):
             return self
-        chosen = sorted(random.Random(seed).sample(range(len(self.queries)), queries))  # noqa: S311
+        chosen = sorted(random.Random(seed).sample(range(len(self.queries)), queries))  # noqa: S311  # not a secret
         return replace(self, queries=[self.queries[i] for i in chosen])
 
 

@@ -30,7 +30,7 @@ _PROCESS_FIGURES: Final = 7
 
 def share_counters() -> None:
     """Have metrics that are defined from now on count in the folder in PROMETHEUS_MULTIPROC_DIR."""
-    prometheus_client.values.ValueClass = MultiProcessValue(lambda: _place[0])  # type: ignore[no-untyped-call]
+    prometheus_client.values.ValueClass = MultiProcessValue(lambda: _place[0])
 
 
 def count_in(place: int) -> None:
@@ -78,7 +78,7 @@ def count_processes(*, serving: float, replaced: float) -> Iterator[Metric]:
 
 def collect_processes(part: Part) -> Iterator[Metric]:
     """The counters of all processes, also of those that ended, and the sums of the figures of those that run."""
-    yield from MultiProcessCollector(None).collect()  # type: ignore[no-untyped-call]
+    yield from MultiProcessCollector(None).collect()
     rows = part.figures().all()
     total = [sum(column) for column in zip(*rows, strict=True)]
     for name, documentation, value in (

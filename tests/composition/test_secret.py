@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.auth.tokens import TokenVerifier
-from app.composition.shared_secrets import SECRET_FILE, ensure_secret
+from app.composition.shared_secrets import FILE_NAME, ensure_secret
 from app.embedded.provenance import MARKER
 from app.errors import ConfigurationError
 
@@ -21,8 +21,8 @@ def test_a_secret_is_generated_once_and_kept(tmp_path: Path) -> None:
     secret = ensure_secret(folder)
     assert ensure_secret(folder) == secret
     assert ensure_secret(tmp_path / "other") != secret
-    assert stat.S_IMODE((folder / SECRET_FILE).stat().st_mode) == 0o600
-    assert sorted(os.listdir(folder)) == [MARKER, SECRET_FILE]
+    assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600
+    assert sorted(os.listdir(folder)) == [MARKER, FILE_NAME]
     TokenVerifier(secret=secret)
 
 
@@ -49,11 +49,11 @@ def test_processes_that_start_together_get_the_same_secret(tmp_path: Path) -> No
         process.stdin.flush()
     secrets = {process.communicate(timeout=30)[0] for process in processes}
     assert secrets == {ensure_secret(tmp_path) + "\n"}
-    assert sorted(os.listdir(tmp_path)) == [MARKER, SECRET_FILE]
+    assert sorted(os.listdir(tmp_path)) == [MARKER, FILE_NAME]
 
 
 def test_a_readable_secret_is_closed_to_other_users(tmp_path: Path) -> None:
-    file = tmp_path / SECRET_FILE
+    file = tmp_path / FILE_NAME
     file.write_text("x" * 40 + "\n")
     file.chmod(0o644)
     assert ensure_secret(tmp_path) == "x" * 40
@@ -62,8 +62,8 @@ def test_a_readable_secret_is_closed_to_other_users(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"short\n", b"\xff" * 64, b" " * 64])
 def test_a_damaged_secret_is_named(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / SECRET_FILE).write_bytes(content)
-    with pytest.raises(ConfigurationError, match=rf"^KB_DATA_DIR: .*{SECRET_FILE} contains no usable secret"):
+    (tmp_path / FILE_NAME).write_bytes(content)
+    with pytest.raises(ConfigurationError, match=rf"^KB_DATA_DIR: .*{FILE_NAME} contains no usable secret"):
         ensure_secret(tmp_path)
 
 
@@ -76,6 +76,6 @@ def test_a_secret_that_cannot_be_stored_is_named(tmp_path: Path) -> None:
 
 def test_a_link_in_place_of_the_secret_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("y" * 64)
-    (tmp_path / SECRET_FILE).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / FILE_NAME).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigurationError, match="cannot be created or read"):
         ensure_secret(tmp_path)

@@ -47,9 +47,9 @@ def write_pptx() -> bytes:
             table.cell(row, column).text = value
     group = third.shapes.add_group_shape()
     group.shapes.add_textbox(inch, inch, inch, inch).text_frame.text = "in a group"
-    data = CategoryChartData()  # type: ignore[no-untyped-call]
+    data = CategoryChartData()
     data.categories = ["a"]
-    data.add_series("s", (1,))  # type: ignore[no-untyped-call]
+    data.add_series("s", (1,))
     chart = third.shapes.add_chart(XL_CHART_TYPE.PIE, inch, inch, inch, inch, data).chart
     chart.has_title = True
     chart.chart_title.text_frame.text = "Share of markets"

@@ -122,7 +122,7 @@ def _find_closed_folder(folder: DataFolder, binaries: Path) -> str:
             pass
         # Unlike `postgres --version`, this resolves its own path in the way initdb and postgres do.
         program = [str(binaries / "pg_config"), "--sharedir"]
-        subprocess.run(program, env=build_environment(), check=True, capture_output=True, cwd="/")  # noqa: S603
+        subprocess.run(program, env=build_environment(), check=True, capture_output=True, cwd="/")  # noqa: S603  # Postgres's own program, without a shell
     except (OSError, subprocess.CalledProcessError):
         return str(binaries)
     return ""

@@ -25,7 +25,7 @@ def choose_socket_dir(folder: DataFolder, account: Account, previous: str) -> Pa
     Raises ConfigurationError when no temporary folder has a path that is short enough.
     """
     prefix = f"kb-{hashlib.sha256(os.fsencode(folder.root)).hexdigest()[:10]}-"
-    parents = [Path(name) for name in dict.fromkeys(("/tmp", tempfile.gettempdir(), "/var/tmp"))]  # noqa: S108
+    parents = [Path(name) for name in dict.fromkeys(("/tmp", tempfile.gettempdir(), "/var/tmp"))]  # noqa: S108  # the folder in it is private
     old = Path(previous)
     if old.parent in parents and old.name.startswith(prefix) and _claim(old, account):
         return old

@@ -233,7 +233,7 @@ def _is_hidden(entry: Entry, delivery: Delivery) -> bool:
 
 def find_pause(attempts: int, retry_after: float | None = None) -> float:
     """Seconds to wait after this many failed attempts, with a jitter of 10 %; at least the endpoint's Retry-After."""
-    pause = RETRY_SECONDS[min(attempts, len(RETRY_SECONDS)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311
+    pause = RETRY_SECONDS[min(attempts, len(RETRY_SECONDS)) - 1] * random.uniform(0.9, 1.1)  # noqa: S311  # not a secret
     return max(pause, retry_after or 0.0)
 
 

@@ -24,9 +24,6 @@ LISTS = frozenset({"tags", "roles", "source_ids"})
 """Fields whose cell in CSV has values separated by commas."""
 
 
-_SafeLoader: Any = yaml.SafeLoader  # its types lack the methods that read one item
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """What a file has at a line, counted from 1: a value, or the reason why it cannot be read."""
@@ -108,7 +105,10 @@ def _read_array(file: Path) -> Iterator[Record]:
             text, at, ended = text[at:] + more, 0, not more
 
 
-class _Loader(_SafeLoader):  # type: ignore[misc]
+_SafeLoader: Any = yaml.SafeLoader  # its types lack the methods that read one item
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]  # for the same reason
     """Reads one item after another, keeps dates as texts, and refuses aliases, which can expand without a bound."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
