@@ -9,11 +9,10 @@ import sys
 IS_LINUX = sys.platform.startswith("linux")
 
 # Numbers from linux/prctl.h and linux/capability.h.
-PR_SET_SECCOMP = 22
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
-_PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -81,7 +80,7 @@ def keep_capabilities(mask: int) -> None:
 def drop_capabilities() -> None:
     """Give up all capabilities (Linux only). Raises OSError."""
     if IS_LINUX:
-        prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+        prctl(PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
         keep_capabilities(0)
 
 

@@ -20,7 +20,7 @@ from app.db.schema import catalog
 from app.db.schema.definitions import find_changed_functions
 from app.db.schema.isolation import check_isolation
 from app.db.schema.registration import register_model
-from app.db.schema.scripts import FUNCTION_FILES, function_script, latest_revision
+from app.db.schema.scripts import function_files, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel
 from app.embeddings.resilience.lanes import count_cores
@@ -148,7 +148,7 @@ async def _restore_functions(connection: asyncpg.Connection[asyncpg.Record]) -> 
     for function in await find_changed_functions(connection):
         log.warning("the function %s differs from its text, and is created again", function)
         async with connection.transaction():
-            await connection.execute(function_script(FUNCTION_FILES[function], function))
+            await connection.execute(function_script(function_files()[function], function))
 
 
 async def _grant(connection: asyncpg.Connection[asyncpg.Record], service_role: str) -> None:

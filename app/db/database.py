@@ -23,7 +23,7 @@ from app.concurrency.processes.part import Part
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.codecs import register_types
 from app.db.connections import Connections
-from app.db.engine import make_engine
+from app.db.engine import driver_address, make_engine
 from app.db.session import OPENED, PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.db.transactions import Transactions
@@ -89,7 +89,7 @@ class Database:
         self._pool_size = pool_size
         # The server's own time limit applies first, unless the server has stopped responding.
         self._patience = statement_timeout + connect_timeout
-        self.dsn: Final = dsn.replace("postgresql+asyncpg://", "postgresql://", 1)
+        self.dsn: Final = driver_address(dsn)
         self.engine = engine or make_engine(
             dsn,
             pool_size=pool_size,

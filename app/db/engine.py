@@ -15,10 +15,16 @@ def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **op
     The driver parses the address itself: SQLAlchemy would pass `sslmode` and similar options as arguments that the
     driver does not accept.
     """
-    address = dsn.replace("postgresql+asyncpg://", "postgresql://", 1)
     return create_async_engine(
-        "postgresql+asyncpg://", connect_args={**(connect_args or {}), "dsn": address}, **options
+        "postgresql+asyncpg://",
+        connect_args={**(connect_args or {}), "dsn": driver_address(dsn)},
+        **options,
     )
+
+
+def driver_address(dsn: str) -> str:
+    """A database address as the driver reads it, without the name of the driver that SQLAlchemy expects."""
+    return dsn.replace("postgresql+asyncpg://", "postgresql://", 1)
 
 
 async def take_connection(engine: AsyncEngine) -> PoolProxiedConnection:

@@ -36,10 +36,11 @@ NOTED = (NotFound, Conflict, PreconditionFailed)
 
 
 REFUSAL_SECONDS = 10.0
-"""Interval in which one refusal is recorded per caller and operation, so that no token can fill the trail."""
+"""Interval in which each process records one refusal per caller and operation, so that no token can fill the trail."""
 
 READ_SECONDS = 60.0
-"""Interval in which one read is recorded per reader, action and subject; the next record counts those in between."""
+"""Interval in which each process records one read per reader, action and subject; its next record counts those in
+between."""
 
 MAX_REMEMBERED = 10_000
 

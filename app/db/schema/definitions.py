@@ -11,7 +11,7 @@ from importlib.resources import files
 
 import asyncpg
 
-from app.db.schema.scripts import FUNCTION_FILES, SCRIPTS
+from app.db.schema.scripts import SCRIPTS, function_files
 from app.db.statements import load_statements
 
 SQL = load_statements(__name__)
@@ -93,7 +93,7 @@ def _compare(record: dict[str, str], found: dict[str, str]) -> Iterator[Fault]:
 
 
 def _remedy(name: str) -> str:
-    if name.startswith("function ") and _short_name(name) in FUNCTION_FILES:
+    if name.startswith("function ") and _short_name(name) in function_files():
         return "run: knowledge migrate"
     return "create it again as alembic/sql does"
 

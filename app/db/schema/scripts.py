@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from app.errors import ConfigurationError
@@ -35,15 +37,20 @@ def function_script(file: str, function: str) -> str:
 
 
 def read_file(name: str) -> str:
+    """The text of a file of `alembic/sql`."""
     return (SCRIPTS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
-FUNCTION_FILES = {
-    name: path.stem
-    for path in sorted((SCRIPTS / "sql").glob("*.sql"))
-    for name in re.findall(r"^create or replace function ([\w.]+)\(", path.read_text(encoding="utf-8"), re.M)
-}
-"""The file of each function in `alembic/sql`."""
+@cache
+def function_files() -> Mapping[str, str]:
+    """The file of each function in `alembic/sql`."""
+    return {
+        name: path.stem
+        for path in sorted((SCRIPTS / "sql").glob("*.sql"))
+        for name in re.findall(
+            r"^create or replace function ([\w.]+)\(", path.read_text(encoding="utf-8"), re.M
+        )
+    }
 
 
 def latest_revision() -> str:

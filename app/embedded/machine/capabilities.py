@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from app.kernel import forbid_new_privileges, keep_capabilities, prctl
+from app.kernel import PR_CAP_AMBIENT, forbid_new_privileges, keep_capabilities, prctl
 
 # Numbers from linux/capability.h, linux/prctl.h and linux/securebits.h.
 CAP_DAC_OVERRIDE = 1
@@ -13,7 +13,6 @@ CAP_DAC_READ_SEARCH = 2
 _PR_SET_KEEPCAPS = 8
 _PR_GET_SECUREBITS = 27
 _PR_SET_SECUREBITS = 28
-_PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
 _SECBIT_NO_SETUID_FIXUP = 1 << 2
 
@@ -34,5 +33,5 @@ def become_user(uid: int, gid: int, capability: int | None) -> None:
     os.setuid(uid)
     if capability is not None:
         keep_capabilities(1 << capability)
-        prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability)
+        prctl(PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability)
         forbid_new_privileges()

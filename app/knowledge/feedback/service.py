@@ -108,8 +108,7 @@ class FeedbackService:
             counts = await db.count_feedback(session, REPORTED)
             empty = await db.list_empty_searches(session, REPORTED, MAX_LISTED) if kept else []
             disliked = await db.list_disliked(session, REPORTED, MAX_LISTED)
-            if reader is not None:
-                await self._trail.note_read(session, reader, "feedback.read")
+            await self._trail.note_read(session, reader, "feedback.read")
         return FeedbackReport(
             days=REPORTED.days,
             queries_kept=kept,
@@ -124,8 +123,7 @@ class FeedbackService:
         """List queries with at least one relevant entry; with `reader`, recorded in the audit trail."""
         async with self._database.tenant_session(tenant_id) as session:
             rows = await db.list_judgements(session)
-            if reader is not None:
-                await self._trail.note_read(session, reader, "feedback.read")
+            await self._trail.note_read(session, reader, "feedback.read")
         return judge_queries(rows)
 
 

@@ -78,8 +78,7 @@ class ReembeddingService:
             self._database.tenant_session(tenant_id) as session,
         ):
             change = require_change(await db.fetch_change(session))
-            if reader is not None:
-                await self._trail.note_read(session, reader, "model.read")
+            await self._trail.note_read(session, reader, "model.read")
         return show_change(change, self._machine.served)
 
     async def switch(self, tenant_id: UUID, *, back: bool = False, actor: str = "service") -> ModelChange:

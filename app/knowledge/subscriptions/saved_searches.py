@@ -22,9 +22,9 @@ from app.knowledge.vocabulary import MAX_LIMIT, Weights
 
 MAX_NAME = 200
 MAX_SAVED = 200
-"""Saved searches of one caller."""
-MAX_OF_A_TENANT = 10_000
 """Most saved searches of one owner."""
+MAX_OF_A_TENANT = 10_000
+"""Most saved searches of all owners of a tenant."""
 
 
 class SavedSearchService:

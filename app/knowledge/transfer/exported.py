@@ -15,7 +15,8 @@ from uuid import UUID
 import orjson
 from pgvector import HalfVector
 
-REFERENCES = ("parent_id", "superseded_by_id", "source_ids")
+from app.knowledge.transfer.lines import REFERENCES
+
 _IDS = ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")
 _IDENTITIES = {"saved_search": ("id",), "feedback": ("search_id", "entry_id")}
 

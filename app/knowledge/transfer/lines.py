@@ -14,6 +14,7 @@ from app.knowledge.entries.drafts import EntryDraft, read_draft
 MOST_NAMES, MOST_NAME = 10, 40
 """Most fields in an error, and most characters of each."""
 REFERENCES = ("parent_id", "source_ids", "superseded_by_id")
+"""Fields of an entry that have ids of other entries."""
 
 
 @dataclass(frozen=True, slots=True)

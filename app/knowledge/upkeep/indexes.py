@@ -58,9 +58,9 @@ class VectorIndexes:
         finally:
             self._tenants.forget(tenant_id)
 
-    async def drop_strays(self, tenant_id: UUID) -> bool:
-        """Drop the tenant's indexes for models of which it has no vectors; False if one is in use."""
-        return await db.drop_strays(self._database, tenant_id)
+    async def drop_strays(self, tenant_id: UUID) -> None:
+        """Drop the tenant's indexes for models of which it has no vectors, unless one is in use."""
+        await db.drop_strays(self._database, tenant_id)
 
     async def drop_of_deleted(self) -> None:
         """Drop the indexes that were in use when their tenant was deleted. Raises DatabaseUnavailable."""

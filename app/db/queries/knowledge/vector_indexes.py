@@ -34,20 +34,18 @@ async def find_index(session: TenantSession, model_id: int) -> FoundIndex:
     return found
 
 
-async def drop_strays(database: Database, tenant_id: UUID) -> bool:
+async def drop_strays(database: Database, tenant_id: UUID) -> None:
     """Drop the indexes of a tenant, also of a deleted one, for models of which it has no vectors.
 
-    Returns False if other transactions held the partition; the next sweep tries again. Raises DatabaseUnavailable.
+    If other transactions hold the partition, the next sweep tries again. Raises DatabaseUnavailable.
     """
     try:
         async with database.tenant_session(tenant_id) as session:
             for row in await session.fetch(SQL["strays"]):
                 await drop_index(session, row["id"])
     except DatabaseUnavailable as error:
-        if isinstance(error.__cause__, asyncpg.LockNotAvailableError):
-            return False
-        raise
-    return True
+        if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+            raise
 
 
 async def list_deleted_owners(session: PlatformSession) -> list[UUID]:
@@ -60,9 +58,9 @@ async def create_index(session: TenantSession, model_id: int) -> None:
     await session.execute(SQL["create"], model_id=model_id)
 
 
-async def drop_index(session: TenantSession, model_id: int) -> bool:
-    """Drop the tenant's index; False if there was none. Raises DatabaseUnavailable if the partition is in use."""
-    return bool(await session.fetch_value(SQL["drop"], model_id=model_id))
+async def drop_index(session: TenantSession, model_id: int) -> None:
+    """Drop the tenant's index, if there is one. Raises DatabaseUnavailable if the partition is in use."""
+    await session.fetch_value(SQL["drop"], model_id=model_id)
 
 
 async def start_index(session: TenantSession, model_id: int) -> None:

@@ -38,7 +38,7 @@ MOST_PENDING = 2_000
 
 
 async def rehearse(session: TenantSession, space: VectorSpace, vector: Any) -> None:
-    """Run the statements once and discard the results, so that the connection has their plans."""
+    """Run the exact scan once and discard the result, so that the connection has its plan."""
     nothing = EntryFilter()
     await exact_all(session, space, vector, 2.0, nothing, 1)
 

@@ -79,13 +79,10 @@ class _Answered:
 class SearchJournal:
     """Writes records of searches in the background, in batches for each tenant."""
 
-    def __init__(
-        self, database: Database, *, queue_length: int = QUEUE_LENGTH, part: Part | None = None
-    ) -> None:
+    def __init__(self, database: Database, *, part: Part | None = None) -> None:
         self._database = database
         self._calls = None if part is None else part.calls()
         self._queue: deque[_Answered] = deque()
-        self._queue_length = queue_length
         self.meter = TokenMeter()
         self._writer: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
@@ -103,7 +100,7 @@ class SearchJournal:
 
     def record(self, plan: Plan, result: SearchResult, ranking: Ranking, subject: str) -> None:
         """Queue the record of one search; returns at once."""
-        if len(self._queue) >= self._queue_length:
+        if len(self._queue) >= QUEUE_LENGTH:
             self._drop(1)
             return
         self._queue.append(
