@@ -87,8 +87,9 @@ revoke all on function keyword.sum_words(tsvector, text, text[], text[], double 
 -- `candidates` is the number of entries with one of the words that were scored. `unknown` contains the lexemes that no
 -- entry has, in the language in which most lexemes are known: a query in English is not misspelt because the tenant also
 -- has German entries. `best` is the score of an entry that covers the query: each of its lexemes twice in an entry of
--- mean length. `complete`: every entry with one of the lexemes was scored. If none was found and not every one was
--- scored, there is one row without an entry.
+-- mean length. `complete`: every entry with one of the lexemes was scored. Entries that have a lexeme in another language
+-- are read without a score, and count for the limits. If none was found and not every one was scored, there is one row
+-- without an entry.
 create or replace function keyword.search(
   p_tenant uuid, p_lexemes text[], p_languages text[], p_frequencies integer[], p_entries bigint,
   p_mean_length double precision, p_filter entry_filter, p_limit integer, p_budget integer,
@@ -122,6 +123,7 @@ declare
   times timestamptz[] := '{}';
   scores double precision[] := '{}';
   scored bigint := 0;
+  read bigint;
   enough constant bigint := greatest(p_limit, least(150, p_budget));
   is_complete boolean;
 begin
@@ -217,13 +219,13 @@ begin
                 from unnest(words, word_frequencies) w (word, frequency) where frequency <= 20 * p_budget
               window rarity as (order by frequency, word)) r;
     end if;
-    select coalesce(array_agg(b.id order by b.score desc, b.updated_at desc, b.id), '{}'),
-           coalesce(array_agg(b.updated_at order by b.score desc, b.updated_at desc, b.id), '{}'),
-           coalesce(array_agg(b.score order by b.score desc, b.updated_at desc, b.id), '{}'),
-           greatest(scored, max(b.number))
-      into ids, times, scores, scored
+    select coalesce(array_agg(b.id order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
+           coalesce(array_agg(b.updated_at order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
+           coalesce(array_agg(b.score order by b.score desc, b.updated_at desc, b.id) filter (where b.score > 0), '{}'),
+           greatest(scored, max(b.number)), max(b.read)
+      into ids, times, scores, scored, read
       from (
-        select a.id, a.updated_at, a.score, count(*) over () as number
+        select a.id, a.updated_at, a.score, count(*) filter (where a.score > 0) over () as number, count(*) over () as read
           from (
             select k.id, k.updated_at, k.score from unnest(ids, times, scores) k (id, updated_at, score)
             union all
@@ -260,12 +262,12 @@ begin
              ) t
              cross join lateral (
                select coalesce(t.sums[1], -(e.word_weights <#> matched)) as matched,
-                      coalesce(t.sums[2], -(e.word_weights <#> repeated)) as repeated, t.phrase) s
-             where s.matched > 0) a
+                      coalesce(t.sums[2], -(e.word_weights <#> repeated)) as repeated, t.phrase) s) a
          order by a.score desc, a.updated_at desc, a.id limit p_limit) b;
+    -- More entries than the frequencies promised are not all read.
+    is_complete := is_complete and (step > 1 or coalesce(read, 0) < 2 * p_budget);
     exit when is_complete or step = 1 and scored between enough and 2 * p_budget - 1;
   end loop;
-  is_complete := is_complete and scored < 2 * p_budget;
   if scored = 0 and not is_complete then
     return query select null::uuid, null::timestamptz, null::double precision, 0::bigint, full_match, missing, false;
     return;

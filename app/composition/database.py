@@ -35,6 +35,9 @@ SERVICE = "kb_service"
 LARGE_OBJECTS = (
     "revoke execute on function lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea) from public"
 )
+CHECK_SECONDS = 30.0
+"""A database that has not answered the check by then is not used."""
+CLOSE_SECONDS = 5.0
 # Embedded start-ups in several processes prepare the database one after the other.
 PREPARATION_LOCK = 0x6B625F70726570
 
@@ -189,8 +192,10 @@ async def check_database(service_dsn: str) -> None:
     connection = await catalog.connect(service_dsn, "DATABASE_URL")
     try:
         await _check_connection(connection)
+        await connection.close(timeout=CLOSE_SECONDS)
     finally:
-        await connection.close()
+        # Closing it would wait for a database that does not answer.
+        connection.terminate()
 
 
 async def check_given(database: Database) -> None:
@@ -212,7 +217,13 @@ async def check_engine(engine: AsyncEngine) -> None:
 
 
 async def _check_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    await catalog.check_server(connection)
-    await catalog.check_service_role(connection)
-    await catalog.check_schema(connection)
-    await check_isolation(connection)
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            await catalog.check_server(connection)
+            await catalog.check_service_role(connection)
+            await catalog.check_schema(connection)
+            await check_isolation(connection)
+    except TimeoutError as error:
+        raise ConfigurationError(
+            "DATABASE_URL", f"the database did not answer its check within {CHECK_SECONDS:.0f} s"
+        ) from error

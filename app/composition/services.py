@@ -138,8 +138,7 @@ async def build_services(
     Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
     or the database or its role does not isolate tenants.
     """
-    if part is None or not part.checked:
-        await check_given(database)
+    await check_given(database)
     defaults = defaults or SearchDefaults()
     given = [provider] if next_provider is None else [provider, next_provider]
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))

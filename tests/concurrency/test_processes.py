@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from uuid import UUID
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from app.api.http.occupancy import Occupancy
 from app.concurrency.budget import ByteBudget
 from app.concurrency.processes.amounts import COUNTED_FOR, LOOK_AGAIN
-from app.concurrency.processes.memory import SETS, WAYS, SharedMemory
+from app.concurrency.processes.memory import ACTIVE, SETS, WAYS, SharedMemory
 from app.concurrency.processes.part import Part
 from app.concurrency.turns import Turns
 from tests.concurrency.takers import LIMIT, SECONDS
@@ -142,6 +143,40 @@ def test_a_tenant_that_has_waited_is_replaced_as_others(parts: tuple[Part, Part]
     for number in range(2 * SETS * WAYS):
         generations.advance(UUID(int=(number + 100) * 0x9E3779B97F4A7C15 << 32 & (1 << 128) - 1))
     assert generations.current(ONE) != before
+
+
+def test_no_active_tenant_is_missing_however_many_there_are(parts: tuple[Part, Part]) -> None:
+    here, there = (part.amounts("searches") for part in parts)
+    tenants = [UUID(int=number * 0x9E3779B97F4A7C15 << 32 & (1 << 128) - 1) for number in range(1, 2_001)]
+    for tenant in tenants:
+        here.enter(tenant)
+    time.sleep(COUNTED_FOR)
+    assert (here.count_active(), there.count_active()) == (2_000, 2_000)
+    for tenant in tenants[ACTIVE // 2 :]:
+        there.enter(tenant)
+    time.sleep(COUNTED_FOR)
+    assert 2_000 <= here.count_active() <= 2 * 2_000
+    # They leave in another order than they came.
+    for left, tenant in enumerate(tenants[::7] + [t for n, t in enumerate(tenants) if n % 7], 1):
+        here.leave(tenant)
+        there.leave(tenant)
+        if left % 100 == 0:
+            time.sleep(COUNTED_FOR)
+            active = here.count_active()
+            assert active >= 2_000 - left
+            assert active == 2_000 - left or active > ACTIVE
+
+
+def test_an_active_tenant_is_counted_although_another_has_its_cells(parts: tuple[Part, Part]) -> None:
+    here, there = (part.amounts("searches") for part in parts)
+    tenants = [UUID(int=number) for number in range(1, 2 * ACTIVE, 2)]
+    for tenant in tenants:
+        here.enter(tenant)
+    # All tenants of one set: more than it has slots.
+    for number in range(2 * WAYS):
+        there.enter(UUID(int=1 + (number + 1) * SETS))
+    time.sleep(COUNTED_FOR)
+    assert there.count_active() == len({*tenants, *(UUID(int=1 + (n + 1) * SETS) for n in range(2 * WAYS))})
 
 
 def test_the_total_of_the_shares_is_what_was_divided(parts: tuple[Part, Part]) -> None:

@@ -41,6 +41,7 @@ PAGES: dict[str, frozenset[Role]] = {
     "GET /console/saved-searches/{saved_search_id}/run": READ,
     "GET /console/saved-searches/{saved_search_id}/delete": READ,
     "POST /console/saved-searches/{saved_search_id}/delete": READ,
+    "POST /console/saved-searches/{saved_search_id}/subscription/confirmation": READ,
     "GET /console/health": ADMINISTER,
     "GET /console/model": ADMINISTER,
     "POST /console/model": ADMINISTER,

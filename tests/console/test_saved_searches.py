@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import orjson
 
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn
+from tests.fixtures.database.cluster import connected
 from tests.fixtures.http.callers import Caller
 
 LIST = "/console/saved-searches"
@@ -53,8 +54,37 @@ async def test_a_subscription_is_shown(browser: Browser, admin: Caller) -> None:
     address = "https://example.com/hook"
     await admin.post(f"/knowledge/saved-searches/{saved}/subscription", {"url": address})
     row = (await browser.get(LIST)).texts("tbody td[data-label=Subscription]")
-    assert row == [f"active waiting for the endpoint to agree to {address}"]
+    again = "Send the challenge again for N"
+    assert row == [f"active waiting for the endpoint to agree to {address} {again}"]
     assert "This also ends its subscription" in (await browser.get(f"{LIST}/{saved}/delete")).text
+
+
+async def test_another_challenge_is_sent_to_an_endpoint_that_has_not_agreed(
+    browser: Browser, admin: Caller, superuser_dsn: str
+) -> None:
+    request = {"name": "N", "request": {"query": "word"}}
+    saved = (await admin.post("/knowledge/saved-searches", request)).json()["id"]
+    await admin.post(f"/knowledge/saved-searches/{saved}/subscription", {"url": "https://example.com/hook"})
+    button = f"{LIST}/{saved}/subscription/confirmation"
+    async with connected(superuser_dsn) as superuser:
+        set_confirmation = (
+            "update subscriptions set confirmation = $1, challenges = 5 where saved_search_id = $2"
+        )
+        await superuser.execute(set_confirmation, "refused", UUID(saved))
+        assert "refused by the endpoint" in (await browser.get(LIST)).text
+        assert (await browser.get(LIST)).one(f"form[action='{button}']").get("method") == "post"
+        asked = await browser.post(button)
+        assert (asked.status, asked.answer.headers["location"]) == (303, f"{LIST}?done=asked")
+        page = await browser.get(f"{LIST}?done=asked")
+        assert "gets another challenge" in page.one("p.notice").text_content()
+        found = await superuser.fetchrow(
+            "select confirmation, challenges from subscriptions where saved_search_id = $1", UUID(saved)
+        )
+        assert found is not None
+        assert tuple(found) == ("pending", 0)
+        await superuser.execute(set_confirmation, "confirmed", UUID(saved))
+    assert not (await browser.get(LIST)).all(f"form[action='{button}']")
+    assert (await browser.post(f"{LIST}/{uuid4()}/subscription/confirmation")).status == 404
 
 
 WRONG: list[tuple[dict[str, str], str, str]] = [

@@ -24,6 +24,7 @@ from app.concurrency.share import SHARE as LOOP_SHARE
 from app.documents.parsed import ParseLimits
 from app.knowledge.administration.platform import READS
 from app.knowledge.paging import PAGE_BYTES
+from app.knowledge.search.journal.waiting import QUEUE_BYTES
 from app.knowledge.search.query import MAX_METADATA_VALUES
 from app.knowledge.search.service import BATCH_BYTES
 from app.knowledge.subscriptions.addresses import SHARE
@@ -106,6 +107,7 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "subscriptions for one host": MAX_OF_A_HOST,
             "webhook messages to one host in a minute": Settings().webhooks.host_per_minute,
             "challenges in a minute": TENANTS_CHALLENGES * WINDOWS_PER_MINUTE,
+            "searches whose receipts are not written yet, in bytes": QUEUE_BYTES,
             "simultaneous name lookups": SHARE,
         }.items()
     }

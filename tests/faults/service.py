@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 
 from tests.fixtures.http.callers import SECRET
 
 PROGRAM = Path(sys.executable).with_name("knowledge")
 START_SECONDS = 150.0
+PROCESSES = 3
+DRAIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,29 @@ def settings_for(dsn: str, **others: str) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def served(settings: Mapping[str, str], folder: Path) -> AsyncIterator[ServedProcess]:
+async def served(
+    settings: Mapping[str, str], folder: Path, wrapper: Sequence[str] = ()
+) -> AsyncIterator[ServedProcess]:
     """Start the service with only these settings and wait until it is ready."""
+    async with launched(settings, folder, wrapper) as service:
+        async with httpx.AsyncClient(trust_env=False) as client, asyncio.timeout(START_SECONDS):
+            while not await is_ready(client, service.port):
+                assert service.process.returncode is None, service.read_output()
+                await asyncio.sleep(0.05)
+        yield service
+
+
+@contextlib.asynccontextmanager
+async def launched(
+    settings: Mapping[str, str], folder: Path, wrapper: Sequence[str] = ()
+) -> AsyncIterator[ServedProcess]:
+    """Start the service with only these settings, by the command `wrapper`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     output = folder / f"service-{port}.log"
     with output.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
+            *wrapper,
             str(PROGRAM),
             "serve",
             cwd=folder,
@@ -68,17 +89,53 @@ async def served(settings: Mapping[str, str], folder: Path) -> AsyncIterator[Ser
             stdout=file,
             stderr=file,
         )
-    service = ServedProcess(process, port, output)
     try:
-        async with httpx.AsyncClient(trust_env=False) as client, asyncio.timeout(START_SECONDS):
-            while not await is_ready(client, port):
-                assert process.returncode is None, service.read_output()
-                await asyncio.sleep(0.05)
-        yield service
+        yield ServedProcess(process, port, output)
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def several(
+    dsn: str, folder: Path, wrapper: Sequence[str] = (), **others: str
+) -> AsyncIterator[ServedProcess]:
+    """A service of three processes, all of which serve."""
+    async with served(settings_of_several(dsn, **others), folder, wrapper) as service:
+        await wait_for_line(service, "serving")
+        yield service
+
+
+def settings_of_several(dsn: str, **others: str) -> dict[str, str]:
+    """Settings of a service of three processes."""
+    return settings_for(
+        dsn,
+        KB_WORKERS=str(PROCESSES),
+        KB_DRAIN_SECONDS=str(DRAIN_SECONDS),
+        # However busy the machine is.
+        KB_DATABASE_TIMEOUT="30",
+        KB_LOG_FORMAT="json",
+        **others,
+    )
+
+
+async def wait_for_line(service: ServedProcess, message: str, number: int = 1) -> None:
+    """Wait until the service has logged a message so many times."""
+    async with asyncio.timeout(60):
+        while messages(service)[message] < number:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def messages(service: ServedProcess) -> Counter[str]:
+    """The number of times that each message was logged."""
+    lines = [line for line in service.read_output().splitlines() if line.startswith("{")]
+    return Counter(json.loads(line)["message"] for line in lines)
+
+
+def children(service: ServedProcess) -> list[psutil.Process]:
+    """The processes of a service of several."""
+    return psutil.Process(service.process.pid).children()
 
 
 async def is_ready(client: httpx.AsyncClient, port: int) -> bool:

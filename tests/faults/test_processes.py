@@ -9,7 +9,7 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -20,45 +20,10 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
 from tests.faults.load import calling
-from tests.faults.service import ServedProcess, served, settings_for
+from tests.faults.service import PROCESSES, ServedProcess, children, messages, served, several, settings_for
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.http.callers import Caller, make_token
 from tests.operation.traffic import read_scrape, value
-
-PROCESSES = 3
-DRAIN_SECONDS = 1.0
-
-
-@contextlib.asynccontextmanager
-async def several(dsn: str, folder: Path, **others: str) -> AsyncIterator[ServedProcess]:
-    """A service of three processes, all of which serve."""
-    settings = settings_for(
-        dsn,
-        KB_WORKERS=str(PROCESSES),
-        KB_DRAIN_SECONDS=str(DRAIN_SECONDS),
-        # However busy the machine is.
-        KB_DATABASE_TIMEOUT="30",
-        KB_LOG_FORMAT="json",
-        **others,
-    )
-    async with served(settings, folder) as service:
-        await wait_for_line(service, "serving")
-        yield service
-
-
-async def wait_for_line(service: ServedProcess, message: str, number: int = 1) -> None:
-    async with asyncio.timeout(60):
-        while messages(service)[message] < number:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-
-
-def messages(service: ServedProcess) -> Counter[str]:
-    lines = [line for line in service.read_output().splitlines() if line.startswith("{")]
-    return Counter(json.loads(line)["message"] for line in lines)
-
-
-def children(service: ServedProcess) -> list[psutil.Process]:
-    return psutil.Process(service.process.pid).children()
 
 
 async def clients(stack: contextlib.AsyncExitStack, service: ServedProcess) -> list[httpx.AsyncClient]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from app.cli.output.failures import report_failure
 from app.concurrency.processes.figures import Figures
 from app.kernel import die_with_parent
+from app.settings import Settings
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
@@ -25,6 +26,7 @@ class Child:
     place: int
     started: float
     figures: Figures
+    settings: Settings
     leaving: bool = False
 
     def send(self, number: int) -> None:
@@ -36,6 +38,7 @@ def fork(work: Callable[[], int]) -> int:
     """Run `work` in a new process, which ends with the status that it returns; returns the process id.
 
     The process dies with this one. A signal that a terminal sends to all of its processes reaches this one only.
+    Raises OSError if the system has no room for another process.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -44,7 +47,11 @@ def fork(work: Callable[[], int]) -> int:
     gc.freeze()
     # Otherwise a signal that comes now would reach the handlers of this process in the child.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        raise
     if pid:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         return pid

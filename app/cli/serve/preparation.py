@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import psutil
 
-from app.settings import Settings
 from app.telemetry.processes import share_counters
 
 _PREFIX = "knowledge-metrics-"
@@ -22,7 +20,7 @@ _PREFIX = "knowledge-metrics-"
 def prepare_metrics() -> Iterator[None]:
     """Have the processes count in files that all of them read, in a folder that is removed at the end.
 
-    Call it before the metrics are defined: before `prepare_process`.
+    Call it before the metrics are defined: before `import_modules`.
     """
     _remove_left_folders()
     folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
@@ -42,11 +40,8 @@ def _remove_left_folders() -> None:
                 shutil.rmtree(folder)
 
 
-def prepare_process(settings: Settings) -> None:
-    """Check the database once, and import what every process needs, so that they share its memory.
-
-    Raises ConfigurationError.
-    """
+def import_modules() -> None:
+    """Import what every process needs, so that they share its memory."""
     # Its threads would not exist in the processes that are forked.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import app.cli.demo
@@ -54,7 +49,3 @@ def prepare_process(settings: Settings) -> None:
     import app.composition.identity
     import app.composition.services
     import app.main  # noqa: F401
-    from app.composition.database import check_database
-
-    if settings.database.url is not None:
-        asyncio.run(check_database(settings.database.url.get_secret_value()))

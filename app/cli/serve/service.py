@@ -14,7 +14,7 @@ from typing import Final
 
 from app.cli.execution import log_as_service, run_until_stopped
 from app.cli.serve.children import Child, fork
-from app.cli.serve.preparation import prepare_metrics, prepare_process
+from app.cli.serve.preparation import import_modules, prepare_metrics
 from app.cli.serve.process import Listeners, describe_address, serve
 from app.concurrency.processes.memory import SharedMemory
 from app.concurrency.processes.part import Part
@@ -38,6 +38,9 @@ STEADY_SECONDS = 30.0
 
 LONGEST_PAUSE_SECONDS = 30.0
 
+FORK_PAUSE_SECONDS = 5.0
+"""Pause when the system has no room for another process."""
+
 PUBLISH_SECONDS = 5.0
 """Interval at which this process publishes its own figures."""
 
@@ -58,6 +61,9 @@ class Service:
         demo: bool,
     ) -> None:
         self._settings = settings
+        """Those of new processes."""
+        self._proven = settings
+        """Those of processes that are not replaced by new settings yet; a process has served with them."""
         self._read_settings = read_settings
         self._listeners = listeners
         self._processes: Final = processes
@@ -70,6 +76,7 @@ class Service:
         self._due: dict[int, float] = {}
         """When to start the processes that are missing, by number."""
         self._failures = 0
+        self._no_fork_until = 0.0
         self._turn: list[int] = []
         """Numbers of the processes that are still to be replaced."""
         self._replacing: tuple[Child, Child] | None = None
@@ -87,9 +94,14 @@ class Service:
         if not self._demo:
             log_as_service(self._settings)
         with prepare_metrics(), self._catch_signals() as wake:
-            prepare_process(self._settings)
+            import_modules()
             # The others start when the first one serves: a start that fails has one reason, and prints it once.
-            self._start(0)
+            try:
+                self._start(0, self._settings)
+            except OSError as error:
+                raise ConfigurationError(
+                    "KB_WORKERS", f"cannot start a process ({error.strerror})"
+                ) from error
             while self._children or (self._status is None and self._due):
                 self._wait(wake)
                 for number in self._take_signals():
@@ -148,32 +160,44 @@ class Service:
     def _replace_all(self) -> None:
         try:
             settings = self._read_settings()
-            log_as_service(settings)
-            prepare_process(settings)
         except Exception as error:
-            # Also a database that fails during its check: the processes that serve stay.
             log_as_service(self._settings)
             reason = error if isinstance(error, ConfigurationError) else type(error).__name__
             log.error("the processes are not replaced: %s", reason)
             return
+        log_as_service(settings)
         self._settings = settings
         self._turn = list(range(self._processes))
+        if self._replacing is not None and not self._replacing[0].leaving:
+            # It may wait for what the settings have just corrected.
+            self._replacing[1].send(signal.SIGKILL)
         log.info("replacing the processes", extra={"processes": self._processes})
 
-    def _start(self, number: int) -> Child:
+    def _try_start(self, number: int, settings: Settings) -> Child | None:
+        """Start a process; None if the system has no room for it now."""
+        try:
+            return self._start(number, settings)
+        except OSError as error:
+            self._no_fork_until = time.monotonic() + FORK_PAUSE_SECONDS
+            seconds = round(FORK_PAUSE_SECONDS)
+            log.error("cannot start a process now: %s", error.strerror, extra={"seconds": seconds})
+            return None
+
+    def _start(self, number: int, settings: Settings) -> Child:
         used = {child.place for child in self._children.values()}
         place = next(place for place in range(self._processes + 1) if place not in used)
-        part = Part(self._memory, place, number, self._processes, not self._settings.database.embedded)
-        demo, self._demo = self._demo and number == 0, self._demo and number != 0
-        settings = self._settings
+        part = Part(self._memory, place, number, self._processes)
+        demo = self._demo and number == 0
 
         def work() -> int:
             count_in(place)
             run_until_stopped(serve(settings, self._listeners, demo=demo, part=part))
             return 0
 
-        child = Child(fork(work), number, place, time.monotonic(), part.figures())
-        self._children[child.pid] = child
+        pid = fork(work)
+        self._demo = self._demo and not demo
+        child = Child(pid, number, place, time.monotonic(), part.figures(), settings)
+        self._children[pid] = child
         return child
 
     def _reap(self) -> None:
@@ -193,7 +217,8 @@ class Service:
             if child is old:
                 return
             if not old.leaving:
-                self._give_up_replacing(status)
+                if child.settings is self._settings:
+                    self._give_up_replacing(status)
                 return
         if child.leaving or self._status is not None:
             return
@@ -213,8 +238,11 @@ class Service:
 
     def _give_up_replacing(self, status: int) -> None:
         self._turn.clear()
+        self._settings = self._proven
+        log_as_service(self._settings)
         if self._status is None:
-            log.error("a new process did not start; the others stay", extra={"status": status})
+            # The new process has printed the reason.
+            log.error("the processes are not replaced: a new one did not start", extra={"status": status})
 
     def _look_after(self) -> None:
         """Start what is due, and go on with what is in progress."""
@@ -224,37 +252,46 @@ class Service:
                 for child in self._children.values():
                     child.send(signal.SIGKILL)
             return
+        settings = self._proven if self._turn or self._replacing else self._settings
         for number in [number for number, due in self._due.items() if due <= now]:
+            if now < self._no_fork_until or not self._try_start(number, settings):
+                break
             del self._due[number]
-            self._start(number)
         if not self._serving:
-            self._start_others()
+            self._start_others(now)
         elif self._replacing is not None:
             self._go_on_replacing(*self._replacing, now)
-        elif self._turn and not self._due and len(self._children) == self._processes:
-            number = self._turn.pop(0)
-            old = next(c for c in self._children.values() if c.number == number and not c.leaving)
-            self._replacing = old, self._start(number)
+        elif self._turn and len(self._children) == self._processes and now >= self._no_fork_until:
+            self._replace_next()
+
+    def _replace_next(self) -> None:
+        number = self._turn[0]
+        old = next(c for c in self._children.values() if c.number == number and not c.leaving)
+        if new := self._try_start(number, self._settings):
+            del self._turn[0]
+            self._replacing = old, new
 
     def _go_on_replacing(self, old: Child, new: Child, now: float) -> None:
         if new.figures.ready and not old.leaving:
+            self._proven = new.settings
             old.leaving = True
             old.send(signal.SIGHUP)
             self._end = now + self._settings.server.drain_seconds + END_SECONDS
         elif old.leaving and now > self._end:
             old.send(signal.SIGKILL)
         elif not new.figures.ready and now - new.started > START_SECONDS:
+            log.error("a new process did not serve in time", extra={"seconds": round(START_SECONDS)})
             new.send(signal.SIGKILL)
 
-    def _start_others(self) -> None:
+    def _start_others(self, now: float) -> None:
         if not all(child.figures.ready for child in self._children.values()):
             return
-        if len(self._children) == 1:
-            for number in range(1, self._processes):
-                self._start(number)
-        else:
-            self._serving = True
-            log_as_service(self._settings)
-            server = self._settings.server
-            address = describe_address(server.host, server.port)
-            log.info("serving", extra={"address": address, "processes": self._processes})
+        missing = set(range(self._processes)) - {child.number for child in self._children.values()}
+        if missing and now >= self._no_fork_until:
+            self._due = dict.fromkeys(sorted(missing), now)
+            return
+        self._serving = True
+        log_as_service(self._settings)
+        server = self._settings.server
+        address = describe_address(server.host, server.port)
+        log.info("serving", extra={"address": address, "processes": len(self._children)})

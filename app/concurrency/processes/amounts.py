@@ -6,7 +6,7 @@ import time
 from collections.abc import Hashable
 from typing import Final
 
-from app.concurrency.processes.memory import ACTIVE, SharedMemory
+from app.concurrency.processes.memory import ACTIVE, SharedMemory, mark_tenant
 
 LOOK_AGAIN = 0.005
 """Seconds after which a process looks again whether another one has released what it waits for."""
@@ -85,34 +85,39 @@ class SharedAmounts:
         )
 
     def enter(self, tenant: Hashable) -> None:
-        """List the tenant as active in this process."""
-        count = len(self._order)
-        if tenant in self._at or count >= ACTIVE:
+        """Count the tenant as active in this process, and list it if there is room."""
+        if tenant in self._at:
             return
-        self._at[tenant] = count
+        at = self._at[tenant] = len(self._order)
         self._order.append(tenant)
-        self._memory.numbers[self._list + 1 + count] = self._memory.slot(tenant)
-        self._memory.numbers[self._list] = count + 1
+        self._write(at)
 
     def leave(self, tenant: Hashable) -> None:
-        """Remove the tenant from the list; the last one takes its cell."""
+        """Count the tenant no more; the last one takes its cell."""
         at = self._at.pop(tenant, None)
         if at is None:
             return
-        last, numbers = self._order.pop(), self._memory.numbers
+        last = self._order.pop()
         if last != tenant:
             self._order[at], self._at[last] = last, at
-            numbers[self._list + 1 + at] = numbers[self._list + 1 + len(self._order)]
-        numbers[self._list] = len(self._order)
+        self._write(at)
+
+    def _write(self, at: int) -> None:
+        """Write the tenant of this place, and the number of tenants."""
+        if at < min(ACTIVE, len(self._order)):
+            self._memory.numbers[self._list + 1 + at] = mark_tenant(self._order[at])
+        self._memory.numbers[self._list] = len(self._order)
 
     def count_active(self) -> int:
-        """Tenants that are active in any process."""
+        """Tenants that are active in any process; those that are not listed count once for each process."""
         now = time.monotonic()
         if now - self._counted_at < COUNTED_FOR:
             return max(self._counted, len(self._order))
-        numbers, active = self._memory.numbers, set[float]()
+        numbers, listed, others = self._memory.numbers, set[float](), 0
         for place in range(self._memory.places):
             first = self._memory.active(self._kind, place)
-            active.update(numbers[first + 1 : first + 1 + int(numbers[first])].tolist())
-        self._counted, self._counted_at = len(active), now
+            count = int(numbers[first])
+            listed.update(numbers[first + 1 : first + 1 + min(count, ACTIVE)].tolist())
+            others += max(0, count - ACTIVE)
+        self._counted, self._counted_at = len(listed) + others, now
         return self._counted

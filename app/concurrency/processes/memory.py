@@ -20,7 +20,8 @@ SETS, WAYS = 2_048, 8
 """A tenant has one of the `WAYS` slots of its set; the one that was used the longest ago is replaced."""
 
 ACTIVE = 512
-"""Tenants that a process lists as active, for each kind; a share is at its least long before."""
+"""Tenants that a process lists as active, for each kind. It only counts the others: a tenant that is active in several
+processes then counts several times, so shares are smaller than they could be, and never larger."""
 
 CELL = 8
 """Bytes: every cell is a number of 64 bits."""
@@ -66,7 +67,7 @@ class SharedMemory:
         return self._rows + place * ROW
 
     def active(self, kind: int, place: int) -> int:
-        """The first cell of the list of tenants that are active in a process; it has their number."""
+        """The first cell of the list of tenants that are active in a process; it has the number of all of them."""
         return self._active + (place * len(KINDS) + kind) * (ACTIVE + 1)
 
     def addresses(self, place: int) -> int:
@@ -179,6 +180,12 @@ def _open_file() -> int:
         return os.memfd_create("knowledge-search")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
+
+
+def mark_tenant(tenant: Hashable) -> float:
+    """A number of 53 bits that a cell holds exactly, and that no two active tenants share."""
+    high, low = _key_of(tenant)
+    return float((high ^ low) & (1 << 53) - 1)
 
 
 def _key_of(tenant: Hashable) -> tuple[int, int]:

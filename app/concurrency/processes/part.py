@@ -22,14 +22,12 @@ class Part:
         place: this process's own cells in it.
         number: this process's number, from 0; a process that replaces another has the same.
         processes: how many processes the service has.
-        checked: whether the process that started this one has checked the database, for all of them.
     """
 
     memory: SharedMemory
     place: int
     number: int
     processes: int
-    checked: bool = False
 
     def amounts(self, kind: str) -> SharedAmounts:
         """What tenants hold of this kind."""

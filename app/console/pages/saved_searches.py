@@ -32,6 +32,7 @@ DONE = {
     "saved": "The search has been saved.",
     "replaced": "The saved search of this name has been replaced.",
     "deleted": "The saved search has been deleted.",
+    "asked": "The endpoint gets another challenge within a minute.",
 }
 
 
@@ -87,6 +88,15 @@ async def run_saved_search(
     if not form.is_long:
         return RedirectResponse(form.address(), 303)
     return await render_search(request, form, caller, services)
+
+
+@router.post("/saved-searches/{saved_search_id}/subscription/confirmation")
+async def ask_endpoint_again(
+    saved_search_id: UUID, caller: CurrentCaller, services: CurrentServices
+) -> Response:
+    """Send another challenge to the endpoint of a subscription that has not agreed."""
+    await services.subscriptions.ask_again(caller.tenant_id, caller.subject, saved_search_id)
+    return RedirectResponse(f"{LIST}?done=asked", 303)
 
 
 @router.get("/saved-searches/{saved_search_id}/delete")

@@ -9,6 +9,7 @@ import pytest
 from app.composition.services import Services, build_services
 from app.db.queries.search import vectors
 from app.db.queries.search.search import EntryFilter, VectorSpace
+from app.db.queries.tenants import statistics
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
@@ -167,6 +168,35 @@ async def test_query_of_more_words_than_are_searched_is_not_exact(services: Serv
     for count, exact in ((199, True), (201, False)):
         query = "harbour " + " ".join(f"w{n}ord" for n in range(count))
         assert (await search(services, tenant, query, mode="keyword")).metadata.exact is exact
+
+
+async def test_words_beyond_those_that_are_searched_can_be_the_only_ones_that_entries_have(
+    services: Services, tenant: Tenant
+) -> None:
+    await write(services, tenant, "The harbour")
+    for count, exact in ((199, True), (200, False)):
+        query = " ".join(f"w{n}ord" for n in range(count)) + " harbour"
+        found = await search(services, tenant, query, mode="keyword")
+        assert (len(found), found.metadata.exact) == (1 if exact else 0, exact)
+
+
+@pytest.mark.parametrize(
+    ("german", "english", "found", "exact"),
+    [(0, 2 * BUDGET - 1, 2 * BUDGET - 1, True), (0, 2 * BUDGET, None, False), (2 * BUDGET, 3, None, False)],
+)
+async def test_search_is_exact_only_if_it_read_all_entries_although_the_frequencies_are_outdated(
+    bounded: Services, tenant: Tenant, german: int, english: int, found: int | None, exact: bool
+) -> None:
+    runs = [EntryDraft(content=f"A run on the bank {n}", language="english") for n in range(english)]
+    await bounded.entries.create_many(tenant.id, runs[:2])
+    async with bounded.database.tenant_session(tenant.id) as session:
+        await statistics.refresh_lexemes(session)
+    # The query's word is "run" in English and "running" in German: these entries have its lexeme, but not its word.
+    others = [EntryDraft(content=f"Ein Run auf die Bank {n}", language="german") for n in range(german)]
+    await bounded.entries.create_many(tenant.id, others + runs[2:])
+    result = await search(bounded, tenant, "running", mode="keyword", limit=50)
+    assert result.metadata.exact is exact
+    assert found is None or len(result) == found
 
 
 async def test_end_of_a_cut_ranking_is_told_on_its_last_page(

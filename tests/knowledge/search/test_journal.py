@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from app.composition.services import Services
+from app.db.identifiers import new_id
 from app.knowledge.search import SearchQuery
 from app.knowledge.search.journal.records import SearchJournal
+from app.knowledge.search.journal.waiting import (
+    BATCH_BYTES,
+    Answered,
+    WaitingSearches,
+    estimate_size,
+    without_vector,
+)
+from app.knowledge.search.plan import Plan
+from app.knowledge.search.ranking.fusion import Candidate
+from app.knowledge.search.results import Ranking, SearchResult
 from app.knowledge.tenants.directory import Tenant
 
 
@@ -73,12 +87,132 @@ async def test_a_record_that_the_database_refuses_is_lost_alone(services: Servic
     journal = services.journal
     ids = []
     for number in range(5):
-        result = await services.search.search(tenant.id, SearchQuery(query="harbour"))
+        subject = "nul \x00" if number == 2 else "service"
+        result = await services.search.search(tenant.id, SearchQuery(query="harbour"), subject=subject)
         ids.append(result.metadata.search_id)
-        if number == 2:
-            journal._queue.append(replace(journal._queue.pop(), subject="nul \x00"))
     assert journal.waiting == 5
     await journal.flush()
     assert (journal.written, journal.dropped, journal.waiting) == (4, 1, 0)
     found = [await journal.find(tenant.id, search_id) is not None for search_id in ids]
     assert found == [True, True, False, True, True]
+
+
+Record = tuple[Plan, SearchResult, Ranking, str]
+
+
+@pytest.fixture
+async def answered(services: Services, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Record:
+    """What the journal gets of one search."""
+    recorded: list[Any] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(SearchJournal, "record", lambda journal, *record: recorded.append(record))
+        await services.search.search(tenant.id, SearchQuery(query="harbour"))
+    found: Record = recorded[0]
+    return found
+
+
+def of_another(result: SearchResult) -> SearchResult:
+    """The same answer to another search."""
+    return replace(result, metadata=replace(result.metadata, search_id=new_id()))
+
+
+async def test_a_record_that_cannot_be_described_is_lost_alone(
+    services: Services, answered: Record, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan, result, ranking, subject = answered
+    broken = replace(ranking, candidates=[None])  # type: ignore[list-item]
+    for number in range(5):
+        services.journal.record(plan, of_another(result), broken if number == 2 else ranking, subject)
+    await asyncio.wait_for(services.journal.flush(), 20)
+    journal = services.journal
+    assert (journal.written, journal.dropped, journal.waiting) == (4, 1, 0)
+    assert [r.message for r in caplog.records if r.levelname == "WARNING"] == ["search records dropped"]
+
+
+def candidates(number: int) -> list[Candidate]:
+    return [
+        Candidate(
+            new_id(), datetime.now(UTC), n, n / 7, None, False, None, n, n / 3, n / 9, n / 11, score=n / 13
+        )
+        for n in range(1_000, 1_000 + number)
+    ]
+
+
+LARGE: dict[str, Callable[[int], SearchQuery]] = {
+    "a vector": lambda n: SearchQuery(query=f"{n}", query_embedding=[n + i / 3 for i in range(4_000)]),
+    "a long text": lambda n: SearchQuery(query=f"{n} harbour " * 700),
+    "a wide text": lambda n: SearchQuery(query=f"{n} \N{ANCHOR}\N{SAILBOAT} harbour " * 500),
+    "metadata": lambda n: SearchQuery(query="harbour", metadata={f"{n}-{i}": "v" * 600 for i in range(100)}),
+    "nested metadata": lambda n: SearchQuery(
+        query="harbour", metadata={"a": [{f"{n}{i}": i} for i in range(49)]}
+    ),
+    "tags": lambda n: SearchQuery(query="harbour", tags=[f"{n}-{i}-" + "t" * 80 for i in range(100)]),
+    "assets": lambda n: SearchQuery(query="harbour", asset_id=[new_id() for _ in range(1_000)]),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_the_size_of_a_waiting_search_is_that_of_its_memory(kind: str, answered: Record) -> None:
+    plan, _, ranking, subject = answered
+    kept: list[Answered] = []
+
+    def keep(number: int) -> None:
+        query = LARGE[kind](number)
+        large = without_vector(replace(plan, query=query, entry_filter=query.entry_filter))
+        found = replace(ranking, candidates=candidates(30))
+        size = estimate_size(large, found, subject)
+        kept.append(Answered(large, new_id(), 1, 10, found, subject, datetime.now(UTC), size))
+
+    keep(0)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(1, 51):
+            keep(number)
+        taken = (tracemalloc.get_traced_memory()[0] - before) / 50
+    finally:
+        tracemalloc.stop()
+    estimated = sum(answered.size for answered in kept[1:]) / 50
+    assert taken <= estimated <= 2.5 * taken
+
+
+async def test_waiting_searches_of_a_tenant_leave_room_for_others(answered: Record) -> None:
+    plan, result, ranking, subject = answered
+    own = Answered(plan, result.metadata.search_id, 1, 10, ranking, subject, datetime.now(UTC), 100)
+    other = replace(own, plan=replace(plan, tenant=replace(plan.tenant, tenant_id=new_id())))
+    waiting = WaitingSearches(length=10, total=1_000)
+    assert sum(waiting.add(own) for _ in range(8)) == 5
+    assert waiting.add(other)
+    batch = waiting.take_batch()
+    assert (len(batch), len(waiting)) == (6, 0)
+    assert not waiting.add(own), "what is just written counts"
+    waiting.release(batch)
+    assert waiting.add(own)
+    assert sum(waiting.add(replace(own, size=1)) for _ in range(20)) == 9
+
+
+async def test_a_batch_is_bounded_by_its_bytes(answered: Record) -> None:
+    plan, result, ranking, subject = answered
+    large = Answered(
+        plan, result.metadata.search_id, 1, 10, ranking, subject, datetime.now(UTC), BATCH_BYTES // 2
+    )
+    waiting = WaitingSearches()
+    for _ in range(3):
+        assert waiting.add(large)
+    assert waiting.add(replace(large, size=2 * BATCH_BYTES))
+    assert [len(waiting.take_batch()) for _ in range(3)] == [2, 1, 1]
+
+
+async def test_searches_over_the_bytes_of_the_journal_have_no_receipt(
+    services: Services, answered: Record
+) -> None:
+    plan, result, ranking, subject = answered
+    size = estimate_size(plan, ranking, subject)
+    journal = SearchJournal(services.database, waiting=WaitingSearches(total=6 * size))
+    for _ in range(5):
+        journal.record(plan, of_another(result), ranking, subject)
+    assert (journal.waiting, journal.dropped) == (3, 2)
+    await journal.close()
+    journal.record(plan, of_another(result), ranking, subject)
+    assert (journal.waiting, journal.dropped) == (1, 2)
+    await journal.close()

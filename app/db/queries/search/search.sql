@@ -25,15 +25,16 @@ with corpus as (
    cross join lateral (select text_phrase(l.language, p) as phrase) q
    where l.tenant_id = :tenant_id and l.entries > 0 and numnode(q.phrase) > 1
 )
-select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown, k.complete and not w.cut as complete
+select k.entry_id, k.updated_at, k.score, k.candidates, k.best, k.unknown,
+       coalesce(k.complete, true) and not coalesce(w.cut, false) as complete
   from corpus
  cross join (select array_agg(lexeme) as lexemes, array_agg(language) as languages,
                     array_agg(frequency) as frequencies, array_agg(weight) as weights, bool_or(cut) as cut
                from words) w
  cross join (select array_agg(phrase::text) as phrases, array_agg(language) as languages from phrases) p
- cross join lateral keyword.search(:tenant_id, w.lexemes, w.languages, w.frequencies, corpus.entries,
-                                   greatest(corpus.mean_length, 1), :filter, :limit, :budget,
-                                   w.weights, p.phrases, p.languages) k;
+  left join lateral keyword.search(:tenant_id, w.lexemes, w.languages, w.frequencies, corpus.entries,
+                                  greatest(corpus.mean_length, 1), :filter, :limit, :budget,
+                                  w.weights, p.phrases, p.languages) k on true;
 
 -- name: rehearse_keyword_leg
 -- Searches for a word that no tenant has, only to make the function cache its plans.

@@ -1,7 +1,7 @@
 """Records of searches: the receipt with the ranking for later pages.
 
-No search waits for its record: records go through a bounded queue and are written in batches. Records that do not fit
-in the queue are dropped and counted.
+No search waits for its record: records go through a queue, which is bounded in number and bytes, and are written in
+batches. Records that do not fit in the queue are dropped and counted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter, defaultdict, deque
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -22,16 +22,15 @@ from app.db.queries.search import receipts
 from app.db.queries.search.receipts import KeptSearch
 from app.db.queries.tenants import records, usage
 from app.errors import DatabaseUnavailable, TenantNotFound
-from app.knowledge.search.journal.receipts import KEPT, make_receipt
+from app.knowledge.search.journal.receipts import KEPT
+from app.knowledge.search.journal.waiting import Answered, WaitingSearches, estimate_size, without_vector
 from app.knowledge.search.plan import Plan
-from app.knowledge.search.results import Ranking, SearchMetadata, SearchResult
+from app.knowledge.search.results import Ranking, SearchResult
 from app.knowledge.tenants.quotas import TokenMeter
 from app.telemetry.metrics import JOURNAL_RECORDS
 
 log = logging.getLogger("app.knowledge.search.journal")
 
-QUEUE_LENGTH = 10_000
-BATCH = 500
 LOOK_SECONDS = 0.02
 """Interval at which a process looks whether another one needs a record that it has not written yet."""
 
@@ -53,36 +52,15 @@ AT_A_TIME = 10
 """Receipts to make before other tasks get a turn; each takes a tenth of a millisecond."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    """A search that was answered; its receipt is made when it is written, after the answer."""
-
-    plan: Plan
-    metadata: SearchMetadata
-    result_count: int
-    ranking: Ranking
-    subject: str
-    at: datetime
-
-    def describe(self) -> KeptSearch:
-        """The record to write."""
-        return KeptSearch(
-            id=self.metadata.search_id,
-            subject=self.subject,
-            at=self.at,
-            result_count=self.result_count,
-            query_time_ms=self.metadata.query_time_ms,
-            receipt=make_receipt(self.plan, self.metadata.search_id, self.ranking),
-        )
-
-
 class SearchJournal:
     """Writes records of searches in the background, in batches for each tenant."""
 
-    def __init__(self, database: Database, *, part: Part | None = None) -> None:
+    def __init__(
+        self, database: Database, *, waiting: WaitingSearches | None = None, part: Part | None = None
+    ) -> None:
         self._database = database
         self._calls = None if part is None else part.calls()
-        self._queue: deque[_Answered] = deque()
+        self._queue = WaitingSearches() if waiting is None else waiting
         self.meter = TokenMeter()
         self._writer: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
@@ -100,12 +78,20 @@ class SearchJournal:
 
     def record(self, plan: Plan, result: SearchResult, ranking: Ranking, subject: str) -> None:
         """Queue the record of one search; returns at once."""
-        if len(self._queue) >= QUEUE_LENGTH:
+        plan = without_vector(plan)
+        answered = Answered(
+            plan,
+            result.metadata.search_id,
+            result.metadata.query_time_ms,
+            len(result.results),
+            ranking,
+            subject,
+            datetime.now(UTC),
+            estimate_size(plan, ranking, subject),
+        )
+        if not self._queue.add(answered):
             self._drop(1)
             return
-        self._queue.append(
-            _Answered(plan, result.metadata, len(result.results), ranking, subject, datetime.now(UTC))
-        )
         self._queued += 1
         self._start_writer()
 
@@ -119,8 +105,8 @@ class SearchJournal:
         delays = (0.0, 0.05, 0.2, 0.5) if _is_recent(search_id) else (0.0,)
         for delay in delays:
             await asyncio.sleep(delay)
-            for queued in list(self._queue):
-                if queued.plan.tenant.tenant_id == tenant_id and queued.metadata.search_id == search_id:
+            for queued in self._queue:
+                if queued.tenant_id == tenant_id and queued.search_id == search_id:
                     await self.flush()
             async with self._database.tenant_session(tenant_id) as session:
                 found = await receipts.fetch_search(session, search_id, KEPT)
@@ -153,10 +139,11 @@ class SearchJournal:
         await self._linger()
         self._wanted.clear()
         while self._queue:
-            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            batch = self._queue.take_batch()
             try:
                 await self._write_batch(batch)
             finally:
+                self._queue.release(batch)
                 self._settled += len(batch)
                 self._batch_settled.set()
                 self._batch_settled = asyncio.Event()
@@ -172,12 +159,15 @@ class SearchJournal:
             if calls is not None and calls.number != number:
                 return
 
-    async def _write_batch(self, batch: list[_Answered]) -> None:
+    async def _write_batch(self, batch: Sequence[Answered]) -> None:
         by_tenant: dict[UUID, list[KeptSearch]] = defaultdict(list)
         limits: dict[UUID, int] = {}
         for number, answered in enumerate(batch, 1):
             tenant = answered.plan.tenant
-            by_tenant[tenant.tenant_id].append(answered.describe())
+            try:
+                by_tenant[tenant.tenant_id].append(answered.describe())
+            except Exception as error:  # only this record is lost
+                self._lose(tenant.tenant_id, 1, error)
             limits[tenant.tenant_id] = tenant.limits.receipts
             if number % AT_A_TIME == 0:
                 await asyncio.sleep(0)
@@ -203,13 +193,16 @@ class SearchJournal:
                 await self._write_tenant(tenant_id, searches[:half])
                 await self._write_tenant(tenant_id, searches[half:])
                 return
-            self._drop(len(searches))
-            log.warning(
-                "search records dropped",
-                extra={"records": len(searches), "tenant_id": str(tenant_id)},
-                # An unavailable database has already been logged.
-                exc_info=None if isinstance(error, DatabaseUnavailable) else error,
-            )
+            self._lose(tenant_id, len(searches), error)
+
+    def _lose(self, tenant_id: UUID, records: int, error: Exception) -> None:
+        self._drop(records)
+        log.warning(
+            "search records dropped",
+            extra={"records": records, "tenant_id": str(tenant_id)},
+            # An unavailable database has already been logged.
+            exc_info=None if isinstance(error, DatabaseUnavailable) else error,
+        )
 
     async def _trim(self, tenant_id: UUID, written: int, limit: int) -> None:
         """Remove the tenant's oldest records over its limit, once enough have been written since the last time."""

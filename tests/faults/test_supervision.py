@@ -1,0 +1,132 @@
+"""A service of several processes when the system has no room for another one, or the database does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.faults.service import (
+    PROCESSES,
+    ServedProcess,
+    children,
+    launched,
+    served,
+    settings_of_several,
+    several,
+    wait_for_line,
+)
+from tests.fixtures.database.cluster import connected
+
+NO_ROOM = "1:"
+"""Fewer processes than the user has, as the soft limit."""
+
+ROOM = "10000:"
+
+
+def as_ordinary_user(folder: Path) -> Sequence[str]:
+    """A command that runs another one as a user whose number of processes the kernel limits."""
+    if os.geteuid():
+        return ()
+    account = pwd.getpwnam("nobody")
+    for path in (folder, *folder.parents[:2]):
+        path.chmod(0o755)
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    # The interpreter and the socket of Postgres can be in folders that are closed to the user.
+    passing = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+    return "setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", *passing
+
+
+def limit_processes(service: ServedProcess, wrapper: Sequence[str], limit: str) -> None:
+    """Set the limit of processes in the running service, as its user."""
+    command = (*wrapper, "prlimit", f"--pid={service.process.pid}", f"--nproc={limit}")
+    subprocess.run(command, check=True)
+
+
+async def answers(service: ServedProcess) -> bool:
+    async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
+        return (await client.get(f"{service.url}/healthz")).status_code == 200
+
+
+async def wait_for_processes(service: ServedProcess, number: int) -> None:
+    async with asyncio.timeout(60):
+        while len(children(service)) != number:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_a_start_without_room_for_a_process_has_one_reason(service_dsn: str, tmp_path: Path) -> None:
+    wrapper = [*as_ordinary_user(tmp_path), "prlimit", "--nproc=1"]
+    with pytest.raises(AssertionError, match="error: ") as failed:
+        async with served(settings_of_several(service_dsn), tmp_path, wrapper):
+            pass
+    told = str(failed.value)
+    assert "error: KB_WORKERS: cannot start a process (Resource temporarily unavailable)" in told
+    assert told.count("error: ") == 1
+
+
+async def test_processes_without_room_are_started_later(service_dsn: str, tmp_path: Path) -> None:
+    wrapper = as_ordinary_user(tmp_path)
+    async with several(service_dsn, tmp_path, wrapper) as service:
+        limit_processes(service, wrapper, NO_ROOM)
+        killed = children(service)[1]
+        killed.kill()
+        await wait_for_line(service, "cannot start a process now: Resource temporarily unavailable", 2)
+        assert await answers(service)
+        assert len(children(service)) == PROCESSES - 1
+        limit_processes(service, wrapper, ROOM)
+        await wait_for_processes(service, PROCESSES)
+
+        # Its signals arrive: it is replaced, and ends.
+        ready = {process.pid for process in children(service)}
+        service.process.send_signal(signal.SIGHUP)
+        async with asyncio.timeout(60):
+            while ready & {process.pid for process in children(service)}:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert await service.terminate() == 0
+
+
+async def test_a_service_without_room_at_its_start_serves_with_fewer_processes(
+    service_dsn: str, tmp_path: Path
+) -> None:
+    wrapper = as_ordinary_user(tmp_path)
+    async with launched(settings_of_several(service_dsn), tmp_path, wrapper) as service:
+        async with asyncio.timeout(60):
+            while not (first := children(service)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        limit_processes(service, wrapper, NO_ROOM)
+        await wait_for_line(service, "serving")
+        assert children(service) == first
+        assert await answers(service)
+        limit_processes(service, wrapper, ROOM)
+        await wait_for_processes(service, PROCESSES)
+        assert await service.terminate() == 0
+
+
+async def test_a_database_that_does_not_answer_its_check_does_not_stop_signals(
+    service_dsn: str, superuser_dsn: str, tmp_path: Path
+) -> None:
+    async with several(service_dsn, tmp_path) as service, connected(superuser_dsn) as superuser:
+        before = {process.pid for process in children(service)}
+        async with superuser.transaction():
+            await superuser.execute("lock table alembic_version in access exclusive mode")
+            service.process.send_signal(signal.SIGHUP)
+            await wait_for_processes(service, PROCESSES + 1)
+            (waiting,) = {process.pid for process in children(service)} - before
+            assert await answers(service)
+            # A second signal starts again, with a new process instead of the one that waits.
+            service.process.send_signal(signal.SIGHUP)
+            async with asyncio.timeout(60):
+                while waiting in {process.pid for process in children(service)}:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            await wait_for_processes(service, PROCESSES + 1)
+            assert before < {process.pid for process in children(service)}
+            assert await service.terminate() == 0
