@@ -8,7 +8,7 @@ import orjson
 
 from tests.console.browser import Browser
 from tests.console.conftest import SignIn
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.http.callers import Caller
 
 LIST = "/console/saved-searches"
@@ -60,13 +60,13 @@ async def test_a_subscription_is_shown(browser: Browser, admin: Caller) -> None:
 
 
 async def test_another_challenge_is_sent_to_an_endpoint_that_has_not_agreed(
-    browser: Browser, admin: Caller, superuser_dsn: str
+    browser: Browser, admin: Caller, api_database: TestDatabase
 ) -> None:
     request = {"name": "N", "request": {"query": "word"}}
     saved = (await admin.post("/knowledge/saved-searches", request)).json()["id"]
     await admin.post(f"/knowledge/saved-searches/{saved}/subscription", {"url": "https://example.com/hook"})
     button = f"{LIST}/{saved}/subscription/confirmation"
-    async with connected(superuser_dsn) as superuser:
+    async with connected(api_database.superuser_dsn) as superuser:
         set_confirmation = (
             "update subscriptions set confirmation = $1, challenges = 5 where saved_search_id = $2"
         )

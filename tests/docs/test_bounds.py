@@ -30,7 +30,12 @@ from app.knowledge.search.service import BATCH_BYTES
 from app.knowledge.subscriptions.addresses import SHARE
 from app.knowledge.subscriptions.handshakes import PAUSES
 from app.knowledge.subscriptions.matching import MAX_WAITING
-from app.knowledge.subscriptions.pacing import TENANTS_CHALLENGES, WINDOWS_PER_MINUTE
+from app.knowledge.subscriptions.pacing import (
+    CHALLENGES,
+    HOSTS_OF_AN_ADDRESS,
+    TENANTS_CHALLENGES,
+    WINDOWS_PER_MINUTE,
+)
 from app.knowledge.subscriptions.saved_searches import MAX_OF_A_TENANT, MAX_SAVED
 from app.knowledge.subscriptions.service import MAX_OF_A_HOST, MAX_SUBSCRIPTIONS
 from app.knowledge.tenants.admission import (
@@ -106,6 +111,10 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
             "subscriptions": MAX_SUBSCRIPTIONS,
             "subscriptions for one host": MAX_OF_A_HOST,
             "webhook messages to one host in a minute": Settings().webhooks.host_per_minute,
+            "webhook messages to one address in a minute": HOSTS_OF_AN_ADDRESS
+            * Settings().webhooks.host_per_minute,
+            "challenges to one host, and to one address, in a minute": Settings().webhooks.host_per_minute
+            // CHALLENGES,
             "challenges in a minute": TENANTS_CHALLENGES * WINDOWS_PER_MINUTE,
             "searches whose receipts are not written yet, in bytes": QUEUE_BYTES,
             "simultaneous name lookups": SHARE,

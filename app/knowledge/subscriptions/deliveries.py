@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -166,7 +167,13 @@ class DeliveryService:
             answer = EndpointAnswer(str(error))
         else:
             sending_tenant.set(tenant_id)  # in the context of this delivery's task
-            answer = await self._sender.send(delivery.url, secret, f"msg_{delivery.id.hex}", body)
+            answer = await self._sender.send(
+                delivery.url,
+                secret,
+                f"msg_{delivery.id.hex}",
+                body,
+                admit=partial(self._pace.admit_at, tenant_id),
+            )
         try:
             state = await self._note(tenant_id, delivery, answer)
         except DatabaseUnavailable:
@@ -192,13 +199,16 @@ class DeliveryService:
                 await db.note_success(session, delivery.saved_search_id)
                 return "active"
             if answer.overloaded:
-                await db.postpone_deliveries(session, [delivery.id], timedelta(seconds=RETRY_SECONDS[0]))
+                pause = timedelta(seconds=answer.retry_after or RETRY_SECONDS[0])
+                if answer.retry_after:
+                    await db.hold_subscriptions(session, [delivery.saved_search_id], pause)
+                await db.postpone_deliveries(session, [delivery.id], pause)
                 return "active"
             if delivery.attempts > len(RETRY_SECONDS):
                 await db.end_delivery(session, delivery.id, "given_up")
             else:
-                pause = find_pause(delivery.attempts, answer.retry_after)
-                await db.retry_delivery(session, delivery.id, timedelta(seconds=pause))
+                again = timedelta(seconds=find_pause(delivery.attempts, answer.retry_after))
+                await db.retry_delivery(session, delivery.id, again)
             hold = None
             if answer.own_fault:
                 hold = timedelta(

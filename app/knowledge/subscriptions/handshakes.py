@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import orjson
@@ -63,6 +64,7 @@ class Handshakes:
                 f"msg_{new_id().hex}",
                 make_challenge(handshake, challenge),
                 echo=challenge,
+                admit=partial(self._pace.admit_challenge_at, tenant_id),
             )
         try:
             outcome = await self._note(tenant_id, handshake, answer)
@@ -86,7 +88,8 @@ class Handshakes:
     async def _note(self, tenant_id: UUID, handshake: Handshake, answer: EndpointAnswer) -> str:
         async with self._database.tenant_session(tenant_id) as session:
             if answer.overloaded:
-                await db.postpone_handshake(session, handshake, timedelta(seconds=OVERLOADED_SECONDS))
+                pause = answer.retry_after or OVERLOADED_SECONDS
+                await db.postpone_handshake(session, handshake, timedelta(seconds=pause))
                 return "pending"
             if answer.error is None:
                 await db.note_handshake(session, handshake, "confirmed", None, timedelta(0))

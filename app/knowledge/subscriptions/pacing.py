@@ -1,7 +1,8 @@
-"""A limit on messages to each host, over all tenants and processes."""
+"""A limit on messages to each host and each address, over all tenants and processes."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
@@ -18,6 +19,11 @@ WINDOWS_PER_MINUTE = 10
 """`tenancy.take_turns` counts in windows of six seconds."""
 CHALLENGES = 20
 """One challenge for this many messages: its host has not agreed to anything yet."""
+HOSTS_OF_AN_ADDRESS = 10
+"""An address gets as many messages as this many hosts: many names can lead to one machine, and one machine can serve
+the endpoints of many tenants. Of challenges it gets as many as one host."""
+IPV6_NETWORK = 64
+"""Bits of a network that counts as one address."""
 TENANTS_CHALLENGES = 3
 """Most challenges of one tenant in a window, to all hosts together."""
 
@@ -47,6 +53,19 @@ class SendPace:
             waits[place] = wait
         return waits
 
+    async def admit_at(self, tenant_id: UUID, address: str) -> float:
+        """Seconds to wait before a message to this IP address, which several hosts can have.
+
+        Raises DatabaseUnavailable.
+        """
+        quota = HOSTS_OF_AN_ADDRESS * self._quota
+        return (await self._take(tenant_id, [f"address {find_network(address)}"], quota))[0]
+
+    async def admit_challenge_at(self, tenant_id: UUID, address: str) -> float:
+        """As `admit_at`, for a challenge. Raises DatabaseUnavailable."""
+        quota = max(1, self._quota // CHALLENGES)
+        return (await self._take(tenant_id, [f"challenges at {find_network(address)}"], quota))[0]
+
     async def _take(self, tenant_id: UUID, destinations: Sequence[str], quota: int) -> list[float]:
         if not destinations:
             return []
@@ -61,6 +80,16 @@ class SendPace:
             left[destination] -= 1
             found.append(0.0 if left[destination] >= 0 else waits[destination])
         return found
+
+
+def find_network(address: str) -> str:
+    """An IP address as it is counted: of IPv6, its network."""
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return str(ip.ipv4_mapped)
+        return str(ipaddress.ip_network((int(ip), IPV6_NETWORK), strict=False))
+    return str(ip)
 
 
 def find_host(url: str) -> str:

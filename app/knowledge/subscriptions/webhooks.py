@@ -10,6 +10,7 @@ import hmac
 import secrets
 import ssl
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import httpx
@@ -23,6 +24,9 @@ from app.knowledge.subscriptions.addresses import (
     choose_address,
     resolve_host,
 )
+
+Admit = Callable[[str], Awaitable[float]]
+"""Takes a turn at an IP address; returns the seconds to wait, 0 if the message may be sent now."""
 
 PREFIX = "whsec_"
 SECRET_BYTES = (24, 64)
@@ -41,8 +45,8 @@ class EndpointAnswer:
     Attributes:
         gone: the endpoint wants no more messages (410).
         own_fault: the endpoint failed, not the message, so other messages would fail too.
-        overloaded: nothing was sent, because this service is busy; the try does not count.
-        retry_after: seconds from the `Retry-After` header.
+        overloaded: nothing was sent, because this service is busy or the address has had enough; it does not count.
+        retry_after: seconds from the `Retry-After` header, or until the address gets more.
     """
 
     error: str | None = None
@@ -96,15 +100,29 @@ class WebhookSender:
         self._tls = tls
 
     async def send(
-        self, url: str, secret: str, message_id: str, body: bytes, *, echo: str | None = None
+        self,
+        url: str,
+        secret: str,
+        message_id: str,
+        body: bytes,
+        *,
+        echo: str | None = None,
+        admit: Admit | None = None,
     ) -> EndpointAnswer:
         """Post one message once; with `echo`, the endpoint has to answer with this text.
 
-        No behaviour of the endpoint makes this raise.
+        Nothing is sent if `admit` returns seconds to wait for the address, and what `admit` raises is raised. No
+        behaviour of the endpoint makes this raise.
         """
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._send(httpx.URL(url), secret, message_id, body, echo)
+                target = httpx.URL(url)
+                address = await self._choose_address(target)
+                if admit is not None and (wait := await admit(address)):
+                    return EndpointAnswer(
+                        "its address gets no more messages now", overloaded=True, retry_after=wait
+                    )
+                return await self._send(target, address, secret, message_id, body, echo)
         except TimeoutError:
             return EndpointAnswer(f"no answer within {self._seconds:g} seconds", own_fault=True)
         except LookupsBusy as error:
@@ -115,13 +133,14 @@ class WebhookSender:
             reason = "its certificate is not valid" if _is_certificate(error) else "the connection failed"
             return EndpointAnswer(reason, own_fault=True)
 
-    async def _send(
-        self, url: httpx.URL, secret: str, message_id: str, body: bytes, echo: str | None
-    ) -> EndpointAnswer:
+    async def _choose_address(self, url: httpx.URL) -> str:
         port = url.port or (443 if url.scheme == "https" else 80)
-        address = await choose_address(
-            url.raw_host.decode("ascii"), port, self._resolve, allow_private=self.allow_private
-        )
+        host = url.raw_host.decode("ascii")
+        return await choose_address(host, port, self._resolve, allow_private=self.allow_private)
+
+    async def _send(
+        self, url: httpx.URL, address: str, secret: str, message_id: str, body: bytes, echo: str | None
+    ) -> EndpointAnswer:
         timestamp = int(time.time())
         if self._tls is None:
             self._tls = httpx.create_ssl_context(trust_env=False)

@@ -16,10 +16,17 @@ from app.db.database import Database
 from app.db.identifiers import new_id
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.subscriptions.deliveries import DeliveryService
-from app.knowledge.subscriptions.pacing import TENANTS_CHALLENGES, SendPace, find_host
+from app.knowledge.subscriptions.pacing import (
+    HOSTS_OF_AN_ADDRESS,
+    TENANTS_CHALLENGES,
+    SendPace,
+    find_host,
+    find_network,
+)
 from app.knowledge.subscriptions.sealing import SecretSealer
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from tests.fixtures.database.cluster import Connection, connected
+from tests.knowledge.subscriptions.resolving import resolving
 from tests.knowledge.subscriptions.subscribing import Desk
 
 URL = "https://hooks.example/a"
@@ -150,6 +157,72 @@ async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
             assert len(desk.contents) == sent
     assert sorted(desk.contents) == sorted(contents)
     assert await desk.states() == ["delivered"] * 12
+
+
+async def test_names_of_one_address_share_its_pace(database: Database, superuser_dsn: str) -> None:
+    tenants = [new_id() for _ in range(3)]
+    async with open_line(database, superuser_dsn, 100) as line:
+        waits = [await line.pace.admit_at(tenants[n % 3], "203.0.113.7") for n in range(105)]
+        assert waits.count(0.0) == HOSTS_OF_AN_ADDRESS * 10
+        assert all(0 < wait <= 6 for wait in waits if wait)
+        assert await line.pace.admit_at(tenants[0], "203.0.113.8") == 0.0
+        assert await line.pace.admit_challenge_at(tenants[0], "203.0.113.7") == 0.0
+        assert await line.pace.admit_challenge_at(tenants[1], "203.0.113.7") > 0
+        assert await line.pace.admit_challenge_at(tenants[1], "203.0.113.8") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("2a00:1450:4001:82a::200e", "2a00:1450:4001:82a::/64"),
+        ("2a00:1450:4001:82a:1::1", "2a00:1450:4001:82a::/64"),
+    ],
+)
+def test_a_network_of_ipv6_counts_as_one_address(address: str, network: str) -> None:
+    assert find_network(address) == network
+
+
+async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounted(desk: Desk) -> None:
+    sender = WebhookSender(allow_private=True, resolve=resolving("127.0.0.1"))
+    async with open_line(desk.services.database, desk.superuser_dsn, 10) as line:  # ten in each window
+        service = DeliveryService(
+            desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace
+        )
+        for number in range(3):
+            await desk.subscribe(name=f"{number}", query="harbour", mode="keyword")
+        # Each to another host, none of which has sent too many.
+        name_hosts = (
+            "update subscriptions set url = 'http://h' || s.name || '.example:{}/' from saved_searches s"
+        )
+        await desk.sql(name_hosts.format(desk.endpoint.port) + " where s.id = saved_search_id returning 1")
+        for _ in range(9):
+            assert not await line.pace.admit_at(new_id(), "127.0.0.1")
+        await desk.write("The harbour")
+        while await desk.services.worker.run_once(["match_changes"]):
+            pass
+        await service.deliver(desk.tenant.id)
+        assert len(desk.contents) == 1
+        assert await desk.sql("select max(attempts) from deliveries where state = 'waiting'") == [0]
+        assert sorted(await desk.states()) == ["delivered", "waiting", "waiting"]
+        assert await desk.sql("select count(*) from subscriptions where retry_at > clock_timestamp()") == [2]
+
+        await desk.sql(
+            "update subscriptions set confirmation = 'pending', challenges = 0, challenge_at = clock_timestamp()"
+            " returning 1"
+        )
+        await service.deliver(desk.tenant.id)
+        assert len(desk.endpoint.challenges) == 1
+        assert sorted(await desk.sql("select challenges from subscriptions")) == [0, 0, 1]
+        await line.pass_seconds(6)
+        await desk.sql(
+            "update subscriptions set retry_at = null, challenge_at = clock_timestamp() returning 1"
+        )
+        await desk.sql("update deliveries set run_at = clock_timestamp() where state = 'waiting' returning 1")
+        await service.deliver(desk.tenant.id)
+        assert len(desk.endpoint.challenges) == 2
+    await desk.sql("update subscriptions set confirmation = 'confirmed' returning 1")
 
 
 async def test_old_turns_are_forgotten(database: Database, superuser_dsn: str) -> None:
