@@ -20,7 +20,7 @@ from app.auth.principal import Role
 from app.composition.services import Services
 from app.knowledge.entries.drafts import EntryDraft
 from tests.faults.load import calling
-from tests.faults.service import PROCESSES, ServedProcess, children, messages, served, several, settings_for
+from tests.faults.service import PROCESSES, ServedProcess, children, messages, served, settings_for, several
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.http.callers import Caller, make_token
 from tests.operation.traffic import read_scrape, value
