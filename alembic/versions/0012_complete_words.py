@@ -1,4 +1,4 @@
-"""`keyword.search` counts entries that it reads without a score, so that `complete` is not true where some were not read."""
+"""`keyword.search` counts entries that it reads without a score: `complete` is true only if all were read."""
 
 from __future__ import annotations
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from app.db.queries.work import handshakes
 from app.db.queries.work.subscriptions import Subscription
 from app.errors import SubscriptionNotFound
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.handshakes import PAUSES
 from app.knowledge.subscriptions.sealing import SecretSealer
-from app.knowledge.subscriptions.webhooks import MAX_ECHO, WebhookSender, is_echo
+from app.knowledge.subscriptions.webhooks import MAX_ECHO, WebhookSender, is_echo, make_secret
 from tests.knowledge.subscriptions.endpoint import Received
 from tests.knowledge.subscriptions.resolving import resolving
 from tests.knowledge.subscriptions.subscribing import OWNER, Desk
@@ -101,6 +106,14 @@ async def test_an_endpoint_that_does_not_agree_is_refused_after_five_challenges(
     assert await desk.sql("select count(*) from entry_changes") == [0]
 
 
+async def test_an_endpoint_cannot_delay_its_challenges_for_long(desk: Desk) -> None:
+    await subscribe(desk)
+    desk.endpoint.agree = lambda _: ("503 Busy\r\nretry-after: 86400", "")
+    await desk.work()
+    waits = "select extract(epoch from challenge_at - clock_timestamp())::float8 from subscriptions"
+    assert PAUSES[-2] < (await desk.sql(waits))[0] <= PAUSES[-1]
+
+
 async def test_an_owner_asks_again_at_most_once_a_minute(desk: Desk) -> None:
     saved, _ = await subscribe(desk)
     service = desk.services.subscriptions
@@ -139,8 +152,9 @@ async def test_a_new_address_is_asked_and_the_same_one_is_not(desk: Desk) -> Non
     assert (await find(desk, saved)).confirmation == "pending"
     await desk.work()
     assert [asked.path[-5:] for asked in desk.endpoint.challenges] == ["y=abc", "new=1"]
+    assert (await find(desk, saved)).confirmation == "confirmed"
     await desk.sql("update subscriptions set state = 'disabled'")
-    await desk.subscribe_again(saved)
+    await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved, f"{desk.endpoint.url}&new=1")
     assert (await find(desk, saved)).confirmation == "pending", "it has not been in use"
 
 
@@ -155,6 +169,70 @@ async def test_an_answer_of_the_former_address_does_not_confirm_the_new_one(desk
     await desk.work()
     found = await find(desk, saved)
     assert (found.url, found.confirmation) == (other, "pending")
+
+
+async def test_a_late_answer_changes_nothing_after_another_one(desk: Desk) -> None:
+    saved, _ = await subscribe(desk)
+
+    async def confirm(asked: Received) -> None:
+        await desk.confirm()
+
+    desk.endpoint.before_agreeing = confirm
+    desk.endpoint.agree = lambda _: ("410 Gone", "")
+    await desk.work()
+    found = await find(desk, saved)
+    assert (found.confirmation, found.last_error) == ("confirmed", None)
+
+
+async def test_a_challenge_that_was_not_sent_is_postponed_for_its_address_only(desk: Desk) -> None:
+    saved, _ = await subscribe(desk)
+    async with desk.services.database.tenant_session(desk.tenant.id) as session:
+        (claimed,) = await handshakes.claim_handshakes(session, limit=1, lease=timedelta(minutes=1))
+    due = "select challenge_at from subscriptions"
+    other = f"{desk.endpoint.url}&new=1"
+    await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved, other)
+    before = await desk.sql(due)
+    for url, moved in ((claimed.url, False), (other, True)):
+        async with desk.services.database.tenant_session(desk.tenant.id) as session:
+            await handshakes.postpone_handshake(session, replace(claimed, url=url), timedelta(hours=1))
+        assert (await desk.sql(due) != before) is moved
+
+
+async def test_a_disabled_subscription_gets_neither_challenges_nor_messages(desk: Desk) -> None:
+    await subscribe(desk)
+    await desk.write("The harbour")
+    while await desk.services.worker.run_once(["match_changes"]):
+        pass
+    service = DeliveryService(
+        desk.services.database, desk.services.jobs, WebhookSender(allow_private=True), SecretSealer()
+    )
+    for confirmation in ("pending", "confirmed"):
+        await desk.sql("update subscriptions set state = 'disabled', confirmation = $1", confirmation)
+        await service.deliver(desk.tenant.id)
+        assert (desk.endpoint.challenges, desk.endpoint.received) == ([], [])
+    await desk.sql("update subscriptions set state = 'active'")
+    await service.deliver(desk.tenant.id)
+    assert desk.contents == ["The harbour"]
+
+
+async def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while True:
+                writer.write(b"x" * 1_024)
+                await writer.drain()
+                await asyncio.sleep(0)
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    try:
+        sender = WebhookSender(allow_private=True, seconds=5)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        found = await sender.send(url, make_secret(), "m", b"{}", echo="word")
+        assert found.error == "the endpoint did not answer with the challenge"
+    finally:
+        server.close()
 
 
 async def test_challenges_go_to_public_addresses_only(desk: Desk) -> None:
