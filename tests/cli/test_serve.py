@@ -14,6 +14,7 @@ import pytest
 
 from app.cli.serve.command import count_processes
 from app.cli.serve.process import describe_address
+from app.embeddings.resilience.lanes import count_cores
 from app.samples import QUERIES, load_entries
 from app.settings import load_settings
 from tests.cli.conftest import CommandLine, running
@@ -95,12 +96,12 @@ def test_failed_start_is_one_line(knowledge: CommandLine) -> None:
     ("given", "processes"),
     [
         ({}, 1),
-        ({"DATABASE_URL": "postgresql://kb_service@db/knowledge"}, 1),
+        ({"DATABASE_URL": "postgresql://kb_service@db/knowledge"}, min(4, count_cores())),
         ({"DATABASE_URL": "postgresql://kb_service@db/knowledge", "KB_WORKERS": "7"}, 7),
         ({"KB_WORKERS": "2"}, 2),
     ],
 )
-def test_processes_are_as_many_as_the_setting_says_and_one_without_it(
+def test_processes_are_as_many_as_cores_up_to_four_and_one_with_an_embedded_database(
     given: dict[str, str], processes: int
 ) -> None:
     assert count_processes(load_settings({"JWT_SECRET": "s" * 32, **given}, None)) == processes

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from app.cli.serve.process import Listeners
     from app.settings import Settings
 
+MOST_BY_DEFAULT = 4
+"""Processes on a machine with more cores, unless KB_WORKERS has a number: the database needs cores too."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command `serve`."""
@@ -67,11 +70,12 @@ def serve(
 
 
 def count_processes(settings: Settings) -> int:
-    """KB_WORKERS; without it, one.
+    """KB_WORKERS; without it, one with an embedded database, and one for each core up to four with another one."""
+    from app.embeddings.resilience.lanes import count_cores
 
-    Where Postgres shares two cores with the service, two processes were slower than one (docs/operations/sizing.md).
-    """
-    return settings.server.workers or 1
+    if settings.server.workers is not None:
+        return settings.server.workers
+    return 1 if settings.database.embedded else min(MOST_BY_DEFAULT, count_cores())
 
 
 def _open_listeners(settings: Settings) -> Listeners:
