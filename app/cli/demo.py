@@ -65,7 +65,7 @@ def _patience(services: Services, tenant_id: UUID, away: float) -> Patience:
 
 def welcome(settings: Settings, tenant: Tenant, address: str) -> str:
     """The hints to print: a token, a search to paste, and the address of the API documentation."""
-    docs = f"In a browser: {address}/console to search, {address}/docs to try the API."
+    docs = f"In a browser: {address}/console to search, with the token; {address}/docs to try the API."
     try:
         token = make_token(settings, tenant.id, [Role.TENANT_ADMIN], "demo-user", TOKEN_DAYS * DAY)
     except ConfigurationError as error:
