@@ -64,7 +64,7 @@ def issue_token(
     except Unauthenticated as error:
         raise InvalidInput([FieldError("token", str(error))]) from None
     header = {"alg": HMAC_ALGORITHM, "typ": "JWT", **({} if kid is None else {"kid": kid})}
-    signed = b".".join(_encode(json.dumps(part).encode()) for part in (header, claims))
+    signed = b".".join(_encode(json.dumps(part, separators=(",", ":")).encode()) for part in (header, claims))
     return b".".join((signed, _encode(hmac.digest(key, signed, hashlib.sha256)))).decode()
 
 
