@@ -86,9 +86,11 @@ class LoopShare:
     A tenant without charged requests has no account and never waits.
     """
 
-    def __init__(self, is_calm: Callable[[], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`is_calm` tells whether at most one tenant is active."""
-        self._is_calm = is_calm
+    def __init__(
+        self, is_alone: Callable[[Hashable], bool], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`is_alone` tells whether no tenant but this one is active."""
+        self._is_alone = is_alone
         self._clock = clock
         # In the order of the last charge, the most recent at the end.
         self._accounts: OrderedDict[Hashable, _Account] = OrderedDict()
@@ -120,7 +122,7 @@ class LoopShare:
     def may_pass(self, tenant: Hashable) -> bool:
         """Whether a request of the tenant need not wait."""
         account = self._find(tenant)
-        return account is None or self._is_calm() or (account.seconds >= 0 and not account.waiting)
+        return account is None or self._is_alone(tenant) or (account.seconds >= 0 and not account.waiting)
 
     async def wait(self, tenant: Hashable) -> None:
         """Wait until the tenant has paid, and its earlier requests have passed; `leave` follows."""
@@ -155,7 +157,7 @@ class LoopShare:
             account.waiting.popleft()
         if not account.waiting or account.passing:
             return
-        if account.seconds >= 0 or self._is_calm():
+        if account.seconds >= 0 or self._is_alone(tenant):
             account.passing += 1
             account.waiting.popleft().set_result(None)
             return

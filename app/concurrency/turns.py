@@ -88,6 +88,11 @@ class Turns:
         """Whether at most one tenant is active."""
         return self._count_active(self._clock()) <= 1
 
+    def is_alone(self, tenant: Hashable) -> bool:
+        """Whether no tenant but this one is active, which may be inactive itself."""
+        others = self._count_active(self._clock()) - (tenant in self._queues)
+        return others <= 0
+
     @property
     def share(self) -> int:
         """Places that one tenant may hold now, in all processes of the service."""

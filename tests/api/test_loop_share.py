@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,6 +19,8 @@ from app.concurrency.share import (
     SHARE,
     Work,
 )
+from app.concurrency.turns import LATELY
+from app.knowledge.tenants.admission import Admission
 from tests.fixtures.http.callers import Caller
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.limits import expect_refusal
@@ -108,3 +111,23 @@ async def test_a_tenant_in_debt_waits_and_others_do_not(
     assert (await stranger.post("/knowledge/search", search)).status_code == 200
     assert (await admin.post("/knowledge/search", search)).status_code == 200
     assert not admission._loop._accounts[admin.tenant_id].waiting
+
+
+async def test_a_tenant_whose_requests_all_wait_waits_while_another_one_is_active(
+    api_services: Services, admin: Caller, stranger: Caller
+) -> None:
+    now = [0.0]
+    admission = Admission(clock=lambda: now[0])
+    one, other = [await api_services.tenants.context(c.tenant_id) for c in (admin, stranger) if c.tenant_id]
+    admission._loop.charge(one.tenant_id, FREE + DEEPEST)
+    await admission.pace(other, 0)
+    waiting = asyncio.create_task(admission.pace(one, 0))
+    await asyncio.sleep(0)
+    now[0] += 2 * LATELY
+    await admission.pace(other, 0)
+    admission._loop._hand_out(one.tenant_id)
+    await asyncio.sleep(0)
+    assert not waiting.done(), "the tenant itself is not active: its request was noted long ago"
+    now[0] += 2 * LATELY
+    admission._loop._hand_out(one.tenant_id)
+    await asyncio.wait_for(waiting, 10)

@@ -16,7 +16,7 @@ class Scene:
     def __init__(self) -> None:
         self.now = 0.0
         self.calm = False
-        self.share = LoopShare(lambda: self.calm, clock=lambda: self.now)
+        self.share = LoopShare(lambda tenant: self.calm, clock=lambda: self.now)
         self.passed: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
 
