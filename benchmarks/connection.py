@@ -18,6 +18,7 @@ def request_of(url: str, token: str, path: str, body: bytes) -> bytes:
     head = (
         f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {urlsplit(url).hostname}\r\n"
         f"Authorization: Bearer {token}\r\n"
+        f"Accept: application/json, text/event-stream\r\n"
         f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

@@ -28,7 +28,7 @@ from benchmarks.connection import Connection
 from benchmarks.flood.callers import Flood, flooding
 from benchmarks.flood.kinds import CLOSED, GIANT_KINDS, KINDS, Asked, send_searches
 from benchmarks.flood.service import ServiceProcess, serve
-from benchmarks.flood.stock import FLOODING, GIANT, MEASURED, fill
+from benchmarks.flood.stock import FLOODING, GIANT, MEASURED, fill, remove_assets
 from benchmarks.place import KEPT, bench_settings
 from benchmarks.texts import read_texts
 
@@ -71,6 +71,7 @@ async def main(course: Course) -> None:
     texts = read_texts(course.entries)
     async with open_services(settings) as services:
         tenants = await fill(services, texts, course.entries)
+        await remove_assets(services, tenants)
     if not course.kinds:
         return
     tokens = {
@@ -81,7 +82,7 @@ async def main(course: Course) -> None:
     async with serve(settings) as service:
         connection = Connection(service.url, tokens[MEASURED])
         await _observe(Phase(), connection, asked, WARM_UP_SECONDS, service)
-        quiet = Phase()
+        quiet = Phase(calm=await service.calm_down())
         await _observe(quiet, connection, asked, course.seconds, service)
         print(f"alone: {_describe(quiet)}", flush=True)
         for kind in course.kinds:

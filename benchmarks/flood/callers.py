@@ -26,6 +26,9 @@ ADDRESS = "127.0.0.2"
 IDLE = 1_200
 """Connections without a request, more than one address may have."""
 
+HELD = frozenset({"idle", "unread"})
+"""Kinds whose callers count at the end what they hold."""
+
 RECEIVED_BYTES = 8_192
 """Buffer of a caller that reads no answer, so that the answer waits in the service."""
 
@@ -76,7 +79,14 @@ def _run(flood: Flood, stop: Event, counted: multiprocessing.SimpleQueue[Counter
 
     async def call_all() -> None:
         count = IDLE if flood.kind == "idle" else flood.callers
-        await asyncio.gather(*(call(os.getpid() * 10_000 + n) for n in range(count)))
+        calls = [asyncio.create_task(call(os.getpid() * 10_000 + n)) for n in range(count)]
+        await asyncio.to_thread(stop.wait)
+        if flood.kind not in HELD:  # what is not answered yet would be answered at once
+            for task in calls:
+                task.cancel()
+        for task in calls:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
     asyncio.run(call_all())
     counted.put(answers)
@@ -85,13 +95,15 @@ def _run(flood: Flood, stop: Event, counted: multiprocessing.SimpleQueue[Counter
 async def _send(flood: Flood, seed: int, stop: Event, answers: Counter[str]) -> None:
     connection = Connection(flood.url, "" if flood.kind == "openapi" else flood.token, ADDRESS)
     sent = KINDS[flood.kind](flood.texts, seed)
-    while not stop.is_set():
-        try:
-            status, _ = await connection.ask(*next(sent))
-            answers[str(status)] += 1
-        except (OSError, asyncio.IncompleteReadError):
-            answers["closed"] += 1
-    connection.close()
+    try:
+        while not stop.is_set():
+            try:
+                status, _ = await connection.ask(*next(sent))
+                answers[str(status)] += 1
+            except (OSError, asyncio.IncompleteReadError):
+                answers["closed"] += 1
+    finally:
+        connection.close()
 
 
 async def _hold_idle(url: str, stop: Event, answers: Counter[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from app.composition.services import Services
@@ -28,6 +28,14 @@ async def fill(services: Services, texts: Sequence[Document], entries: int) -> d
         slug: await _fill(services, slug, drafts)
         for slug, drafts in {**generators, GIANT: _draft_giants()}.items()
     }
+
+
+async def remove_assets(services: Services, tenants: Mapping[str, UUID]) -> None:
+    """Remove the files of earlier floods, which would still be parsed."""
+    for tenant in tenants.values():
+        while page := (await services.assets.list_assets(tenant)).items:
+            for asset in page:
+                await services.assets.delete(tenant, asset.id)
 
 
 def _draft_variations(slug: str, texts: Sequence[Document], entries: int) -> list[EntryDraft]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from uuid import UUID
 
+from app.concurrency.arrivals import Arrival, Arrivals
 from app.concurrency.buckets import Buckets
 from app.concurrency.budget import ByteBudget
 from app.concurrency.processes.part import Part
@@ -42,13 +43,13 @@ the other in any case, and a tenant that becomes active waits for those that hav
 REPORTS = 60
 """Messages of a tenant in a minute that are read although they are refused, so that a model reads the reason."""
 
-BODY_BYTES = 64 * 1024 * 1024
+BODY_BYTES = 32 * 1024 * 1024
 """Bodies of one tenant that are in progress at the same time; further ones wait, unread."""
 
 FILE_COPIES = 3
 """Times that an uploaded file is in memory while it is stored: as bytes, as a parameter, and in the connection."""
 
-BODY_TOTAL = 4 * BODY_BYTES
+BODY_TOTAL = 8 * BODY_BYTES
 """The same of all tenants together."""
 
 ANSWER_BYTES = 64 * 1024 * 1024
@@ -120,9 +121,10 @@ class Admission:
         self._turns = Turns(PLACES, crowd=crowd, rest=REST, common=searches, clock=clock)
         self._readings = Turns(PLACES, crowd=crowd, rest=READING_REST, clock=clock)
         self._intakes = Turns(PLACES, crowd=1, rest=INTAKE_REST, clock=clock)
-        self._bodies = ByteBudget(BODY_BYTES, BODY_TOTAL, bodies)
+        self._bodies = ByteBudget(BODY_BYTES, common=bodies)
+        self._arrivals = Arrivals(BODY_TOTAL, BODY_BYTES)
         self._answers = ByteBudget(ANSWER_BYTES, ANSWER_TOTAL, answers)
-        self._loop = LoopShare(lambda: self._intakes.is_calm, clock=clock)
+        self._loop = LoopShare(self._intakes.is_alone, clock=clock)
         self.refused: dict[str, int] = {}
 
     def admit(self, tenant: TenantContext) -> None:
@@ -199,16 +201,33 @@ class Admission:
         finally:
             self._readings.release(tenant.tenant_id, self._clock() - began)
 
-    def holding(self, tenant: TenantContext, count: int) -> AbstractAsyncContextManager[None]:
-        """Hold `count` bytes of the tenant's budget for bodies. Raises RateLimited when it is used up for too long."""
-        return self._hold(self._bodies, "body_bytes", tenant, count)
+    @asynccontextmanager
+    async def holding(self, tenant: TenantContext, count: int) -> AsyncIterator[Arrival]:
+        """Hold `count` bytes of the tenant's budget for a body that is announced with this length; `receive` its parts.
 
-    def storing(self, tenant: TenantContext, size: int) -> AbstractAsyncContextManager[None]:
+        Raises RateLimited when the budget is used up for too long.
+        """
+        async with self._hold(self._bodies, "body_bytes", tenant, count):
+            with self._arrivals.arrival(tenant.tenant_id) as arrival:
+                yield arrival
+
+    async def receive(self, arrival: Arrival, count: int) -> None:
+        """Hold `count` bytes that have arrived, of the bytes for all tenants. Raises RateLimited as `holding` does."""
+        if not arrival.take(count):
+            async with self._patiently("body_bytes"):
+                await arrival.grow(count)
+
+    @asynccontextmanager
+    async def storing(self, tenant: TenantContext, size: int) -> AsyncIterator[None]:
         """The same for an uploaded file of `size` bytes, which counts with its copies."""
-        return self.holding(tenant, FILE_COPIES * size)
+        count = min(FILE_COPIES * size, BODY_BYTES)
+        async with self.holding(tenant, count) as arrival:
+            await self.receive(arrival, count)
+            arrival.complete()
+            yield
 
     def answering(self, tenant: TenantContext, count: int) -> AbstractAsyncContextManager[None]:
-        """The same for a large answer."""
+        """Hold `count` bytes of the tenant's budget for a large answer. Raises RateLimited as `holding` does."""
         return self._hold(self._answers, "answer_bytes", tenant, count)
 
     @asynccontextmanager
