@@ -117,7 +117,7 @@ def respond_to(error: errors.KnowledgeError) -> Response:
     retry_after = getattr(error, "retry_after", None)
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, math.ceil(retry_after or 1)))
-    if status in (408, 413):  # the caller may still be sending a body that is not read
+    if status == 408:
         headers["Connection"] = "close"
     field_errors = error.errors if isinstance(error, errors.InvalidInput) else ()
     limit = error.limit if isinstance(error, errors.RateLimited) else None

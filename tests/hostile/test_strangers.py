@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable
 
 import httpx
@@ -14,7 +15,7 @@ from app.composition.services import Services
 from app.concurrency.pace import Pace
 from app.main import create_app
 from app.settings import Settings
-from tests.fixtures.http.callers import make_token
+from tests.fixtures.http.callers import Caller, make_token
 from tests.fixtures.http.serving import serve
 
 
@@ -54,3 +55,30 @@ async def test_callers_whose_token_was_revoked_or_whose_tenant_was_deleted_wait_
         assert await read(valid) == (200, 0)
         await api_services.tenants.delete(tenant.id, actor="test")
         assert await read(valid) == (401, 1)
+
+
+async def test_callers_without_a_token_wait_for_turns_and_those_with_one_do_not(
+    settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
+) -> None:
+    now = [0.0]
+    occupancy = Occupancy()
+    occupancy.strangers = Pace(1, 2, clock=lambda: now[0])
+    app = create_app(settings, api_services, verifier)
+    async with (
+        serve(app, occupancy) as address,
+        httpx.AsyncClient(base_url=address, trust_env=False) as client,
+    ):
+
+        async def read(token: str | None) -> int:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            return (await client.get("/knowledge/entries", headers=headers)).status_code
+
+        assert [await read(token) for token in (None, "forged")] == [401, 401]
+        waiting = asyncio.create_task(read(None))
+        done, _ = await asyncio.wait({waiting}, timeout=0.3)
+        assert not done, "two need not wait"
+        assert await read(admin.token) == 200
+        while not waiting.done():  # its turn comes when a second has passed
+            now[0] += 1
+            await asyncio.sleep(0.01)
+        assert await waiting == 401

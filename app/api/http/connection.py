@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.http.occupancy import Occupancy, network_of
 from app.api.http.request_log import find_tenant_id, is_stranger
+from app.concurrency.background import start_background
 from app.telemetry.logs import request_id
 from app.web.problems import problem_response, title_of
 
@@ -24,6 +25,8 @@ HEAD_SECONDS = 20.0
 """From the connection, or from the request before, until the head of a request is complete."""
 UNREAD_SECONDS = 60.0
 """How long a caller may leave an answer unread while more of it waits to be sent."""
+DROPPED_BYTES = 256 * 1024 * 1024
+"""The rest of a body that was answered before all of it came; a longer rest ends the connection."""
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER, on, for 0 seconds: closing the socket discards what was not sent and resets the connection."""
 
@@ -62,6 +65,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._held = False
         """Whether the connection is one too many, and waits to be refused."""
+        self._dropped = self._dropped_before = 0
+        """Bytes of a body that came after its answer; those before the last look at whether more come."""
+        self._leaves = False
+        """Whether the connection ends once the rest of its body has come."""
+        self._waiting: asyncio.Task[None] | None = None
+        """Waits until more of them may come."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Begin to wait for the first request."""
@@ -82,9 +91,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all waiting."""
-        for timer in (self._overdue, self._unread):
-            if timer is not None:
-                timer.cancel()
+        for waiting in (self._overdue, self._unread, self._waiting):
+            if waiting is not None:
+                waiting.cancel()
         self._occupancy.leave(self._address)
         if self._held:
             self._occupancy.let_go()
@@ -123,11 +132,46 @@ class BoundedConnection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """A part of a body was read."""
         self._moved = True
+        if self.cycle.response_complete:
+            self._drop_part(len(body))
         super().on_body(body)
+
+    def _drop_part(self, length: int) -> None:
+        """Drop a part of a body that was answered already, and read on in turn: its caller may read the answer only
+        when it has sent all of it, but what it sends must not occupy the event loop.
+        """
+        self._dropped += length
+        if self._dropped > DROPPED_BYTES:
+            self.transport.close()
+        elif self._waiting is None and not self.transport.is_closing():
+            self.flow.pause_reading()
+            self._waiting = start_background(self._wait_to_drop())
+
+    def on_message_complete(self) -> None:
+        """A request was read."""
+        super().on_message_complete()
+        self._leave()
+
+    def on_response_complete(self) -> None:
+        """A request was answered."""
+        super().on_response_complete()
+        if not self.cycle.more_body:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._leaves and self.cycle.response_complete:
+            self.transport.close()
+
+    async def _wait_to_drop(self) -> None:
+        await self._occupancy.rests.wait(network_of(self._address))
+        self._waiting = None
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def on_headers_complete(self) -> None:
         """A request's head was read. Raises HeadRefused."""
         self._in_head, self._moved = False, True
+        self._dropped = self._dropped_before = 0
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
@@ -182,6 +226,9 @@ class BoundedConnection(HttpToolsProtocol):
         async def send_in_turn(message: Any) -> None:
             if message["type"] == "http.response.start" and is_stranger(scope):
                 await self._occupancy.strangers.wait(network_of(self._address))
+            if self.cycle.more_body and not self.cycle.keep_alive:
+                # A connection that is closed while its caller is sending is reset, and the answer is lost.
+                self.cycle.keep_alive = self._leaves = True
             await send(message)
 
         await self.flow.drain()
@@ -204,6 +251,9 @@ class BoundedConnection(HttpToolsProtocol):
             return
         if self._in_head:
             self._refuse(_SLOW_HEAD)
+        elif self._dropped > self._dropped_before:
+            self._dropped_before = self._dropped
+            self._expect_head()
         else:
             self.transport.close()
 

@@ -33,6 +33,12 @@ STRANGERS_PER_SECOND = 200
 STRANGERS_AT_ONCE = 100
 """Of these answers, those that need not wait after a pause: a browser loads a page and its files."""
 
+RESTS_PER_SECOND = 128
+"""Parts of at most 256 KiB of bodies that were answered before all of them came; further parts wait, unread."""
+
+RESTS_AT_ONCE = 16
+"""Of these parts, those that need not wait after a pause."""
+
 HOLD_SECONDS = 5.0
 """A connection over a limit is refused after this time, so that its caller does not open the next one at once."""
 
@@ -85,6 +91,7 @@ class Occupancy:
         self._figures = None if part is None else part.figures()
         self._common = None if part is None else part.amounts("unread")
         self.strangers = Pace(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE)
+        self.rests = Pace(RESTS_PER_SECOND, RESTS_AT_ONCE)
         self._refused = 0
         self._reported = -QUIET_SECONDS
 

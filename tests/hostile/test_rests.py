@@ -1,0 +1,72 @@
+"""The rest of a body that was answered before all of it came: it is read at a pace, and its caller gets the answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from app.api.http import connection
+from app.api.http.occupancy import Occupancy
+from app.concurrency.pace import Pace
+from tests.fixtures.http.serving import serve
+from tests.hostile.line import connect
+
+MIB = 1024 * 1024
+PART = 256 * 1024
+"""Bytes that are read at once."""
+
+
+async def answer_unread(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers without reading the body."""
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"no"})
+
+
+def head(length: int, further: str = "") -> bytes:
+    return f"POST / HTTP/1.1\r\nHost: x\r\n{further}Content-Length: {length}\r\n\r\n".encode()
+
+
+async def test_the_rest_of_a_body_waits_for_turns_and_the_answer_does_not() -> None:
+    now = [0.0]
+    occupancy = Occupancy()
+    occupancy.rests = Pace(1_000, 2, clock=lambda: now[0])
+    async with serve(answer_unread, occupancy) as address, connect(address) as line:
+        sending = asyncio.create_task(line.send(head(32 * MIB) + b"x" * 32 * MIB))
+        await asyncio.wait_for(line.reader.readuntil(b"\r\n\r\nno"), 60)
+        await asyncio.sleep(0.3)
+        assert not sending.done(), "most of it waits in the caller"
+        async with connect(address) as other:
+            await other.send(head(0, "Connection: close\r\n"))
+            assert (await other.read()).endswith(b"no")
+        now[0] += 3_600
+        for _ in range(32 * MIB // PART):
+            now[0] += 1
+            await asyncio.sleep(0.002)
+        while not sending.done():
+            now[0] += 1
+            await asyncio.sleep(0.002)
+        await line.send(head(0, "Connection: close\r\n"))
+        assert (await line.read()).endswith(b"no"), "the connection has the next request"
+
+
+async def test_a_caller_that_sends_all_before_it_reads_gets_the_answer() -> None:
+    async with serve(answer_unread) as address, connect(address) as line:
+        await line.send(head(8 * MIB, "Connection: close\r\n") + b"x" * 8 * MIB)
+        answer = await line.read()
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert answer.endswith(b"no")
+
+
+async def test_a_rest_that_is_too_long_or_stops_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "DROPPED_BYTES", MIB)
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+    async with serve(answer_unread) as address:
+        async with connect(address) as line:
+            await line.send(head(32 * MIB) + b"x" * 8 * MIB)
+            await line.wait_until_dropped()
+        async with connect(address) as line:
+            await line.send(head(32 * MIB) + b"x" * 1_000)
+            assert (await line.read()).endswith(b"no")
