@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ class ByteBudget:
     With `common`, what the other processes of the service hold for a tenant counts for `most`, but not for `total`.
     """
 
-    def __init__(self, most: int, total: int, common: SharedAmounts | None = None) -> None:
+    def __init__(self, most: int, total: float = math.inf, common: SharedAmounts | None = None) -> None:
         """`total` is at least twice `most`: a single tenant can always have its whole budget."""
         self._common = common
         self._looking = False

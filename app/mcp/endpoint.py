@@ -23,7 +23,15 @@ from app.mcp.server import Context, build_server
 from app.web.access import Caller, Parts, authenticate
 from app.web.bodies.bounded import BoundedBody, Patience
 from app.web.bodies.bounds import MCP_READER, bounds_of
-from app.web.bodies.json_body import LARGE, body_length, check_shape, media_type, refuse_coding
+from app.web.bodies.json_body import (
+    LARGE,
+    body_length,
+    check_shape,
+    let_others_run,
+    media_type,
+    read_body,
+    refuse_coding,
+)
 from app.web.bodies.replay import replay
 
 PATH = "/mcp"
@@ -66,17 +74,20 @@ class Endpoint:
         bounds = bounds_of(PATH) if principal.has(Role.CREATOR) else MCP_READER
         bounded = BoundedBody(receive, bounds.bytes, body_length(request), Patience())
         tenant: TenantContext = request.state.tenant
-        async with admission.holding(tenant, min(body_length(request), bounds.bytes)):
+        async with admission.holding(tenant, min(body_length(request), bounds.bytes)) as arrival:
+            message = Request(scope, bounded.receive)
             try:
-                body = await Request(scope, bounded.receive).body()
+                await read_body(message, lambda part: admission.receive(arrival, part))
             except ClientDisconnect:
                 return
+            arrival.complete()
+            body = bytes(await message.body())
             async with admission.intake(tenant, len(body)) as intake:
                 request.state.intake = intake
                 try:
                     # The SDK parses any body, and blocks the event loop while it does.
                     if len(body) > LARGE:
-                        await asyncio.to_thread(check_shape, body, bounds)
+                        await asyncio.to_thread(check_shape, body, bounds, between_steps=let_others_run)
                     else:
                         check_shape(body, bounds)
                 except InvalidInput as error:

@@ -20,7 +20,7 @@ from app.composition.services import Services
 from app.errors import Forbidden, InvalidInput, TenantNotFound, Unauthenticated
 from app.knowledge.tenants.admission import Intake
 from app.knowledge.tenants.directory import TenantContext
-from app.web.bodies.json_body import JsonRequest, body_length, declared_length, media_type
+from app.web.bodies.json_body import JsonRequest, body_length, declared_length, media_type, read_body
 from app.web.problems import problems, tenant_gone
 from app.web.query_names import query_names, refuse_unknown
 
@@ -149,12 +149,13 @@ async def answer(request: Request, handle: Handler) -> Response:
         not count or media_type(request) == "multipart/form-data"
     ):  # a file is read piece by piece, into a file
         return await handle(request)
-    async with admission.holding(caller.tenant, count):
+    async with admission.holding(caller.tenant, count) as arrival:
         try:
-            body = await request.body()
+            length = await read_body(request, lambda part: admission.receive(arrival, part))
         except ClientDisconnect:
             return Response(status_code=400)
-        async with admission.intake(caller.tenant, len(body)) as intake:
+        arrival.complete()
+        async with admission.intake(caller.tenant, length) as intake:
             token = _intake.set(intake)
             try:
                 return await handle(request)

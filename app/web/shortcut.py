@@ -56,8 +56,13 @@ class Shortcut:
 
     async def _handle(self, request: Request) -> Response:
         try:
-            body = self._model.model_validate(await request.json())
-        except (ValidationError, json.JSONDecodeError):
+            value = await request.json()
+            body = self._model.model_validate(value)
+        except ValidationError:
+            request.state.parsed = value
+            end_own_intake()
+            raise _Deferred from None
+        except json.JSONDecodeError:
             end_own_intake()
             raise _Deferred from None
         caller: Caller = request.state.caller

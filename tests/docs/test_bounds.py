@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.api.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
+from app.api.http.connection import DROPPED_BYTES, HEAD_SECONDS, MAX_HEAD_BYTES, MAX_HEADERS
 from app.api.http.layer import REFUSED
 from app.api.http.occupancy import (
     DESCRIPTORS,
     HELD,
     HOLD_SECONDS,
+    RESTS_PER_SECOND,
     SPARE_DESCRIPTORS,
     STRANGERS_AT_ONCE,
     STRANGERS_PER_SECOND,
@@ -51,6 +52,7 @@ from app.knowledge.tenants.admission import (
 from app.knowledge.tenants.revocations import MAX_REVOKED
 from app.knowledge.upkeep.records import MOST_ENDED_DELIVERIES, MOST_FEEDBACK
 from app.settings import Settings
+from app.web.bodies.bounded import Patience
 from app.web.bodies.bounds import BODIES, DEPTH, MCP_READER, SMALL, UPLOAD_ROOM
 from app.web.field_errors import MOST
 
@@ -86,7 +88,8 @@ def test_the_other_bounds_are_those_of_the_code() -> None:
         what: f"{number:,}"
         for what, number in {
             "bytes of bodies in progress": BODY_BYTES,
-            "bytes of bodies in progress, of all tenants": BODY_TOTAL,
+            "bytes of bodies that have arrived, of all tenants": BODY_TOTAL,
+            "parts of answered bodies that still come, in a second": RESTS_PER_SECOND,
             "bodies that are parsed at the same time": PARSED_AT_ONCE,
             "text and metadata of a page of a search or of a list": PAGE_BYTES,
             "results of a batch": BATCH_BYTES,
@@ -148,6 +151,10 @@ def test_the_bounds_of_records_are_those_of_the_code() -> None:
         f"at most {DEPTH} levels deep",
         f"a search has at most {MAX_METADATA_VALUES} values",
         f"for each {CHARGED_BYTES:,} bytes",
+        f"The last {BODY_BYTES:,} bytes of that total",
+        f"nothing for {Patience().stall:.0f} s gets 408, as does one that takes longer than {Patience().grace:.0f} s",
+        f"second for each {Patience().rate:,.0f} bytes",
+        f"A rest of more than {DROPPED_BYTES:,} bytes, or one that stops for {HEAD_SECONDS:.0f} s",
         f"wait up to {PATIENCE:.0f} s",
         f"and {STRANGERS_AT_ONCE} answers need not wait",
         f"that leave fewer than {SPARE_DESCRIPTORS}, for {SPARE_DESCRIPTORS // 2} of them",

@@ -10,8 +10,6 @@ from starlette.types import Message, Receive
 
 from app.errors import TooLarge, TooSlow
 
-MAX_DRAINED = 256 * 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -21,7 +19,7 @@ class Patience:
 
     stall: float = 30.0
     grace: float = 60.0
-    rate: float = 1024.0
+    rate: float = 16 * 1024.0
 
 
 class BoundedBody:
@@ -31,6 +29,7 @@ class BoundedBody:
     """
 
     def __init__(self, receive: Receive, limit: int, declared: int, patience: Patience) -> None:
+        """The connection drops the rest of a body that is refused."""
         self._receive = receive
         self._limit = limit
         self._declared = declared
@@ -50,16 +49,7 @@ class BoundedBody:
             message = await self._next()
             if self._seen <= self._limit:
                 return message
-        await self._drain()
         raise TooLarge(f"the request body is larger than the limit of {self._limit} bytes")
-
-    async def _drain(self) -> None:
-        """Read what the caller is still sending, so that it comes to read the answer."""
-        while not self._complete and self._seen < MAX_DRAINED:
-            try:
-                await self._next()
-            except TooSlow:
-                return
 
     async def _next(self) -> Message:
         if self._complete:  # what follows is the end of the connection, which may be far away

@@ -35,17 +35,23 @@ SEARCH = BodyBounds(256 * KIB)
 ENTRY = BodyBounds(2 * MIB, 40_000, 70_000)
 """100,000 characters, each escaped, and metadata of 64 KiB, which can be 32,000 lists."""
 
+SEARCHES = BodyBounds(4 * MIB, 64_000, 256_000)
+"""32 searches, each with a vector."""
+
+MESSAGE = BodyBounds(4 * MIB, 64_000, 256_000)
+"""A model writes a message token by token; 40 entries of the maximum length, or 1,000 of 4,000 characters."""
+
 BULK = BodyBounds(32 * MIB, 200_000, 500_000)
 """1,000 entries of ordinary length; more go in several requests."""
 
 BODIES: Mapping[str, BodyBounds] = {
     "/knowledge/search": SEARCH,
-    "/knowledge/search/batch": BodyBounds(4 * MIB, 64_000, 256_000),
+    "/knowledge/search/batch": SEARCHES,
     "/knowledge/saved-searches": SEARCH,
     "/knowledge/entries": ENTRY,
     "/knowledge/entries/bulk": BULK,
     "/knowledge/assets": ENTRY,
-    "/mcp": BULK,
+    "/mcp": MESSAGE,
     "/console/entries": ENTRY,
     "/console/assets": ENTRY,
     "/console/sign-in": SMALL,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable
+from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
+from typing import Any, TypeAlias, cast
 
 import orjson
 from fastapi import Request
@@ -18,10 +21,20 @@ LARGE = 1024 * 1024
 STEP = 256 * 1024
 """Bytes that are checked before other threads get a turn: about a millisecond."""
 
+TURN_SECONDS = 0.001
+"""Time for which a large body is parsed before other threads get a turn."""
+
+PAUSE_SECONDS = 0.0005
+"""Their turn, in which the event loop takes the interpreter's lock; without it, it waits 5 ms each time."""
+
 _BUT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 _LONG_NUMBER = b"0" * 1_000  # the time to read a number grows with the square of its digits
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+Scan: TypeAlias = Callable[[str, int], tuple[Any, int]]
+"""Reads the value at a position of a text; returns it and its end."""
 
 
 class JsonRequest(Request):
@@ -30,11 +43,13 @@ class JsonRequest(Request):
     async def json(self) -> Any:
         """The parsed body. Raises InvalidInput, UnsupportedMediaType, and json.JSONDecodeError if it is not JSON."""
         refuse_coding(self)
+        if hasattr(self.state, "parsed"):  # by a shortcut
+            return self.state.parsed
         body = await self.body()
         bounds = bounds_of(self.scope["path"])
         if len(body) <= LARGE:
             return parse_json(body, bounds)
-        return await asyncio.to_thread(parse_json, body, bounds)
+        return await asyncio.to_thread(parse_large_json, body, bounds)
 
     def form(self, **limits: Any) -> Any:
         """The parts of the form. Raises UnsupportedMediaType."""
@@ -42,6 +57,20 @@ class JsonRequest(Request):
         if media_type(self) not in ("", "multipart/form-data", "application/x-www-form-urlencoded"):
             raise UnsupportedMediaType("send a form, with Content-Type: multipart/form-data")
         return super().form(**limits)
+
+
+async def read_body(request: Request, admit: Callable[[int], Awaitable[None]]) -> int:
+    """Read a request's body, each part after `admit` lets its bytes in, and return its length.
+
+    `request.body()` returns it later. Raises ClientDisconnect.
+    """
+    body = bytearray()  # grows in place; joined parts would be in memory twice
+    async for part in request.stream():
+        if part:
+            await admit(len(part))
+            body += part
+    request._body = cast("bytes", body) if len(body) > LARGE else bytes(body)
+    return len(body)
 
 
 def media_type(request: Request) -> str:
@@ -76,15 +105,60 @@ def refuse_coding(request: Request) -> None:
 def parse_json(body: bytes, bounds: BodyBounds) -> Any:
     """Parse UTF-8 JSON of the shape that `check_shape` allows. Raises InvalidInput and json.JSONDecodeError."""
     check_shape(body, bounds)
+    return json.loads(_decode(body))
+
+
+def parse_large_json(body: bytes, bounds: BodyBounds) -> Any:
+    """The same, in a thread: other threads get turns while it works."""
+    check_shape(body, bounds, between_steps=let_others_run)
+    return json.loads(_decode(body), cls=_DecoderInParts)
+
+
+def _decode(body: bytes) -> str:
     try:
-        return json.loads(body.decode("utf-8"))
-    except json.JSONDecodeError:
-        raise
+        return body.decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidInput.of("body", "must be UTF-8") from None
 
 
-def check_shape(body: bytes, bounds: BodyBounds) -> None:
+class _DecoderInParts(json.JSONDecoder):
+    """Lets other threads run between the items of a list in an object: the decoder in C keeps the interpreter's lock
+    until it has read all of a text.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        scan: Scan = self.scan_once
+        began = time.perf_counter()
+
+        def scan_item(text: str, at: int) -> tuple[Any, int]:
+            nonlocal began
+            if time.perf_counter() - began > TURN_SECONDS:
+                let_others_run()
+                began = time.perf_counter()
+            return scan(text, at)
+
+        def scan_member(text: str, at: int) -> tuple[Any, int]:
+            if text[at : at + 1] != "[":
+                return scan(text, at)
+            items: tuple[Any, int] = JSONArray((text, at + 1), scan_item)
+            return items
+
+        def scan_all(text: str, at: int) -> tuple[Any, int]:
+            if text[at : at + 1] != "{":
+                return scan_member(text, at)
+            members: tuple[Any, int] = JSONObject((text, at + 1), True, scan_member, None, None, {})
+            return members
+
+        self.scan_once: Scan = scan_all
+
+
+def let_others_run() -> None:
+    """Let other threads run for a moment, between steps of long work in a thread."""
+    time.sleep(PAUSE_SECONDS)
+
+
+def check_shape(body: bytes, bounds: BodyBounds, *, between_steps: Callable[[], None] = lambda: None) -> None:
     """Raise InvalidInput where a body nests deeper than `DEPTH`, has more objects and lists or more values than its
     `bounds`, or a number of thousands of digits.
 
@@ -93,6 +167,8 @@ def check_shape(body: bytes, bounds: BodyBounds) -> None:
     start = level = containers = values = 0
     in_string = False
     while start < len(body):
+        if start:
+            between_steps()
         part = body[start : start + STEP]
         if (len(part) - len(part.rstrip(b"\\"))) % 2:  # the last one escapes what follows
             part = body[start : start + len(part) + 1]
