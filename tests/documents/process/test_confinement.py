@@ -65,7 +65,7 @@ def alone(
 EACH_ALONE = (
     alone(
         "own user",
-        *(PARENT, CHANGES, SIGNALS, {"read the key", "read another user's file", "import", "Unix", "root"}),
+        *(PARENT, CHANGES, SIGNALS, {"read the key", "read another user's file", "Unix", "root"}),
         {"limits of the service", "priority of the service"},
         users=("root",),
     ),
