@@ -21,6 +21,7 @@ from app.web.attachment import attachment
 from app.web.bodies.json_body import read_metadata
 from app.web.headers import ETAG, LOCATION
 from app.web.models.assets import AssetList, AssetModel, AssetPatch
+from app.web.models.requests import WHITE
 from app.web.pages import PAGE_SIZE, PageCursor, PageSize, page_response
 from app.web.preconditions import IfMatch, etag, read_versions
 from app.web.problems import problems
@@ -41,7 +42,9 @@ def _require_file(value: Any) -> Any:
 
 
 TEXT = WithJsonSchema({"type": "string", "example": ""})
-TEXTS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "example": []})
+NO_JSON = rf"^[{WHITE}]*([^{WHITE}\[]|$)"
+"""A text that is not a list in JSON, which some clients send instead of repeating a field."""
+TEXTS = WithJsonSchema({"type": "array", "items": {"type": "string", "pattern": NO_JSON}, "example": []})
 """Optional fields of the form. Swagger UI fills a form with the examples, and an empty field counts as omitted."""
 
 readers = secured_router(Role.READER, "/knowledge/assets", "assets")

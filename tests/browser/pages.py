@@ -43,6 +43,9 @@ def stock_tenant(site: Site, token: str) -> Stock:
         token,
         json={"name": "Rolling back", "request": {"query": "roll back", "tags": ["deployment"], "limit": 5}},
     )
+    # Its endpoint does not answer, so the page offers to send the challenge again.
+    subscription = f"/knowledge/saved-searches/{saved['id']}/subscription"
+    site.call("POST", subscription, token, json={"url": "https://hooks.example/knowledge"})
     (asset, *_) = site.call("GET", "/knowledge/assets", token)["items"]
     return Stock(entry["id"], asset["id"], saved["id"])
 

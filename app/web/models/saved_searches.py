@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 
 from app.knowledge.subscriptions.addresses import MAX_URL
 from app.knowledge.subscriptions.saved_searches import MAX_NAME
-from app.web.models.requests import RequestBody
+from app.web.models.requests import NOT_BLANK, RequestBody
 from app.web.models.search import SearchRequest
 
 SEARCH: JsonDict = {"query": "how do I order routes in vercel.json", "limit": 3}
@@ -22,7 +22,9 @@ class NewSavedSearch(RequestBody):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Route order", "request": SEARCH}]})
 
-    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NAME)]
+    name: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NAME), NOT_BLANK
+    ]
     request: SearchRequest = Field(description="Any search without a `cursor`.")
 
     def given(self) -> dict[str, Any]:

@@ -24,11 +24,13 @@ from app.knowledge.vocabulary import (
     TagsMatch,
     Weights,
 )
-from app.web.models.requests import RequestBody
+from app.web.models.requests import NOT_BLANK, RequestBody
 from app.web.problems import Problem
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
+QueryText = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000), NOT_BLANK
+]
 
 NOT_EMPTY = Field(json_schema_extra={"minItems": 1})
 """Described only: `SearchQuery` refuses an empty list, with a message that names the remedy."""

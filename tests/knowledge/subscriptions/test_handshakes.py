@@ -198,6 +198,13 @@ async def test_a_challenge_that_was_not_sent_is_postponed_for_its_address_only(d
         assert (await desk.sql(due) != before) is moved
 
 
+async def test_only_its_owner_schedules_a_challenge(desk: Desk) -> None:
+    saved, _ = await subscribe(desk)
+    async with desk.services.database.tenant_session(desk.tenant.id) as session:
+        for owner, asked in (("other", False), (OWNER, True)):
+            assert await handshakes.ask_again(session, saved, owner, timedelta(0)) is asked
+
+
 async def test_a_disabled_subscription_gets_neither_challenges_nor_messages(desk: Desk) -> None:
     await subscribe(desk)
     await desk.write("The harbour")

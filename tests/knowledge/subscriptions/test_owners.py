@@ -125,6 +125,10 @@ async def test_the_number_of_subscriptions_for_one_host_is_limited(
         saved = await desk.subscribe(name=name, query="harbour")
     with pytest.raises(Conflict, match="2 subscriptions with this host"):
         await desk.subscribe(name="c", query="harbour")
+    other, _ = await desk.services.saved_searches.save(desk.tenant.id, OWNER, "d", {"query": "harbour"})
+    for url in ("https://127.0.0.1/other", "http://127.0.0.1.:81/"):
+        with pytest.raises(Conflict, match="2 subscriptions with this host"):
+            await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, other.id, url)
     await desk.sql(
         "update subscriptions set url = 'https://elsewhere.example/' where saved_search_id = $1", saved
     )

@@ -132,6 +132,27 @@ async def test_challenges_have_a_slower_pace(database: Database, superuser_dsn: 
         assert await line.take(new_id(), 1) == 1, "messages have their own"
 
 
+async def test_challenges_over_the_pace_wait_uncounted(desk: Desk) -> None:
+    for number in range(TENANTS_CHALLENGES + 1):
+        await desk.subscribe(name=f"{number}", query="harbour", mode="keyword")
+    await desk.sql("update subscriptions set confirmation = 'pending', challenge_at = clock_timestamp()")
+    async with open_line(desk.services.database, desk.superuser_dsn, 6_000) as line:
+        service = DeliveryService(
+            desk.services.database,
+            desk.services.jobs,
+            WebhookSender(allow_private=True),
+            SecretSealer(),
+            line.pace,
+        )
+        await service.deliver(desk.tenant.id)
+        assert len(desk.endpoint.challenges) == TENANTS_CHALLENGES
+        assert await desk.sql("select challenges from subscriptions where confirmation = 'pending'") == [0]
+        await line.pass_seconds(6)
+        await desk.sql("update subscriptions set challenge_at = clock_timestamp()")
+        await service.deliver(desk.tenant.id)
+        assert len(desk.endpoint.challenges) == TENANTS_CHALLENGES + 1
+
+
 async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
     await desk.subscribe(query="harbour", mode="keyword")
     contents = [f"The harbour {n}" for n in range(12)]
