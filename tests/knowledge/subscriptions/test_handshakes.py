@@ -16,6 +16,7 @@ from app.db.queries.work.subscriptions import Subscription
 from app.errors import SubscriptionNotFound
 from app.knowledge.subscriptions.deliveries import DeliveryService
 from app.knowledge.subscriptions.handshakes import PAUSES
+from app.knowledge.subscriptions.pacing import SendPace
 from app.knowledge.subscriptions.sealing import SecretSealer
 from app.knowledge.subscriptions.webhooks import MAX_ECHO, WebhookSender, is_echo, make_secret
 from tests.knowledge.subscriptions.endpoint import Received
@@ -210,9 +211,10 @@ async def test_a_disabled_subscription_gets_neither_challenges_nor_messages(desk
     await desk.write("The harbour")
     while await desk.services.worker.run_once(["match_changes"]):
         pass
-    service = DeliveryService(
-        desk.services.database, desk.services.jobs, WebhookSender(allow_private=True), SecretSealer()
-    )
+    database, sender = desk.services.database, WebhookSender(allow_private=True)
+    # Other tests have used the turns of this address.
+    pace = SendPace(database, 1_000_000)
+    service = DeliveryService(database, desk.services.jobs, sender, SecretSealer(), pace)
     for confirmation in ("pending", "confirmed"):
         await desk.sql("update subscriptions set state = 'disabled', confirmation = $1", confirmation)
         await service.deliver(desk.tenant.id)

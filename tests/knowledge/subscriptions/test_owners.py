@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -63,6 +64,7 @@ async def test_a_callers_rights_are_recorded_once_an_hour(desk: Desk) -> None:
         service.note_caller(desk.tenant.id, OWNER, reads=True)
         await service.close()
         assert await desk.sql("select rights_until > now() from subscriptions") == [changed], now
+        assert await desk.sql("select rights_until < now() + interval '8 days' from subscriptions") == [True]
 
 
 async def test_an_invalid_saved_search_matches_nothing_and_does_not_affect_others(desk: Desk) -> None:
@@ -115,6 +117,23 @@ async def test_the_number_of_subscriptions_of_a_tenant_is_limited(
     with pytest.raises(Conflict, match="2 subscriptions"):
         await desk.subscribe(name="c", query="harbour")
     await desk.subscribe(name="b", query="harbour")
+
+
+async def test_simultaneous_subscriptions_do_not_pass_the_limit(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 2)
+    saving = desk.services.saved_searches.save
+    saved = [
+        (await saving(desk.tenant.id, OWNER, name, {"query": "harbour"}))[0].id
+        for name in ("a", "b", "c", "d", "e")
+    ]
+    subscribe = desk.services.subscriptions.subscribe
+    made = await asyncio.gather(
+        *(subscribe(desk.tenant.id, OWNER, id_, desk.endpoint.url) for id_ in saved), return_exceptions=True
+    )
+    assert sum(not isinstance(outcome, BaseException) for outcome in made) == 2
+    assert sum(isinstance(outcome, Conflict) for outcome in made) == 3
 
 
 async def test_the_number_of_subscriptions_for_one_host_is_limited(
