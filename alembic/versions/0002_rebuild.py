@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.db.schema.migration import execute_script
+from app.db.schema.migration import execute_script, update_each_tenant
 
 revision = "0002"
 down_revision = "0001"
@@ -21,19 +21,14 @@ def upgrade() -> None:
         comment on column model_changes.refused is
           'Entries that a rebuild visited and whose text the provider refused';
         comment on column model_changes.failure is 'Why the job waits; null while it advances';
-
-        do $$
-        declare tenant uuid;
-        begin
-          for tenant in select id from tenancy.list_tenants() loop
-            perform set_config('app.current_tenant', tenant::text, true);
-            update model_changes
-               set comparison = comparison - 'ndcg_old' - 'ndcg_new'
-                     || '{"depth": 10, "judgements": 0, "judged": 0, "quality": null, "semantic_quality": null}'
-             where tenant_id = tenant and comparison is not null and not comparison ? 'depth';
-          end loop;
-          perform set_config('app.current_tenant', '', true);
-        end $$;
+        """
+    )
+    update_each_tenant(
+        """
+        update model_changes
+           set comparison = comparison - 'ndcg_old' - 'ndcg_new'
+                 || '{"depth": 10, "judgements": 0, "judged": 0, "quality": null, "semantic_quality": null}'
+         where tenant_id = tenant and comparison is not null and not comparison ? 'depth'
         """
     )
 

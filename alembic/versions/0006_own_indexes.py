@@ -5,22 +5,14 @@ Upkeep builds the new indexes in the background. Until then the searches of larg
 
 from __future__ import annotations
 
-from app.db.schema.migration import execute_script, load_function
+from app.db.schema.migration import execute_script, load_function, update_each_tenant
 
 revision = "0006"
 down_revision = "0005"
 
-FORGET_INDEXES = """
-    do $$
-    declare tenant uuid;
-    begin
-      for tenant in select id from tenants loop
-        perform set_config('app.current_tenant', tenant::text, true);
-        update vector_statistics set index_state = 'none' where tenant_id = tenant and index_state <> 'none';
-      end loop;
-      perform set_config('app.current_tenant', '', true);
-    end $$;
-"""
+FORGET_INDEXES = (
+    "update vector_statistics set index_state = 'none' where tenant_id = tenant and index_state <> 'none'"
+)
 
 
 def upgrade() -> None:
@@ -41,7 +33,7 @@ def upgrade() -> None:
         comment on column vector_statistics.index_state is
           'ready: every passage of the tenant is in its HNSW index, and new ones go there at once';
     """)
-    execute_script(FORGET_INDEXES)
+    update_each_tenant(FORGET_INDEXES)
     load_function("embeddings", "tenancy.create_vector_index")
     load_function("embeddings", "tenancy.drop_vector_index")
 
@@ -57,4 +49,4 @@ def downgrade() -> None:
           end loop;
         end $$;
     """)
-    execute_script(FORGET_INDEXES)
+    update_each_tenant(FORGET_INDEXES)

@@ -5,7 +5,7 @@ Endpoints that have accepted a message are confirmed. The others are asked.
 
 from __future__ import annotations
 
-from app.db.schema.migration import execute_script, run_file
+from app.db.schema.migration import execute_script, run_file, update_each_tenant
 
 revision = "0009"
 down_revision = "0008"
@@ -28,16 +28,10 @@ def upgrade() -> None:
         comment on column subscriptions.challenges is
           'Challenges sent since the subscription was created or the owner asked again';
         comment on column subscriptions.challenge_at is 'While pending: the time of the next challenge';
-        do $$
-        declare tenant uuid;
-        begin
-          for tenant in select id from tenants loop
-            perform set_config('app.current_tenant', tenant::text, true);
-            update subscriptions set confirmation = 'confirmed', confirmed_at = last_delivered_at
-             where tenant_id = tenant and confirmation = 'pending' and last_delivered_at is not null;
-          end loop;
-          perform set_config('app.current_tenant', '', true);
-        end $$;
+    """)
+    update_each_tenant("""
+        update subscriptions set confirmation = 'confirmed', confirmed_at = last_delivered_at
+         where tenant_id = tenant and confirmation = 'pending' and last_delivered_at is not null
     """)
 
 

@@ -16,12 +16,32 @@ from app.db.engine import make_engine
 from app.db.schema import scripts
 from app.db.schema.scripts import check_revision, function_script, read_file
 
+EACH_TENANT = """
+    do $$
+    declare tenant uuid;
+    begin
+      for tenant in select id from tenants loop
+        perform set_config('app.current_tenant', tenant::text, true);
+        STATEMENT;
+      end loop;
+      perform set_config('app.current_tenant', '', true);
+    end $$;
+"""
+
 
 def execute_script(script: str) -> None:
     """Run several SQL statements in the migration's transaction (asyncpg's simple query protocol)."""
     connection: Any = op.get_bind().connection.dbapi_connection
     op.execute(text("select 1"))  # opens the transaction: the driver begins it with its first statement
     connection.run_async(lambda driver: driver.execute(script))
+
+
+def update_each_tenant(statement: str) -> None:
+    """Run an update once for each tenant, whose id is `tenant` in it.
+
+    Under forced row-level security the owner sees no rows without a tenant, and only those of this one with it.
+    """
+    execute_script(EACH_TENANT.replace("STATEMENT", statement))
 
 
 def run_file(name: str) -> None:
