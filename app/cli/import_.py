@@ -101,11 +101,11 @@ def import_entries(
 def _check_first(file: Path) -> None:
     """Raise InvalidInput if the first record is refused, so that nothing is deleted for a file of another kind."""
     from app.knowledge.transfer.lines import parse_record
-    from app.knowledge.transfer.records import Record, read_records
+    from app.knowledge.transfer.records import MAX_RECORD, Record, read_records
     from app.knowledge.transfer.restoration import read_header
 
     with file.open("rb") as stream:
-        if read_header(stream.readline()) is not None:
+        if read_header(stream.readline(MAX_RECORD)) is not None:
             return
     first = next(iter(read_records(file)), Record(1, error="the file has no record"))
     try:
@@ -122,6 +122,7 @@ async def _import(
     from app.knowledge.transfer.clearing import clear_tenant
     from app.knowledge.transfer.entry_import import EntryImport
     from app.knowledge.transfer.lines import count_lines
+    from app.knowledge.transfer.records import MAX_RECORD
     from app.knowledge.transfer.restoration import read_header
 
     async with contextlib.AsyncExitStack() as stack:
@@ -133,7 +134,7 @@ async def _import(
             # Started first: vectors are created while the rest is still being written.
             await stack.enter_async_context(working(services))
         with file.open("rb") as stream:
-            header = read_header(stream.readline())
+            header = read_header(stream.readline(MAX_RECORD))
         if header is not None:
             outcome: Restored | Imported = await _restore(services, tenant.id, file, header)
             return outcome, await _wait(services, tenant.id, wait)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ import orjson
 import yaml
 
 MAX_RECORD = 4 << 20
-"""Most characters of one record, so that a file of any size is read in bounded memory."""
+"""Most characters of one record, of JSON Lines bytes, so that a file of any size is read in bounded memory."""
 PIECE, HEAD = 1 << 16, 1 << 12
 """Characters that are read at once, and those by which an array is recognised."""
 SPACE = re.compile(r"\s*")
@@ -55,14 +56,20 @@ def _begins_array(file: Path) -> bool:
 
 def _read_lines(file: Path) -> Iterator[Record]:
     with file.open("rb") as stream:
-        for number, raw in enumerate(stream, 1):
+        for number in itertools.count(1):
+            raw = stream.readline(MAX_RECORD + 1)
+            if not raw:
+                return
             text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-            if not text.strip():
-                continue
-            try:
-                yield Record(number, orjson.loads(text))
-            except orjson.JSONDecodeError:
-                yield Record(number, error="is not JSON")
+            if len(raw) > MAX_RECORD:
+                yield Record(number, error=f"is longer than {MAX_RECORD:,} bytes")
+                while raw and not raw.endswith(b"\n"):
+                    raw = stream.readline(PIECE)
+            elif text.strip():
+                try:
+                    yield Record(number, orjson.loads(text))
+                except orjson.JSONDecodeError:
+                    yield Record(number, error="is not JSON")
 
 
 def _read_array(file: Path) -> Iterator[Record]:

@@ -50,6 +50,23 @@ def test_json_lines_go_on_after_a_broken_line(tmp_path: Path) -> None:
     assert read(tmp_path, "a.jsonl", text) == [(1, ENTRY), (3, "error: is not JSON"), (4, [1])]
 
 
+def test_a_line_that_is_too_long_is_refused_without_reading_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file without line ends, e.g. one large object, would otherwise be in memory as a whole."""
+    monkeypatch.setattr(records, "MAX_RECORD", 100)
+    fits, long = '{"a": "b"}', json.dumps({"a": "x" * 5_000_000})
+    expected = [(1, {"a": "b"}), (2, "error: is longer than 100 bytes"), (3, {"a": "b"})]
+    assert read(tmp_path, "a.jsonl", f"{fits}\n{long}\n{fits}") == expected
+    assert read(tmp_path, "a.jsonl", f"{fits}\n{long}") == expected[:2]
+    tracemalloc.start()
+    try:
+        assert len(list(read_records(tmp_path / "a.jsonl"))) == 2
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
     text = "- content: |\n    Boats\n    lie here.\n  tags: [a, b]\n- content: x\n  expires_at: 2030-01-01T00:00:00Z\n"
     assert read(tmp_path, "a.yaml", text) == [
