@@ -54,7 +54,7 @@ def test_search_highlights_matching_words_on_a_terminal(
 def test_search_explains_a_score_that_can_be_recomputed(knowledge: CommandLine, filled: str) -> None:
     text = knowledge.succeed("search", "crane lifts", "-t", filled, "--explain", "--mode", "keyword").out
     assert "mode keyword, fusion rrf (k 60), weights 0.7 semantic and 0.3 keyword, boost none\n" in text
-    assert "keyword: rarest_words_first, 1 candidates of 1 matches, best BM25 " in text
+    assert "keyword: exact, 1 candidates of 1 matches, best BM25 " in text
     assert f"   {0.3 / 61:.4f} = {0.3 / 61:.4f} keyword\n" in text
     hybrid = knowledge.succeed("search", "The crane lifts twelve tons.", "-t", filled, "--explain").out
     assert re.search(

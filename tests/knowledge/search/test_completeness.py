@@ -13,7 +13,7 @@ from app.db.queries.tenants import statistics
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.search.plan import SearchDefaults
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import SearchResult
+from app.knowledge.search.results import KeywordExplanation, SearchResult
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Fusion, Mode
 from tests.fixtures.providers.failing import FailingProvider
@@ -151,8 +151,12 @@ async def test_search_is_exact_only_if_its_words_fit_into_the_budget(
         + [EntryDraft(content="One lighthouse")],
     )
     for query, exact in (("lighthouse", True), ("harbour", False), ("harbour lighthouse", False)):
-        metadata = (await search(bounded, tenant, query, mode="keyword")).metadata
+        answer = await search(bounded, tenant, query, mode="keyword", explain=True)
+        metadata = answer.metadata
         assert metadata.exact is exact, query
+        assert answer.debug_info is not None
+        assert isinstance(answer.debug_info.legs.keyword, KeywordExplanation)
+        assert answer.debug_info.legs.keyword.strategy == ("exact" if exact else "heaviest_words_first")
         assert (metadata.degraded == ["ranking_truncated"]) is (not exact and metadata.next_cursor is None)
     # Nothing was found, because a word that is too frequent was not looked up under a filter without an index.
     found = await search(

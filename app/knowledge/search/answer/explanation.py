@@ -29,7 +29,7 @@ def explain(plan: Plan, legs: Legs, page: Sequence[Candidate]) -> Explanation:
         semantic = SemanticExplanation(legs.semantic.strategy, len(legs.semantic.hits), plan.tenant.passages)
     if (found := legs.keyword) is not None:
         keyword = KeywordExplanation(
-            strategy="whole_identifier" if found.whole else "rarest_words_first",
+            strategy=found.strategy,
             candidates=len(found.hits),
             matches=found.matches,
             phrases=quoted_phrases(query.query),

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from app.db.queries.search import search as db
 from app.db.queries.search.search import KeywordMatches, KeywordQuery, LegHit
@@ -19,6 +20,10 @@ SPELLING_HITS = 20
 """The best hits, among which an entry is looked for that has a corrected word in full."""
 
 log = logging.getLogger("app.knowledge.search")
+
+KeywordStrategy = Literal["whole_identifier", "exact", "heaviest_words_first"]
+"""Which entries were scored: those with the whole identifier, all with one of the words, or those in which words of the
+query weigh much together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,13 @@ class KeywordHits:
     corrections: Mapping[str, str]
     seconds: float
     only_pending: bool = False
+
+    @property
+    def strategy(self) -> KeywordStrategy:
+        """How the entries to score were chosen."""
+        if self.whole:
+            return "whole_identifier"
+        return "exact" if self.complete else "heaviest_words_first"
 
     @property
     def is_cut(self) -> bool:
