@@ -106,7 +106,7 @@ return case when title is null then text_lexemes(language, content) || identifie
 revoke all on function entry_lexemes(text, text, text) from public;
 grant execute on function entry_lexemes(text, text, text) to kb_app;
 
--- The place of a word of a language in the vectors of entry_weights(); the same word of another language has another one.
+-- The place of a word of a language in the vectors of lexeme_weights(); the same word of another language has another one.
 create or replace function word_place(language text, lexeme text) returns integer
 language sql immutable parallel safe
 return (pg_catalog.hashtextextended((language || ' ' || lexeme) collate "C", 0) & 268435455)::integer + 1;
@@ -117,15 +117,23 @@ grant execute on function word_place(text, text) to kb_app, kb_keyword;
 -- counts that occurs tf times: (tf - 1) / (tf + 1.2). keyword.search() multiplies both by factors of the entry's length,
 -- so the weights depend on no other entry. Null for an entry with more words than the type can store, which
 -- keyword.sum_words() counts in its lexemes.
-create or replace function entry_weights(language text, title text, content text) returns sparsevec
+create or replace function lexeme_weights(language text, lexemes tsvector) returns sparsevec
 language sql immutable parallel safe
 begin atomic
   select case when count(*) + count(*) filter (where w.tf > 1) <= 16000 then
            ('{' || string_agg(case when w.tf = 1 then w.place || ':1'
-                                   else w.place || ':1,' || w.place + 268435456 || ':' || ((w.tf - 1) / (w.tf + 1.2))::real end,
+                                   else w.place || ':1,' || w.place + 268435456 || ':'
+                                        || ((w.tf - 1) / (w.tf + 1.2::double precision))::real end,
                               ',') || '}/536870912')::sparsevec end
-    from (select word_place(language, u.lexeme) as place, sum(coalesce(array_length(u.positions, 1), 1)) as tf
-            from unnest(entry_lexemes(language, title, content)) u group by 1) w;
+    from (select word_place(language, u.lexeme) as place, sum(coalesce(cardinality(u.positions), 1))::integer as tf
+            from unnest(lexemes) u group by 1) w;
 end;
+revoke all on function lexeme_weights(text, tsvector) from public;
+grant execute on function lexeme_weights(text, tsvector) to kb_app;
+
+-- One expression, so that Postgres prepares that of entry_lexemes(), which names every language, once for a statement.
+create or replace function entry_weights(language text, title text, content text) returns sparsevec
+language sql immutable parallel safe
+return lexeme_weights(language, entry_lexemes(language, title, content));
 revoke all on function entry_weights(text, text, text) from public;
 grant execute on function entry_weights(text, text, text) to kb_app;

@@ -13,6 +13,7 @@ down_revision = "0010"
 
 def upgrade() -> None:
     load_function("lexemes", "word_place")
+    load_function("lexemes", "lexeme_weights")
     load_function("lexemes", "entry_weights")
     execute_script("""
         alter table entries add column if not exists word_weights sparsevec storage main
