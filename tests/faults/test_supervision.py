@@ -130,3 +130,22 @@ async def test_a_database_that_does_not_answer_its_check_does_not_stop_signals(
             await wait_for_processes(service, PROCESSES + 1)
             assert before < {process.pid for process in children(service)}
             assert await service.terminate() == 0
+
+
+@pytest.mark.slow
+async def test_a_database_that_does_not_answer_its_check_in_time_leaves_the_processes(
+    service_dsn: str, superuser_dsn: str, tmp_path: Path
+) -> None:
+    async with several(service_dsn, tmp_path) as service, connected(superuser_dsn) as superuser:
+        before = {process.pid for process in children(service)}
+        async with superuser.transaction():
+            await superuser.execute("lock table alembic_version in access exclusive mode")
+            service.process.send_signal(signal.SIGHUP)
+            await wait_for_line(service, "the processes are not replaced: a new one did not start")
+        assert "the database did not answer its check within 30 s" in service.read_output()
+        assert {process.pid for process in children(service)} == before
+        assert await answers(service)
+        service.process.send_signal(signal.SIGHUP)
+        async with asyncio.timeout(60):
+            while before & {process.pid for process in children(service)}:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)

@@ -24,7 +24,13 @@ from app.knowledge.subscriptions.addresses import (
     resolve_host,
     sending_tenant,
 )
-from app.knowledge.subscriptions.webhooks import WebhookSender, make_secret, read_secret, sign
+from app.knowledge.subscriptions.webhooks import (
+    MAX_RETRY_AFTER,
+    WebhookSender,
+    make_secret,
+    read_secret,
+    sign,
+)
 from tests.knowledge.subscriptions.endpoint import Endpoint, open_endpoint
 from tests.knowledge.subscriptions.resolving import resolving
 
@@ -124,6 +130,25 @@ async def test_an_error_response_names_the_side_at_fault(
     answer = await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")
     assert answer.error == f"the endpoint answered {status[:3]}"
     assert (answer.gone, answer.own_fault, answer.retry_after) == (gone, own_fault, 17)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("86400", 86_400),
+        ("86401", MAX_RETRY_AFTER),
+        ("9" * 400, MAX_RETRY_AFTER),
+        ("-5", None),
+        ("soon", None),
+    ],
+)
+async def test_an_endpoint_cannot_delay_its_messages_for_more_than_a_day(
+    endpoint: Endpoint, asked: str, told: float | None
+) -> None:
+    endpoint.answer = lambda _: "503 X"
+    endpoint.extra = f"retry-after: {asked}\r\n"
+    answer = await WebhookSender(allow_private=True).send(endpoint.url, SECRET, "m", b"{}")
+    assert answer.retry_after == told
 
 
 async def test_a_redirect_is_not_followed(endpoint: Endpoint) -> None:

@@ -147,6 +147,21 @@ async def test_the_sweep_removes_the_oldest_records_over_the_bounds(
     ]
 
 
+async def test_the_sweep_neither_removes_nor_counts_pending_messages(
+    services: Services, filled: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MOST_ENDED_DELIVERIES", 3)
+    async with connected(superuser_dsn) as superuser:
+        await superuser.execute(
+            "insert into deliveries (tenant_id, id, saved_search_id, entry_id, fingerprint, finding)"
+            " select tenant_id, gen_random_uuid(), saved_search_id, gen_random_uuid(), '', finding from deliveries"
+        )
+    await RecordTrimmer(services.database, services.tenants).trim(filled.id)
+    for state, kept in (("waiting", [*range(1, 11)]), ("delivered", [8, 9, 10])):
+        own = f"select (finding ->> 'n')::int from deliveries where state = '{state}' order by 1"
+        assert await column(superuser_dsn, own) == kept
+
+
 async def test_one_sweep_removes_a_bounded_number(
     services: Services, filled: Tenant, superuser_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
