@@ -1,4 +1,4 @@
-"""Linux calls that Python does not offer: process controls, capabilities, and system calls by number."""
+"""What the kernel offers and Python does not, on Linux: process controls, capabilities, calls by number; and cores."""
 
 from __future__ import annotations
 
@@ -91,6 +91,13 @@ def has_capability(number: int) -> bool:
     header, data = _Header(_CAPABILITY_VERSION_3, 0), (_Data * 2)()
     _checked(_libc.capget(ctypes.byref(header), data), "capget")
     return bool(data[number // 32].effective >> number % 32 & 1)
+
+
+def count_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def release_free_memory() -> None:

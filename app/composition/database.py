@@ -23,8 +23,8 @@ from app.db.schema.registration import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
 from app.embeddings.provider import EmbeddingModel
-from app.embeddings.resilience.lanes import count_cores
 from app.errors import ConfigurationError
+from app.kernel import count_cores
 from app.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.schema.registration import register_model
 from app.embeddings.provider import EmbeddingProvider
-from app.embeddings.resilience.lanes import count_cores
+from app.kernel import count_cores
 from app.knowledge.administration.platform import PlatformService
 from app.knowledge.administration.service import AdministrationService
 from app.knowledge.audit import AuditTrail

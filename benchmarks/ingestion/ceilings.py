@@ -18,7 +18,7 @@ from app.documents.formats import find_format
 from app.documents.process.parsing import parse_document
 from app.embeddings.provider import EmbeddingProvider
 from app.embeddings.providers.local import load_minilm
-from app.embeddings.resilience.lanes import count_cores
+from app.kernel import count_cores
 from app.knowledge.entries.embedding import make_passages
 from app.knowledge.ingestion.pipeline import STORED_AT_ONCE, STORING, chunk_tokens, make_chunk_row
 from benchmarks.ingestion.line import Line

@@ -14,7 +14,7 @@ import pytest
 
 from app.cli.serve.command import count_processes
 from app.cli.serve.process import describe_address
-from app.embeddings.resilience.lanes import count_cores
+from app.kernel import count_cores
 from app.samples import QUERIES, load_entries
 from app.settings import load_settings
 from tests.cli.conftest import CommandLine, running

