@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -25,11 +24,11 @@ from app.db.queries.work.deliveries import Delivery
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable
 from app.knowledge.queue.jobs import JobQueue
-from app.knowledge.subscriptions.addresses import sending_tenant
 from app.knowledge.subscriptions.handshakes import Handshakes
 from app.knowledge.subscriptions.matching import fingerprint
 from app.knowledge.subscriptions.pacing import SendPace
 from app.knowledge.subscriptions.sealing import SecretSealer, SecretUnreadable
+from app.knowledge.subscriptions.sending import MessageSender
 from app.knowledge.subscriptions.webhooks import EndpointAnswer, WebhookSender
 
 log = logging.getLogger("app.knowledge.subscriptions.deliveries")
@@ -70,10 +69,10 @@ class DeliveryService:
     ) -> None:
         self._database = database
         self._jobs = jobs
-        self._sender = sender
         self._sealer = sealer
+        self._messages = MessageSender(sender, sealer)
         self._pace = pace or SendPace(database)
-        self._handshakes = Handshakes(database, sender, sealer, self._pace)
+        self._handshakes = Handshakes(database, self._messages, self._pace)
         self._lease = lease
         self._delivering: set[UUID] = set()
 
@@ -134,7 +133,7 @@ class DeliveryService:
             # If one fails, the others continue and end within their lease.
             outcomes = await asyncio.gather(
                 *[self._handshakes.ask(tenant_id, handshake) for handshake in asked],
-                *[self._drop(tenant_id, delivery) for delivery in overtaken],
+                self._drop(tenant_id, overtaken),
                 *[self._deliver(tenant_id, delivery, found[delivery.entry_id]) for delivery in current],
                 return_exceptions=True,
             )
@@ -144,9 +143,10 @@ class DeliveryService:
             if time.monotonic() >= end:
                 return 0.0
 
-    async def _drop(self, tenant_id: UUID, delivery: Delivery) -> None:
-        async with self._database.tenant_session(tenant_id) as session:
-            await db.end_delivery(session, delivery.id, "overtaken")
+    async def _drop(self, tenant_id: UUID, overtaken: Sequence[Delivery]) -> None:
+        if overtaken:
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.end_deliveries(session, [delivery.id for delivery in overtaken], "overtaken")
 
     async def _admit(self, tenant_id: UUID, claimed: Sequence[Delivery]) -> list[Delivery]:
         """Those of the deliveries that their hosts get now; the others wait, and so do their subscriptions."""
@@ -161,19 +161,7 @@ class DeliveryService:
 
     async def _deliver(self, tenant_id: UUID, delivery: Delivery, entry: Entry) -> None:
         body = make_body(delivery, entry)
-        try:
-            secret = self._sealer.open(delivery.secret)
-        except SecretUnreadable as error:
-            answer = EndpointAnswer(str(error))
-        else:
-            sending_tenant.set(tenant_id)  # in the context of this delivery's task
-            answer = await self._sender.send(
-                delivery.url,
-                secret,
-                f"msg_{delivery.id.hex}",
-                body,
-                admit=partial(self._pace.admit_at, tenant_id),
-            )
+        answer = await self._messages.send(tenant_id, delivery, delivery.id, body, admit=self._pace.admit_at)
         try:
             state = await self._note(tenant_id, delivery, answer)
         except DatabaseUnavailable:
@@ -195,7 +183,7 @@ class DeliveryService:
     async def _note(self, tenant_id: UUID, delivery: Delivery, answer: EndpointAnswer) -> str | None:
         async with self._database.tenant_session(tenant_id) as session:
             if answer.error is None:
-                await db.end_delivery(session, delivery.id, "delivered")
+                await db.end_deliveries(session, [delivery.id], "delivered")
                 await db.note_success(session, delivery.saved_search_id)
                 return "active"
             if answer.overloaded:
@@ -205,7 +193,7 @@ class DeliveryService:
                 await db.postpone_deliveries(session, [delivery.id], pause)
                 return "active"
             if delivery.attempts > len(RETRY_SECONDS):
-                await db.end_delivery(session, delivery.id, "given_up")
+                await db.end_deliveries(session, [delivery.id], "given_up")
             else:
                 again = timedelta(seconds=find_pause(delivery.attempts, answer.retry_after))
                 await db.retry_delivery(session, delivery.id, again)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import secrets
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from uuid import UUID
 
 import orjson
@@ -15,10 +14,9 @@ from app.db.identifiers import new_id
 from app.db.queries.work import handshakes as db
 from app.db.queries.work.handshakes import Handshake
 from app.errors import DatabaseUnavailable
-from app.knowledge.subscriptions.addresses import sending_tenant
 from app.knowledge.subscriptions.pacing import SendPace
-from app.knowledge.subscriptions.sealing import SecretSealer, SecretUnreadable
-from app.knowledge.subscriptions.webhooks import EndpointAnswer, WebhookSender
+from app.knowledge.subscriptions.sending import MessageSender
+from app.knowledge.subscriptions.webhooks import EndpointAnswer
 
 log = logging.getLogger("app.knowledge.subscriptions.handshakes")
 
@@ -32,40 +30,26 @@ OVERLOADED_SECONDS = 5.0
 class Handshakes:
     """Sends challenges, and records whether their endpoints agree."""
 
-    def __init__(
-        self, database: Database, sender: WebhookSender, sealer: SecretSealer, pace: SendPace
-    ) -> None:
+    def __init__(self, database: Database, messages: MessageSender, pace: SendPace) -> None:
         self._database = database
-        self._sender = sender
-        self._sealer = sealer
+        self._messages = messages
         self._pace = pace
 
     async def admit(self, tenant_id: UUID, claimed: list[Handshake]) -> list[Handshake]:
         """Those of the claimed challenges that may be sent now; the others are postponed."""
         waits = await self._pace.admit_challenges(tenant_id, [handshake.url for handshake in claimed])
-        for handshake, wait in zip(claimed, waits, strict=True):
-            if wait:
-                async with self._database.tenant_session(tenant_id) as session:
-                    await db.postpone_handshake(session, handshake, timedelta(seconds=wait))
+        held = [(asked, timedelta(seconds=wait)) for asked, wait in zip(claimed, waits, strict=True) if wait]
+        if held:
+            async with self._database.tenant_session(tenant_id) as session:
+                await db.postpone_handshakes(session, held)
         return [handshake for handshake, wait in zip(claimed, waits, strict=True) if not wait]
 
     async def ask(self, tenant_id: UUID, handshake: Handshake) -> None:
         """Send one challenge, and record the answer."""
         challenge = secrets.token_urlsafe(32)
-        try:
-            secret = self._sealer.open(handshake.secret)
-        except SecretUnreadable as error:
-            answer = EndpointAnswer(str(error))
-        else:
-            sending_tenant.set(tenant_id)  # in the context of this challenge's task
-            answer = await self._sender.send(
-                handshake.url,
-                secret,
-                f"msg_{new_id().hex}",
-                make_challenge(handshake, challenge),
-                echo=challenge,
-                admit=partial(self._pace.admit_challenge_at, tenant_id),
-            )
+        body = make_challenge(handshake, challenge)
+        admit = self._pace.admit_challenge_at
+        answer = await self._messages.send(tenant_id, handshake, new_id(), body, admit=admit, echo=challenge)
         try:
             outcome = await self._note(tenant_id, handshake, answer)
         except DatabaseUnavailable:
@@ -88,8 +72,8 @@ class Handshakes:
     async def _note(self, tenant_id: UUID, handshake: Handshake, answer: EndpointAnswer) -> str:
         async with self._database.tenant_session(tenant_id) as session:
             if answer.overloaded:
-                pause = answer.retry_after or OVERLOADED_SECONDS
-                await db.postpone_handshake(session, handshake, timedelta(seconds=pause))
+                held = timedelta(seconds=answer.retry_after or OVERLOADED_SECONDS)
+                await db.postpone_handshakes(session, [(handshake, held)])
                 return "pending"
             if answer.error is None:
                 await db.note_handshake(session, handshake, "confirmed", None, timedelta(0))

@@ -195,7 +195,7 @@ async def test_a_challenge_that_was_not_sent_is_postponed_for_its_address_only(d
     before = await desk.sql(due)
     for url, moved in ((claimed.url, False), (other, True)):
         async with desk.services.database.tenant_session(desk.tenant.id) as session:
-            await handshakes.postpone_handshake(session, replace(claimed, url=url), timedelta(hours=1))
+            await handshakes.postpone_handshakes(session, [(replace(claimed, url=url), timedelta(hours=1))])
         assert (await desk.sql(due) != before) is moved
 
 

@@ -27,7 +27,7 @@ from app.knowledge.subscriptions.sealing import SecretSealer
 from app.knowledge.subscriptions.webhooks import WebhookSender
 from tests.fixtures.database.cluster import Connection, connected
 from tests.knowledge.subscriptions.resolving import resolving
-from tests.knowledge.subscriptions.subscribing import Desk
+from tests.knowledge.subscriptions.subscribing import OWNER, Desk
 
 URL = "https://hooks.example/a"
 
@@ -178,6 +178,28 @@ async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
             assert len(desk.contents) == sent
     assert sorted(desk.contents) == sorted(contents)
     assert await desk.states() == ["delivered"] * 12
+
+
+async def test_challenges_over_the_pace_wait_and_do_not_count(desk: Desk) -> None:
+    for number in range(4):
+        saved, _ = await desk.services.saved_searches.save(
+            desk.tenant.id, OWNER, str(number), {"query": "harbour", "mode": "keyword"}
+        )
+        await desk.services.subscriptions.subscribe(desk.tenant.id, OWNER, saved.id, desk.endpoint.url)
+    sender = WebhookSender(allow_private=True)
+    async with open_line(desk.services.database, desk.superuser_dsn, 50) as line:  # one in each window
+        service = DeliveryService(
+            desk.services.database, desk.services.jobs, sender, SecretSealer(), line.pace
+        )
+        for sent in (1, 2, 3, 4):
+            due = await service.deliver(desk.tenant.id)
+            assert len(desk.endpoint.challenges) == sent
+            asked = await desk.sql("select challenges from subscriptions order by challenges desc")
+            assert asked == [1] * sent + [0] * (4 - sent)
+            assert due is None if sent == 4 else due is not None and 0 < due <= 6
+            await line.pass_seconds(6)
+            await desk.sql("update subscriptions set challenge_at = clock_timestamp()")
+    assert await desk.sql("select distinct confirmation from subscriptions") == ["confirmed"]
 
 
 async def test_names_of_one_address_share_its_pace(database: Database, superuser_dsn: str) -> None:

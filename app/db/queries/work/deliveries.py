@@ -86,11 +86,11 @@ async def claim_deliveries(
     return await session.fetch_as(Delivery, SQL["claim"], each=each, limit=limit, lease=lease)
 
 
-async def end_delivery(
-    session: TenantSession, delivery_id: UUID, state: Literal["delivered", "given_up", "overtaken"]
+async def end_deliveries(
+    session: TenantSession, ids: Sequence[UUID], state: Literal["delivered", "given_up", "overtaken"]
 ) -> None:
-    """Record how a delivery ended."""
-    await session.execute(SQL["end"], id=delivery_id, state=state)
+    """Record how deliveries ended."""
+    await session.execute(SQL["end"], ids=list(ids), state=state)
 
 
 async def retry_delivery(session: TenantSession, delivery_id: UUID, delay: timedelta) -> None:

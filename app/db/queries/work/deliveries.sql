@@ -68,7 +68,7 @@ returning d.id, d.saved_search_id, d.entry_id, d.fingerprint, d.finding, d.attem
 
 -- name: end
 update deliveries set state = :state, ended_at = clock_timestamp()
- where tenant_id = :tenant_id and id = :id and state = 'waiting';
+ where tenant_id = :tenant_id and id = any (:ids::uuid[]) and state = 'waiting';
 
 -- name: retry
 update deliveries set run_at = clock_timestamp() + :delay::interval

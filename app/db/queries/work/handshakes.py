@@ -57,10 +57,15 @@ async def note_handshake(
     )
 
 
-async def postpone_handshake(session: TenantSession, handshake: Handshake, pause: timedelta) -> None:
-    """Schedule a challenge that was not sent again; it does not count."""
+async def postpone_handshakes(
+    session: TenantSession, handshakes: Sequence[tuple[Handshake, timedelta]]
+) -> None:
+    """Schedule challenges that were not sent again, each after its pause; they do not count."""
     await session.execute(
-        SQL["postpone"], saved_search_id=handshake.saved_search_id, url=handshake.url, pause=pause
+        SQL["postpone"],
+        saved_search_ids=[handshake.saved_search_id for handshake, _ in handshakes],
+        urls=[handshake.url for handshake, _ in handshakes],
+        pauses=[pause for _, pause in handshakes],
     )
 
 

@@ -21,9 +21,10 @@ update subscriptions
  where tenant_id = :tenant_id and saved_search_id = :saved_search_id and url = :url and confirmation = 'pending';
 
 -- name: postpone
-update subscriptions
-   set challenges = greatest(challenges - 1, 0), challenge_at = clock_timestamp() + :pause::interval
- where tenant_id = :tenant_id and saved_search_id = :saved_search_id and url = :url and confirmation = 'pending';
+update subscriptions u
+   set challenges = greatest(u.challenges - 1, 0), challenge_at = clock_timestamp() + p.pause
+  from unnest(:saved_search_ids::uuid[], :urls::text[], :pauses::interval[]) p (saved_search_id, url, pause)
+ where u.tenant_id = :tenant_id and u.saved_search_id = p.saved_search_id and u.url = p.url and u.confirmation = 'pending';
 
 -- name: ask_again
 -- Not before :pause has passed since the last challenge.
