@@ -48,20 +48,26 @@ class ServiceProcess:
 
     @contextlib.asynccontextmanager
     async def watch(self) -> AsyncIterator[list[int]]:
-        """Read the memory while the block runs."""
+        """Read the memory while the block runs: what two readings in a row have found.
+
+        The processes are read one after the other, so a child that starts in between is counted with the pages that
+        it shares with the service.
+        """
         seen: list[int] = []
 
         async def read() -> None:
+            before = await asyncio.to_thread(self.memory)
             while True:
-                seen.append(await asyncio.to_thread(self.memory))
                 await asyncio.sleep(SAMPLE_SECONDS)
+                now = await asyncio.to_thread(self.memory)
+                seen.append(min(before, now))
+                before = now
 
         reading = asyncio.create_task(read())
         try:
             yield seen
         finally:
             reading.cancel()
-            seen.append(self.memory())
 
     async def calm_down(self) -> bool:
         """Wait until the service has done what earlier requests left; return whether it came to that."""

@@ -26,6 +26,7 @@ from app.kernel import die_with_parent
 def main() -> None:
     """Entry point; the only argument is the process id of the parent."""
     die_with_parent(signal.SIGKILL, int(sys.argv[1]))
+    os.nice(10)  # from the beginning: loading the readers takes as long as reading a small file
     request = json.loads(sys.stdin.buffer.readline())
     kind, limits = find_format(request["format"]), ParseLimits(**request["limits"])
     for name in request["readers"]:

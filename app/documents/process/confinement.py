@@ -43,7 +43,6 @@ class Protection:
 
 def confine(limits: ParseLimits) -> list[str]:
     """Apply all protections in their order; return the names of those that the system lacks."""
-    os.nice(10)
     missing = []
     for protection in PROTECTIONS:
         try:
