@@ -12,6 +12,7 @@ from asgi_lifespan import LifespanManager
 
 from app.auth.tokens import TokenVerifier
 from app.composition.services import Services
+from app.concurrency.arrivals import Arrivals
 from app.console.session import COOKIE
 from app.knowledge.tenants.admission import BODY_BYTES, CHARGED_BYTES, Admission
 from app.knowledge.tenants.directory import TenantContext
@@ -22,6 +23,8 @@ from tests.fixtures.http.callers import Caller, open_client
 from tests.fixtures.http.expectations import expect_problem
 from tests.fixtures.http.limits import allow, expect_refusal
 from tests.fixtures.providers.failing import FailingProvider
+
+MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
 @pytest.fixture
@@ -102,9 +105,23 @@ async def test_a_tenant_has_only_so_many_bytes_in_progress(
     async with api_services.admission.holding(tenant, BODY_BYTES):
         expect_refusal(await admin.post("/knowledge/search", body), "body_bytes")
         expect_refusal(await admin.upload("a.txt", b"text", "text/plain"), "body_bytes")
+        expect_refusal(await admin.post("/mcp", MESSAGE), "body_bytes")
         assert (await admin.get("/knowledge/entries")).status_code == 200
         assert (await stranger.post("/knowledge/search", body)).status_code == 200
     assert (await admin.post("/knowledge/search", body)).status_code == 200
+
+
+async def test_what_has_arrived_of_all_tenants_has_a_bound(
+    admin: Caller, api_services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_services.admission, "_patience", 0.05)
+    arrivals = Arrivals(10, 0)
+    monkeypatch.setattr(api_services.admission, "_arrivals", arrivals)
+    with arrivals.arrival("first"):
+        expect_refusal(await admin.post("/knowledge/search", {"query": "harbour"}), "body_bytes")
+        expect_refusal(await admin.upload("a.txt", b"some text", "text/plain"), "body_bytes")
+        expect_refusal(await admin.post("/mcp", MESSAGE), "body_bytes")
+    assert arrivals.held == 0
 
 
 @pytest.mark.usefixtures("still_clock")

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from app.composition.services import Services
+from app.concurrency.release import MemoryRelease
 from app.concurrency.share import (
     DEEPEST,
     FREE,
@@ -131,3 +132,18 @@ async def test_a_tenant_whose_requests_all_wait_waits_while_another_one_is_activ
     now[0] += 2 * LATELY
     admission._loop._hand_out(one.tenant_id)
     await asyncio.wait_for(waiting, 10)
+
+
+async def test_memory_is_released_after_a_large_body_and_a_large_file(
+    api_services: Services, admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(MemoryRelease, "note", lambda self, size: sizes.append(size))
+    await admin.post("/knowledge/entries/bulk", {"entries": [], "unknown": "x" * LARGE})
+    assert max(sizes) > LARGE
+    text = b"A file about a harbour."
+    sizes.clear()
+    await admin.upload("a.txt", text, "text/plain")
+    while await api_services.worker.run_once():
+        pass
+    assert len(text) in sizes

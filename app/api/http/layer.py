@@ -16,6 +16,7 @@ from app.api.http.compression import Compression
 from app.api.http.head import serve_as_get
 from app.api.http.request_log import find_tenant_id, log_request
 from app.api.http.response_head import ResponseHead
+from app.concurrency.release import MemoryRelease
 from app.concurrency.share import Work
 from app.concurrency.stopwatch import Steps, Stopwatch, run_stopwatch
 from app.errors import KnowledgeError
@@ -63,6 +64,7 @@ class HttpLayer:
         self._patience = patience or Patience()
         self._max_upload = max_upload_bytes + UPLOAD_ROOM
         self._compression = Compression(self._dispatch)
+        self._memory = MemoryRelease()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -94,6 +96,7 @@ class HttpLayer:
             finally:
                 _note(scope, method, head.status, stopwatch.seconds, seen)
                 _settle(scope, head.status, stopwatch, body.seen)
+                self._memory.note(body.seen)
                 request_id.reset(token)
 
     async def _serve(self, scope: Scope, headers: GivenHeaders, receive: Receive, head: ResponseHead) -> None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from app.concurrency.release import MemoryRelease
 from app.db.database import Database
 from app.db.identifiers import new_id
 from app.db.queries.knowledge import assets as db
@@ -87,6 +88,7 @@ class Ingestion:
         self._tenants = tenants
         self._limits = limits or ParseLimits()
         self._chunk_size = chunk_size or ChunkSize()
+        self._memory = MemoryRelease()
 
     async def ingest(self, job: Job, lease: Lease) -> None:
         """Ingest the asset of a job; store the results and remove the job in one transaction.
@@ -189,7 +191,10 @@ class Ingestion:
             return min(1.0, (time.monotonic() - started) / self._limits.seconds)
 
         lease.progress = lambda: BEGUN + (PARSED - BEGUN) * share()
-        document = await parse_document(asset.data, asset.name, self._limits, asset.media_type)
+        try:
+            document = await parse_document(asset.data, asset.name, self._limits, asset.media_type)
+        finally:
+            self._memory.note(len(asset.data))
         lease.progress = lambda: PARSED
         return document
 

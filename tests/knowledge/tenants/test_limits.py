@@ -16,7 +16,7 @@ from app.errors import InvalidInput, RateLimited
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.tenants.admission import Admission
+from app.knowledge.tenants.admission import PARSED_AT_ONCE, Admission
 from app.knowledge.tenants.directory import Tenant, TenantContext
 from app.knowledge.tenants.limits import Limits, check_limits, require_lower
 from app.knowledge.tenants.quotas import LONGEST_WAIT, EmbeddingQuotaUsed
@@ -212,6 +212,18 @@ async def test_searches_beyond_the_limit_wait_and_too_many_are_refused(
 
 async def _pass_through(admission: Admission, context: TenantContext) -> None:
     async with admission.search(context):
+        pass
+
+
+async def test_only_so_many_bodies_of_a_tenant_are_parsed_at_once(services: Services, tenant: Tenant) -> None:
+    admission = Admission(patience=0.01)
+    context = await services.tenants.context(tenant.id)
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(PARSED_AT_ONCE):
+            await stack.enter_async_context(admission.intake(context, 10))
+        with pytest.raises(RateLimited, match="concurrent_requests"):
+            await stack.enter_async_context(admission.intake(context, 10))
+    async with admission.intake(context, 10):
         pass
 
 

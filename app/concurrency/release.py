@@ -1,0 +1,31 @@
+"""Gives memory back to the system after large bodies and files: the C library keeps what they have left free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from app.kernel import release_free_memory
+
+LARGE = 1024 * 1024
+"""Bytes from which a body or a file counts."""
+
+PAUSE_SECONDS = 1.0
+"""From the first of several to the release."""
+
+
+class MemoryRelease:
+    """Releases free memory a moment after something large was used, in a thread."""
+
+    def __init__(self, release: Callable[[], None] = release_free_memory) -> None:
+        self._release = release
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, size: int) -> None:
+        """Something of this many bytes is no longer used."""
+        if size >= LARGE and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._start)
+
+    def _start(self) -> None:
+        self._timer = None
+        asyncio.get_running_loop().run_in_executor(None, self._release)
