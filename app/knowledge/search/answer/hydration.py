@@ -17,8 +17,11 @@ from app.knowledge.search.ranking.fusion import Candidate
 from app.knowledge.search.results import Hit
 from app.knowledge.tenants.directory import TenantContext
 
-HITS_AT_A_TIME = 5
-"""Hits to make before other tasks get a turn; each takes about half a millisecond."""
+CHARACTERS_AT_A_TIME = 10_000
+"""Characters of entries that are made hits before other tasks get a turn: one to two milliseconds."""
+
+HIT_CHARACTERS = 1_000
+"""Added for each hit, however short its entry."""
 
 MARKDOWN_TYPES = frozenset((None, "text/markdown", "text/plain"))
 """Media types whose text may be Markdown; None is that of an entry without an asset. Others have been read to text."""
@@ -64,9 +67,12 @@ async def make_hits(page: Page) -> list[Hit]:
     by_id = {c.entry_id: c for c in page.candidates}
     snippets = SnippetMaker(page.words)
     hits: list[Hit] = []
+    made = 0
     for entry in page.entries:
-        if len(hits) % HITS_AT_A_TIME == HITS_AT_A_TIME - 1:
+        if made >= CHARACTERS_AT_A_TIME:
+            made = 0
             await asyncio.sleep(0)
+        made += HIT_CHARACTERS + len(entry.content)
         hits.append(_make_hit(entry, by_id[entry.id], snippets))
     return hits
 
