@@ -1,11 +1,11 @@
 """Does one tenant's flood slow another tenant down? `python -m benchmarks.flood`.
 
-Runs the service in its own process. One tenant sends one query after the other, first alone, then while many callers
-of a second tenant, in a third process and from another address, send as many requests of one kind as they can, then
-alone again. Before each phase the service completes what the flood before has left. The memory is the highest of the
-service and its children in a phase that lasted for two readings. The program fails when a flood makes the tenant's p50 or p95 more than twice as
-long, or the memory more than one and a half times as large, or when one of the tenant's searches fails or runs
-without vectors.
+Runs the service in its own process. One tenant sends one query after the other, first alone, then while many
+callers of a second tenant, in a third process and from another address, send as many requests of one kind as
+they can, then alone again. Before each phase the service completes what the flood before has left. The memory
+is the highest of the service and its children in a phase that lasted for two readings. The program fails when a
+flood makes the tenant's p50 or p95 more than twice as long, or the memory more than one and a half times as
+large, or when one of the tenant's searches fails or runs without vectors.
 """
 
 from __future__ import annotations
