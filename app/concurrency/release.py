@@ -1,4 +1,5 @@
-"""Gives memory back to the system after large bodies and files: the C library keeps what they have left free."""
+"""Gives memory back to the system after large bodies, answers and files: the C library keeps what they
+have left free."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Callable
 from app.kernel import release_free_memory
 
 LARGE = 1024 * 1024
-"""Bytes from which a body or a file counts."""
+"""Bytes from which a body, an answer or a file counts."""
 
 PAUSE_SECONDS = 1.0
 """From the first of several to the release."""

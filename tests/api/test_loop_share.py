@@ -134,13 +134,20 @@ async def test_a_tenant_whose_requests_all_wait_waits_while_another_one_is_activ
     await asyncio.wait_for(waiting, 10)
 
 
-async def test_memory_is_released_after_a_large_body_and_a_large_file(
+async def test_memory_is_released_after_a_large_body_a_large_answer_and_a_large_file(
     api_services: Services, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
     monkeypatch.setattr(MemoryRelease, "note", lambda self, size: sizes.append(size))
     await admin.post("/knowledge/entries/bulk", {"entries": [], "unknown": "x" * LARGE})
     assert max(sizes) > LARGE
+    sizes.clear()
+    entry = await admin.add("harbour " * 12_000)
+    assert max(sizes) > 96_000
+    sizes.clear()
+    answer = await admin.get(f"/knowledge/entries/{entry['id']}", headers={"Accept-Encoding": "identity"})
+    assert len(answer.content) > 96_000
+    assert sizes == [len(answer.content)]
     text = b"A file about a harbour."
     sizes.clear()
     await admin.upload("a.txt", text, "text/plain")

@@ -96,7 +96,7 @@ class HttpLayer:
             finally:
                 _note(scope, method, head.status, stopwatch.seconds, seen)
                 _settle(scope, head.status, stopwatch, body.seen)
-                self._memory.note(body.seen)
+                self._memory.note(max(body.seen, head.length))
                 request_id.reset(token)
 
     async def _serve(self, scope: Scope, headers: GivenHeaders, receive: Receive, head: ResponseHead) -> None:

@@ -27,14 +27,15 @@ class ResponseHead:
     Attributes:
         status: that of the answer; 500 until there is one.
         sent: whether it was sent, so that no other answer can follow.
+        length: bytes of the answer's body so far.
         varies: whether a caller that accepts gzip may get another answer.
     """
 
-    __slots__ = ("_request_id", "_scope", "_send", "sent", "status", "varies")
+    __slots__ = ("_request_id", "_scope", "_send", "length", "sent", "status", "varies")
 
     def __init__(self, scope: Scope, send: Send, request_id: str) -> None:
         self._scope, self._send, self._request_id = scope, send, request_id
-        self.status = 500
+        self.status, self.length = 500, 0
         self.sent = self.varies = False
 
     async def send(self, message: Message) -> None:
@@ -54,6 +55,8 @@ class ResponseHead:
             if is_draining(self._scope):
                 _set(headers, own, b"connection", b"close")
             message["headers"] = headers
+        elif message["type"] == "http.response.body":
+            self.length += len(message.get("body", b""))
         await self._send(message)
 
 
