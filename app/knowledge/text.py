@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 MAX_JSON_BYTES = 65_536
+LONG_INTEGER = re.compile(rb"[0-9]{19}")
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 STORABLE = "no NUL and no lone surrogates"
@@ -24,6 +25,17 @@ def is_storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def load_json(text: bytes) -> Any:
+    """Parse JSON with its integers as they are: orjson alone makes a float of one beyond 64 bits. Raises ValueError."""
+    value = orjson.loads(text)
+    if LONG_INTEGER.search(text) is None:
+        return value
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def is_storable_json(value: Any) -> bool:

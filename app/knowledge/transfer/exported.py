@@ -7,14 +7,15 @@ the restoration itself needs. The readers raise KeyError, TypeError or ValueErro
 from __future__ import annotations
 
 import base64
+import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-import orjson
 from pgvector import HalfVector
 
+from app.knowledge.text import load_json
 from app.knowledge.transfer.lines import REFERENCES
 
 _IDS = ("id", "asset_id", "entry_id", "parent_id", "superseded_by_id", "repeats")
@@ -99,8 +100,8 @@ class ExportedRecord:
 def read_object(raw: bytes) -> dict[str, Any] | None:
     """The fields of a line; None if it is not an object."""
     try:
-        given = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+        given = load_json(raw.removeprefix(codecs.BOM_UTF8))
+    except ValueError:
         return None
     return given if isinstance(given, dict) else None
 

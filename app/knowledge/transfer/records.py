@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 import yaml
+
+from app.knowledge.text import load_json
 
 MAX_RECORD = 4 << 20
 """Most characters of one record, of JSON Lines bytes, so that a file of any size is read in bounded memory."""
@@ -57,18 +58,18 @@ def _begins_array(file: Path) -> bool:
 def _read_lines(file: Path) -> Iterator[Record]:
     with file.open("rb") as stream:
         for number in itertools.count(1):
-            raw = stream.readline(MAX_RECORD + 1)
+            raw = stream.readline(MAX_RECORD + len(b"\r\n"))
             if not raw:
                 return
             text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-            if len(raw) > MAX_RECORD:
+            if len(raw.rstrip(b"\r\n")) > MAX_RECORD:
                 yield Record(number, error=f"is longer than {MAX_RECORD:,} bytes")
                 while raw and not raw.endswith(b"\n"):
                     raw = stream.readline(PIECE)
             elif text.strip():
                 try:
-                    yield Record(number, orjson.loads(text))
-                except orjson.JSONDecodeError:
+                    yield Record(number, load_json(text))
+                except ValueError:
                     yield Record(number, error="is not JSON")
 
 

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from typing import Any, TypeAlias, cast
 
-import orjson
 from fastapi import Request
 
 from app.errors import InvalidInput, UnsupportedMediaType
+from app.knowledge.text import load_json
 from app.web.bodies.bounds import DEPTH, BodyBounds, bounds_of
 
 LARGE = 1024 * 1024
@@ -201,8 +201,8 @@ def read_metadata(text: str | None) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        value = load_json(text.encode())
+    except ValueError:
         value = None
     if not isinstance(value, dict):
         raise InvalidInput.of("metadata", "must be a JSON object")

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from pgvector import HalfVector
 
-from app.knowledge.transfer.exported import read_asset, read_entry, read_part, read_record
+from app.knowledge.transfer.exported import read_asset, read_entry, read_object, read_part, read_record
 from app.knowledge.transfer.outcome import REFUSALS, describe_refusal
 
 ID, OTHER = "0190b8f6-0000-7000-8000-000000000001", "0190b8f6-0000-7000-8000-000000000002"
@@ -68,3 +68,7 @@ def test_assets_parts_and_records_without_a_field_are_refused() -> None:
         with pytest.raises(REFUSALS) as refused:
             read()
         assert describe_refusal(refused.value) == "has a field that cannot be read"
+
+
+def test_the_first_line_may_begin_with_a_byte_order_mark() -> None:
+    assert read_object(b'\xef\xbb\xbf{"kind": "tenant"}') == {"kind": "tenant"}

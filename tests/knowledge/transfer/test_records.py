@@ -67,6 +67,29 @@ def test_a_line_that_is_too_long_is_refused_without_reading_all_of_it(
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_line_of_the_longest_length_is_read_with_and_without_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    line = '{"a": "b"}'
+    monkeypatch.setattr(records, "MAX_RECORD", len(line))
+    assert read(tmp_path, "a.jsonl", line + end) == [(1, {"a": "b"})]
+    assert read(tmp_path, "a.jsonl", f"{line} {end}") == [(1, f"error: is longer than {len(line)} bytes")]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_an_integer_of_any_length_is_read_as_it_is(tmp_path: Path, name: str) -> None:
+    number = 123456789012345678901234567890
+    text = json.dumps({"a": number})
+    assert read(tmp_path, name, text if name == "a.jsonl" else f"[{text}]") == [(1, {"a": number})]
+
+
+def test_a_line_with_a_long_integer_may_be_wrong_in_other_ways(tmp_path: Path) -> None:
+    deep = "[" * 1_010 + "1" * 19 + "]" * 1_010
+    text = "\n".join((deep, "1" * 5_000, "1" * 19 + "x"))
+    assert [value for _, value in read(tmp_path, "a.jsonl", text)] == ["error: is not JSON"] * 3
+
+
 def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
     text = "- content: |\n    Boats\n    lie here.\n  tags: [a, b]\n- content: x\n  expires_at: 2030-01-01T00:00:00Z\n"
     assert read(tmp_path, "a.yaml", text) == [

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.knowledge.search.answer.vocabulary import Vocabulary
+from app.knowledge.search.answer.vocabulary import MOST_PLACES, Vocabulary
 
 LETTERS = st.sampled_from("aàéßbt1²٣文·._-İ'\u2028\u0301 \n")
 
@@ -35,3 +35,12 @@ def test_inflected_words_are_found_in_order_of_the_text() -> None:
         ("harbour", "harbour"),
         ("boat", "boat"),
     ]
+
+
+def test_a_text_that_consists_of_the_words_has_a_bounded_number_of_places() -> None:
+    vocabulary = Vocabulary(["q", "z", "x"], "simple", {"q", "z", "x"})
+    found = vocabulary.find("q z " * 25_000 + "x")
+    assert len(found) <= MOST_PLACES
+    assert {key for _, _, key in found} == {"q", "z", "x"}
+    assert found == sorted(found)
+    assert vocabulary.find("qq" * 50_000 + " q") == [(100_001, 100_002, "q")]
