@@ -84,7 +84,7 @@ def _space(text: str) -> str:
     A regular expression takes five times as long.
     """
     if not text.isascii():
-        for wide in set(_WIDE.findall(text)):
+        for wide in set(text if len(text) > _LONG else _WIDE.findall(text)):
             if not wide.isalnum():
                 text = text.replace(wide, " ")
     spaced = text.encode(errors="surrogatepass").translate(BLANKS).decode(errors="surrogatepass")
