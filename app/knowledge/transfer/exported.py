@@ -7,7 +7,6 @@ the restoration itself needs. The readers raise KeyError, TypeError or ValueErro
 from __future__ import annotations
 
 import base64
-import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -100,7 +99,7 @@ class ExportedRecord:
 def read_object(raw: bytes) -> dict[str, Any] | None:
     """The fields of a line; None if it is not an object."""
     try:
-        given = load_json(raw.removeprefix(codecs.BOM_UTF8))
+        given = load_json(raw)
     except ValueError:
         return None
     return given if isinstance(given, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import itertools
@@ -52,7 +53,7 @@ def read_records(file: Path) -> Iterator[Record]:
 
 def _begins_array(file: Path) -> bool:
     with file.open("rb") as stream:
-        return stream.read(HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+        return stream.read(HEAD).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
 
 
 def _read_lines(file: Path) -> Iterator[Record]:
@@ -61,7 +62,7 @@ def _read_lines(file: Path) -> Iterator[Record]:
             raw = stream.readline(MAX_RECORD + len(b"\r\n"))
             if not raw:
                 return
-            text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            text = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             if len(raw.rstrip(b"\r\n")) > MAX_RECORD:
                 yield Record(number, error=f"is longer than {MAX_RECORD:,} bytes")
                 while raw and not raw.endswith(b"\n"):

@@ -6,6 +6,7 @@ changes to the audit trail in its own transaction.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -44,7 +45,7 @@ NumberedLine = tuple[int, bytes]
 
 def read_header(first_line: bytes) -> Mapping[str, Any] | None:
     """Parse the first line of an export; return None if it is something else."""
-    given = read_object(first_line)
+    given = read_object(first_line.removeprefix(codecs.BOM_UTF8))
     return given if given is not None and given.get("kind") == "tenant" else None
 
 

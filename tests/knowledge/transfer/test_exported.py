@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 from pgvector import HalfVector
 
-from app.knowledge.transfer.exported import read_asset, read_entry, read_object, read_part, read_record
+from app.knowledge.transfer.exported import read_asset, read_entry, read_part, read_record
 from app.knowledge.transfer.outcome import REFUSALS, describe_refusal
+from app.knowledge.transfer.restoration import read_header
 
 ID, OTHER = "0190b8f6-0000-7000-8000-000000000001", "0190b8f6-0000-7000-8000-000000000002"
 VECTOR = {
@@ -71,4 +72,4 @@ def test_assets_parts_and_records_without_a_field_are_refused() -> None:
 
 
 def test_the_first_line_may_begin_with_a_byte_order_mark() -> None:
-    assert read_object(b'\xef\xbb\xbf{"kind": "tenant"}') == {"kind": "tenant"}
+    assert read_header(b'\xef\xbb\xbf{"kind": "tenant"}') == {"kind": "tenant"}
