@@ -48,4 +48,4 @@ def import_modules() -> None:
     import app.cli.serve.server
     import app.composition.identity
     import app.composition.services
-    import app.main  # noqa: F401
+    import app.main  # noqa: F401  # only loaded, as those above
