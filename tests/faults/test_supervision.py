@@ -8,7 +8,8 @@ import pwd
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -30,6 +31,14 @@ NO_ROOM = "1:"
 """Fewer processes than the user has, as the soft limit."""
 
 ROOM = "10000:"
+
+
+@asynccontextmanager
+async def silent_check(superuser_dsn: str) -> AsyncIterator[None]:
+    """While the block runs, the database does not answer a service that checks it."""
+    async with connected(superuser_dsn) as superuser, superuser.transaction():
+        await superuser.execute("lock table alembic_version in access exclusive mode")
+        yield
 
 
 def as_ordinary_user(folder: Path) -> Sequence[str]:
@@ -114,10 +123,9 @@ async def test_a_service_without_room_at_its_start_serves_with_fewer_processes(
 async def test_a_database_that_does_not_answer_its_check_does_not_stop_signals(
     service_dsn: str, superuser_dsn: str, tmp_path: Path
 ) -> None:
-    async with several(service_dsn, tmp_path) as service, connected(superuser_dsn) as superuser:
+    async with several(service_dsn, tmp_path) as service:
         before = {process.pid for process in children(service)}
-        async with superuser.transaction():
-            await superuser.execute("lock table alembic_version in access exclusive mode")
+        async with silent_check(superuser_dsn):
             service.process.send_signal(signal.SIGHUP)
             await wait_for_processes(service, PROCESSES + 1)
             (waiting,) = {process.pid for process in children(service)} - before
@@ -136,10 +144,9 @@ async def test_a_database_that_does_not_answer_its_check_does_not_stop_signals(
 async def test_a_database_that_does_not_answer_its_check_in_time_leaves_the_processes(
     service_dsn: str, superuser_dsn: str, tmp_path: Path
 ) -> None:
-    async with several(service_dsn, tmp_path) as service, connected(superuser_dsn) as superuser:
+    async with several(service_dsn, tmp_path) as service:
         before = {process.pid for process in children(service)}
-        async with superuser.transaction():
-            await superuser.execute("lock table alembic_version in access exclusive mode")
+        async with silent_check(superuser_dsn):
             service.process.send_signal(signal.SIGHUP)
             await wait_for_line(service, "the processes are not replaced: a new one did not start")
         assert "the database did not answer its check within 30 s" in service.read_output()

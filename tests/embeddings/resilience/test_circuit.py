@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from app.embeddings.failures import InputRefused
-from app.embeddings.resilience.resilient import CHECK_TEXT, CallBudget
+from app.embeddings.provider import Vector
+from app.embeddings.resilience.resilient import CHECK_TEXT, CallBudget, ResilientProvider
 from app.errors import EmbeddingUnavailable
 from tests.embeddings.resilience.wrapping import POLICY, down, fail_query, open_circuit, state_of, wrap
 from tests.fixtures.providers.scripted import FakeClock, ScriptedProvider
@@ -64,14 +65,22 @@ async def test_circuit_opens_again_after_one_failed_probe() -> None:
     assert inner.queries == ["question", CHECK_TEXT]
 
 
-async def test_circuit_lets_one_probe_through_at_a_time() -> None:
-    inner, clock = ScriptedProvider(), FakeClock()
-    provider = wrap(inner, clock)
+async def begin_probe(
+    provider: ResilientProvider, inner: ScriptedProvider, clock: FakeClock
+) -> asyncio.Task[Vector]:
+    """Open the circuit, and start the call that tries again, which waits for `inner.gate`."""
     await open_circuit(provider, inner)
     clock.advance(30)
     inner.gate.clear()
     probe = asyncio.create_task(provider.embed_query("question"))
     await asyncio.sleep(0)
+    return probe
+
+
+async def test_circuit_lets_one_probe_through_at_a_time() -> None:
+    inner, clock = ScriptedProvider(), FakeClock()
+    provider = wrap(inner, clock)
+    probe = await begin_probe(provider, inner, clock)
     assert (await fail_query(provider)).attempts == 0
     inner.gate.set()
     await probe
@@ -81,11 +90,7 @@ async def test_circuit_lets_one_probe_through_at_a_time() -> None:
 async def test_circuit_probe_that_is_cancelled_makes_room_for_the_next() -> None:
     inner, clock = ScriptedProvider(), FakeClock()
     provider = wrap(inner, clock)
-    await open_circuit(provider, inner)
-    clock.advance(30)
-    inner.gate.clear()
-    probe = asyncio.create_task(provider.embed_query("question"))
-    await asyncio.sleep(0)
+    probe = await begin_probe(provider, inner, clock)
     probe.cancel()
     with pytest.raises(asyncio.CancelledError):
         await probe
