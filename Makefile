@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # Dozens of processes import the same modules: compile them once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test coverage test-slow check setup bench bench-peers eval soak flood lock docs test-browser audit sbom
+.PHONY: run test coverage test-slow test-citus check setup bench bench-peers eval soak flood lock docs test-browser audit sbom
 
 $(STAMP): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -32,6 +32,10 @@ coverage: setup
 
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
+
+# On a Citus cluster of three servers; skipped where the files of Citus are absent (../shared/citus).
+test-citus: setup
+	@$(BIN)/python -m pytest tests/citus
 
 # The console in a real Chromium: Debian's, so that Playwright downloads nothing. Screenshots go to build/screenshots.
 test-browser: setup

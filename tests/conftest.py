@@ -7,6 +7,7 @@ import pytest
 pytest.register_assert_rewrite("tests.fixtures")
 pytest_plugins = (
     "tests.fixtures.database.cluster",
+    "tests.fixtures.database.citus",
     "tests.fixtures.database.copies",
     "tests.fixtures.database.seeded",
     "tests.fixtures.providers.wire",
