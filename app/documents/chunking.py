@@ -173,7 +173,7 @@ class _Cutter:
         both = _Span(min(early.start, late.start), late.end)
         shown = self._show(both, section)
         if self._opens(early):
-            body = late.start - both.start
+            body = self._find_body(both) - both.start
             shown = shown[:body].translate(_STOPS) + shown[body:]
         return _split(self._prose, both.start, shown)
 
@@ -183,8 +183,14 @@ class _Cutter:
         return shown if section.format in _LINE_FORMATS else _WRAPPED.sub(r"\1 ", shown)
 
     def _opens(self, span: _Span) -> bool:
-        lines = _LINE.finditer(self._text, span.start, span.end)
-        return all(self._is_heading(line.start()) or _OPENING.fullmatch(line.group()) for line in lines)
+        return self._find_body(span) == span.end
+
+    def _find_body(self, span: _Span) -> int:
+        """Where the first line starts that is neither a heading nor a code block's first line; the end if none is."""
+        for line in _LINE.finditer(self._text, span.start, span.end):
+            if not self._is_heading(line.start()) and not _OPENING.fullmatch(line.group()):
+                return line.start()
+        return span.end
 
     def _is_heading(self, start: int) -> bool:
         at = bisect_left(self._starts, start)

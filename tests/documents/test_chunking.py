@@ -177,6 +177,14 @@ bodies = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
+@example(
+    kind="docx",
+    sections=[("Does it float? Yes.", "A long sentence about the harbour, " * 9 + "ends. ")],
+    empty=True,
+    count=count_words,
+    most=59,
+    overlap=0,
+)
 @given(
     kind=st.sampled_from(sorted(WRITERS)),
     sections=st.lists(
