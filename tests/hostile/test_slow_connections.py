@@ -21,7 +21,7 @@ from tests.hostile.line import connect, expect_closing_problem
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the time limit for a head to a fraction of a second."""
+    """Set the time limit for a head, and for the rest of a body that was answered, to a fraction of a second."""
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
 
 
@@ -83,6 +83,7 @@ async def serve_with(
         yield url
 
 
+@pytest.mark.usefixtures("hurry")
 async def test_a_body_that_stalls_is_refused(
     settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
 ) -> None:
@@ -100,6 +101,7 @@ async def test_a_body_that_is_too_long_is_refused_before_it_comes(address: str, 
         assert (await line.reader.readline()).startswith(b"HTTP/1.1 413 ")
 
 
+@pytest.mark.usefixtures("hurry")
 async def test_a_body_that_drips_is_refused(
     settings: Settings, api_services: Services, verifier: TokenVerifier, admin: Caller
 ) -> None:
