@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine
-from tests.cli.local.running import Outcome, run_command, running_service
+from app.cli.local.client import NotAnswered, ask
+from tests.cli.conftest import CommandLine, Result
+from tests.cli.local.running import Outcome, read_settings, run_command, running_service
 
 VARYING = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+ ms|--cursor \S+|\w+_ms\":\d+|cursor\":\"\S+?\""
@@ -18,23 +20,36 @@ VARYING = re.compile(
 """Ids of searches, times and cursors."""
 
 
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Runs a command in a process of its own, which asks the service, and in this one, which opens the database."""
+
+    knowledge: CommandLine
+    tenant: str
+
+    def open(self, *arguments: str) -> Result:
+        """Run a command whose settings differ from those of the service in a limit that does not change the result."""
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setenv("KB_LIMIT_REQUESTS_PER_MINUTE", "12345")
+            with pytest.raises(NotAnswered):
+                ask(read_settings(), "token", {"tenant": self.tenant})
+            return self.knowledge(*arguments)
+
+    def compare(self, *arguments: str) -> Outcome:
+        """Run a command in both ways, and return the service's answer."""
+        asked, opened = run_command(*arguments), self.open(*arguments)
+        assert not asked.opened
+        assert asked.status == opened.status
+        assert VARYING.sub("…", asked.out) == VARYING.sub("…", opened.out)
+        assert asked.err.splitlines() == opened.err.splitlines()
+        return asked
+
+
 @pytest.fixture
-def service(knowledge: CommandLine, filled: str) -> Iterator[str]:
-    """The slug of a tenant with entries, and a service that answers commands."""
+def both(knowledge: CommandLine, filled: str) -> Iterator[Both]:
+    """A tenant with entries, and a service that answers commands."""
     with running_service():
-        yield filled
-
-
-def compare(*arguments: str) -> Outcome:
-    """Run a command with the service's answer and without, and return the former."""
-    asked = run_command(*arguments)
-    # Another limit of requests does not change the answer, but the settings differ.
-    opened = run_command(*arguments, KB_LIMIT_REQUESTS_PER_MINUTE="12345")
-    assert (asked.opened, opened.opened) == (False, True)
-    assert asked.status == opened.status
-    assert VARYING.sub("…", asked.out) == VARYING.sub("…", opened.out)
-    assert asked.err == opened.err
-    return asked
+        yield Both(knowledge, filled)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +62,8 @@ def compare(*arguments: str) -> Outcome:
         ("Ünïcode \x1b[31m 'quotes' \"", "--json"),
     ],
 )
-def test_search_has_the_same_result_from_the_service(service: str, arguments: tuple[str, ...]) -> None:
-    assert compare("search", *arguments, "-t", service).status == 0
+def test_search_has_the_same_result_from_the_service(both: Both, arguments: tuple[str, ...]) -> None:
+    assert both.compare("search", *arguments, "-t", both.tenant).status == 0
 
 
 @pytest.mark.parametrize(
@@ -66,27 +81,25 @@ def test_search_has_the_same_result_from_the_service(service: str, arguments: tu
     ],
     ids=" ".join,
 )
-def test_a_command_fails_in_the_same_way_from_the_service(service: str, arguments: tuple[str, ...]) -> None:
-    assert compare(*arguments).status == 1
+def test_a_command_fails_in_the_same_way_from_the_service(both: Both, arguments: tuple[str, ...]) -> None:
+    assert both.compare(*arguments).status == 1
 
 
-def test_pages_are_numbered_in_the_service_as_without_it(service: str) -> None:
-    arguments = ("search", "inspect mooring crane", "-t", service, "--mode", "keyword", "-n", "2")
+def test_pages_are_numbered_in_the_service_as_without_it(both: Both) -> None:
+    arguments = ("search", "inspect mooring crane", "-t", both.tenant, "--mode", "keyword", "-n", "2")
     cursor = run_command(*arguments).out.splitlines()[-1].rpartition(" ")[2]
-    assert compare(*arguments, "--cursor", cursor).out.startswith("3. ")
+    assert both.compare(*arguments, "--cursor", cursor).out.startswith("3. ")
 
 
-def test_related_has_the_same_result_from_the_service(service: str) -> None:
-    found: Any = json.loads(run_command("search", "moorings", "-t", service, "--json").out)
+def test_related_has_the_same_result_from_the_service(both: Both) -> None:
+    found: Any = json.loads(run_command("search", "moorings", "-t", both.tenant, "--json").out)
     entry_id = found["results"][0]["id"]
-    assert json.loads(compare("related", entry_id, "-t", service, "--json").out)["results"]
-    assert "shared tags" in compare("related", entry_id, "-t", service).out
+    assert json.loads(both.compare("related", entry_id, "-t", both.tenant, "--json").out)["results"]
+    assert "shared tags" in both.compare("related", entry_id, "-t", both.tenant).out
 
 
-def test_a_token_is_for_the_tenant_that_the_service_finds(service: str) -> None:
-    asked = run_command("token", "--role", "reader", "-t", service, "--json")
-    opened = run_command(
-        "token", "--role", "reader", "-t", service, "--json", KB_LIMIT_REQUESTS_PER_MINUTE="12345"
-    )
-    assert (asked.opened, opened.opened) == (False, True)
-    assert json.loads(asked.out)["tenant_id"] == json.loads(opened.out)["tenant_id"]
+def test_a_token_is_for_the_tenant_that_the_service_finds(both: Both) -> None:
+    arguments = ("token", "--role", "reader", "-t", both.tenant, "--json")
+    asked, opened = run_command(*arguments), both.open(*arguments)
+    assert not asked.opened
+    assert json.loads(asked.out)["tenant_id"] == opened.json["tenant_id"]
