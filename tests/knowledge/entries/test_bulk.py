@@ -13,6 +13,8 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 from tests.knowledge.writing import count
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_bulk_writes_valid_entries_and_reports_invalid_ones(services: Services, tenant: Tenant) -> None:
     await services.entries.create(tenant.id, EntryDraft(content="entry 3"))

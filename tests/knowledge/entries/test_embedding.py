@@ -19,6 +19,8 @@ from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def nearest(services: Services, tenant: Tenant, query: str) -> dict[UUID, float]:
     """The similarity of each entry that the semantic leg finds above 0.9."""

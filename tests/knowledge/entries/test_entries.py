@@ -18,6 +18,8 @@ from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import count
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_created_entry_has_the_given_values_and_the_defaults(
     services: Services, tenant: Tenant

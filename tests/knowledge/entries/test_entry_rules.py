@@ -18,6 +18,8 @@ from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Weights
 from tests.fixtures.providers.failing import FailingProvider
 
+pytestmark = pytest.mark.own_tenants
+
 NUL, SURROGATE = "a\x00b", "a\ud800b"
 ID = uuid4()
 NOT_TEXT: tuple[Any, ...] = (7, b"x", ["x"], "", "  \n", NUL, SURROGATE)

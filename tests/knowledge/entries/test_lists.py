@@ -13,6 +13,8 @@ from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.tenants.directory import Tenant
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_list_pages_neither_repeat_nor_skip(services: Services, tenant: Tenant) -> None:
     await services.entries.create_many(

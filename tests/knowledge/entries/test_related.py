@@ -16,6 +16,8 @@ from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.conftest import RunJobs
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def write(services: Services, tenant: Tenant, content: str, **values: Any) -> UUID:
     return (await services.entries.create(tenant.id, EntryDraft(content=content, **values)))[0].id

@@ -13,6 +13,8 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.entries.merging import MAX_SUCCESSORS
 from app.knowledge.tenants.directory import Tenant
 
+pytestmark = pytest.mark.own_tenants
+
 CYCLE = "superseded_by_id: must not be superseded by this entry"
 
 

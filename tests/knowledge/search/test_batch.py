@@ -13,6 +13,8 @@ from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import make_search
 
+pytestmark = pytest.mark.own_tenants
+
 BATCH = [SearchQuery(query="harbour"), SearchQuery(query="crane")]
 
 

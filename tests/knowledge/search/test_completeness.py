@@ -17,6 +17,8 @@ from app.knowledge.vocabulary import Fusion, Mode
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def search(services: Services, tenant: Tenant, query: str, **fields: Any) -> SearchResult:
     return await services.search.search(tenant.id, SearchQuery(query=query, **fields))

@@ -14,6 +14,8 @@ from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_pages_neither_repeat_nor_skip_while_the_tenant_changes(
     services: Services, tenant: Tenant, failing_provider: FailingProvider

@@ -19,6 +19,8 @@ from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.searching import explanation_of, keyword_leg_of, semantic_leg_of
 from tests.knowledge.writing import ids, write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_hybrid_search_fuses_both_legs_by_their_ranks(
     services: Services, tenant: Tenant, failing_provider: FailingProvider

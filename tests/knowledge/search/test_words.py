@@ -14,6 +14,8 @@ from tests.fixtures.database.cluster import connected
 from tests.fixtures.searching import keyword_leg_of
 from tests.knowledge.writing import ids, write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_german_and_english_find_their_own_stems(services: Services, tenant: Tenant) -> None:
     german, english = await write(

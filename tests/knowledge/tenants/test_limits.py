@@ -24,6 +24,8 @@ from tests.fixtures.database.cluster import connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def allow(services: Services, tenant: Tenant, **limits: int | None) -> TenantContext:
     await services.tenants.change_limits(tenant.id, limits, actor="test")

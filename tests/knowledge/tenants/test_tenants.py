@@ -16,6 +16,8 @@ from app.knowledge.tenants.settings import TYPE_WEIGHTS, TenantSettings
 from app.knowledge.vocabulary import Weights
 from tests.fixtures.database.cluster import connected
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_created_tenant_is_listed_and_found(services: Services, tenant: Tenant) -> None:
     other = await services.tenants.create("acme-2", actor="test")

@@ -17,6 +17,8 @@ from app.knowledge.tenants.directory import Tenant
 from app.knowledge.vocabulary import Mode
 from tests.knowledge.writing import write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def suggestions(services: Services, tenant: Tenant, query: str, **fields: object) -> list[str]:
     wanted = SearchQuery(query=query, mode="keyword", **fields)  # type: ignore[arg-type]

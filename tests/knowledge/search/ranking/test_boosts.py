@@ -12,6 +12,8 @@ from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.searching import explanation_of
 from tests.knowledge.writing import ids, write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def test_boosts_raise_hits_by_type_verification_and_access(services: Services, tenant: Tenant) -> None:
     (fact,) = await write(services, tenant, "harbour harbour")

@@ -19,6 +19,8 @@ from app.knowledge.tenants.directory import Tenant
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.conftest import RunJobs
 
+pytestmark = pytest.mark.own_tenants
+
 A, B, C = (UUID(int=n) for n in (1, 2, 3))
 VECTORS = {
     A: np.array([1.0, 0.0], np.float32),

@@ -14,6 +14,8 @@ from app.knowledge.vocabulary import Fusion, Mode
 from tests.fixtures.providers.failing import FailingProvider
 from tests.knowledge.writing import ids, write
 
+pytestmark = pytest.mark.own_tenants
+
 
 async def write_equal(
     services: Services, tenant: Tenant, provider: FailingProvider, count: int
