@@ -102,5 +102,5 @@ async def _export(settings: Settings, slug: str, stream: BinaryIO, vectors: bool
                 async for kind, line in lines:
                     stream.write(line)
                     written[kind] += 1
-                    report(min(total, written["entry"] + written["asset"]))
+                    report(written["entry"] + written["asset"])
     return written

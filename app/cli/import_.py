@@ -19,6 +19,7 @@ from app.errors import InvalidInput
 if TYPE_CHECKING:
     from app.composition.services import Services
     from app.knowledge.transfer.entry_import import Imported
+    from app.knowledge.transfer.lines import TextLine
     from app.knowledge.transfer.outcome import Restored
     from app.settings import Settings
 
@@ -100,8 +101,8 @@ def import_entries(
 
 def _check_first(file: Path) -> None:
     """Raise InvalidInput if the first record is refused, so that nothing is deleted for a file of another kind."""
-    from app.knowledge.transfer.lines import parse_record
-    from app.knowledge.transfer.records import MAX_RECORD, Record, read_records
+    from app.knowledge.transfer.lines import MAX_RECORD, parse_record
+    from app.knowledge.transfer.records import Record, read_records
     from app.knowledge.transfer.restoration import read_header
 
     with file.open("rb") as stream:
@@ -121,8 +122,7 @@ async def _import(
 ) -> tuple[Restored | Imported, int]:
     from app.knowledge.transfer.clearing import clear_tenant
     from app.knowledge.transfer.entry_import import EntryImport
-    from app.knowledge.transfer.lines import count_lines
-    from app.knowledge.transfer.records import MAX_RECORD
+    from app.knowledge.transfer.lines import MAX_RECORD, count_lines
     from app.knowledge.transfer.restoration import read_header
 
     async with contextlib.AsyncExitStack() as stack:
@@ -139,8 +139,10 @@ async def _import(
             outcome: Restored | Imported = await _restore(services, tenant.id, file, header)
             return outcome, await _wait(services, tenant.id, wait)
         importer = EntryImport(services.entries, tenant.id, ACTOR)
-        with show_progress("lines", count_lines(file)) as report:
+        total = count_lines(file)
+        with show_progress("lines", total) as report:
             await importer.write_entries(file, report)
+            report(total)  # the last record may have more lines, or none follow it
         if importer.has_references:
             with show_progress("relations", importer.outcome.lines) as report:
                 await importer.write_references(file, report)
@@ -164,8 +166,10 @@ async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapp
     from app.knowledge.transfer.lines import count_lines
 
     restoration = services.restoration(tenant_id, ACTOR)
-    with show_progress("lines", count_lines(file)) as report:
+    total = count_lines(file)
+    with show_progress("lines", total) as report:
         await restoration.write(header, _after_header(file), report)
+        report(total)  # blank lines may follow the last one
     if restoration.has_references:
         with show_progress("relations", restoration.outcome.lines) as report:
             await restoration.link(_after_header(file), report)
@@ -173,7 +177,7 @@ async def _restore(services: Services, tenant_id: UUID, file: Path, header: Mapp
     return restoration.outcome
 
 
-def _after_header(file: Path) -> Iterator[tuple[int, bytes]]:
+def _after_header(file: Path) -> Iterator[TextLine]:
     from app.knowledge.transfer.lines import read_lines
 
-    return (line for line in read_lines(file) if line[0] > 1)
+    return (line for line in read_lines(file, exported=True) if line.number > 1)

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INVALID_REQUEST
+from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.principal import Principal, Role
 from app.errors import InvalidInput, RateLimited, UnsupportedMediaType
@@ -94,7 +95,29 @@ class Endpoint:
                     await _refuse(error)(scope, receive, send)
                     return
                 manager: StreamableHTTPSessionManager = self._app.state.mcp
-                await manager.handle_request(scope, replay(body, receive), send)
+                await manager.handle_request(
+                    scope, replay(body, receive), _refuse_invalid_id(body, scope, send)
+                )
+
+
+def _refuse_invalid_id(body: bytes, scope: Scope, send: Send) -> Send:
+    """Refuse a request whose id is not valid: the SDK reads it as a notification, which has no answer."""
+    refused = False
+
+    async def send_checked(message: Message) -> None:
+        nonlocal refused
+        if message["type"] == "http.response.start" and message["status"] == 202:
+            given = from_json(body)
+            if refused := isinstance(given, dict) and "method" in given and "id" in given:
+                await _refuse(InvalidInput.of("id", "must be text or an integer"))(scope, _no_more, send)
+        if not refused:
+            await send(message)
+
+    return send_checked
+
+
+async def _no_more() -> Message:
+    return {"type": "http.disconnect"}
 
 
 def _refuse(error: InvalidInput) -> JSONResponse:

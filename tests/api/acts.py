@@ -17,6 +17,7 @@ from app.db.queries.work import handshakes
 from app.db.schema.registration import register_model
 from app.embeddings.models import resolve_model
 from app.knowledge.transfer.export import FORMAT, TenantExport
+from app.knowledge.transfer.lines import TextLine
 from app.knowledge.transfer.restoration import TenantRestoration
 from app.knowledge.upkeep import sweep
 from tests.api.stage import Stage
@@ -183,7 +184,7 @@ async def _restore(scene: Scene) -> Sequence[str]:
         services.database, services.tenants, services.jobs, scene.tenant_id, "ada"
     )
     header = {"kind": "tenant", "format": FORMAT, "settings": {"fusion": "score"}}
-    await restoration.write(header, [(2, orjson.dumps({"kind": "end"}))], lambda _: None)
+    await restoration.write(header, [TextLine(2, orjson.dumps({"kind": "end"}))], lambda _: None)
     return []
 
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import codecs
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from app.documents.parsed import ParseLimits
 from app.errors import InvalidInput
 from app.knowledge.entries.drafts import EntryDraft, read_draft
 
+MAX_RECORD = 4 << 20
+"""Most characters of one record, of lines bytes, so that a file of any size is read in bounded memory."""
+MAX_EXPORTED = 2 * MAX_RECORD
+"""Most bytes of a line of an export: an entry with its vectors, and with numbers that the database writes out."""
+MAX_ASSET = 4 * ParseLimits().max_characters + MAX_RECORD
+"""Most bytes of such a line of an asset, which has all of its text."""
+ASSET = b'{"kind":"asset",'
+TOO_LONG = "is longer than {:,} bytes"
+PIECE = 1 << 16
+"""Bytes or characters that are read at once."""
 MOST_NAMES, MOST_NAME = 10, 40
 """Most fields in an error, and most characters of each."""
 REFERENCES = ("parent_id", "source_ids", "superseded_by_id")
@@ -78,14 +91,38 @@ def _from_beir(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def count_lines(file: Path) -> int:
-    """Count the lines of a file in constant memory."""
+    """Count the lines of a file in constant memory; the last one may have no end."""
+    count, last = 0, b"\n"
     with file.open("rb") as stream:
-        return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
+        while piece := stream.read(1 << 20):
+            count, last = count + piece.count(b"\n"), piece[-1:]
+    return count + (last != b"\n")
 
 
-def read_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, with their numbers from 1."""
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line of a file, counted from 1: its text, or the reason why it was not read."""
+
+    number: int
+    text: bytes = b""
+    error: str | None = None
+
+
+def read_lines(file: Path, *, exported: bool = False) -> Iterator[TextLine]:
+    """Yield the lines that are not blank; of one above its bound only the error. `exported`: those of an export."""
     with file.open("rb") as stream:
-        for number, raw in enumerate(stream, 1):
-            if raw.strip():
-                yield number, raw
+        for number in itertools.count(1):
+            most = MAX_EXPORTED if exported else MAX_RECORD
+            raw = stream.readline(most + len(b"\r\n"))
+            if not raw:
+                return
+            if exported and raw.startswith(ASSET) and not raw.endswith(b"\n"):
+                most = MAX_ASSET
+                raw += stream.readline(most + len(b"\r\n") - len(raw))
+            text = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+            if len(raw.rstrip(b"\r\n")) > most:
+                yield TextLine(number, error=TOO_LONG.format(most))
+                while raw and not raw.endswith(b"\n"):
+                    raw = stream.readline(PIECE)
+            elif text.strip():
+                yield TextLine(number, text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,11 +15,12 @@ from typing import Any
 import yaml
 
 from app.knowledge.text import load_json
+from app.knowledge.transfer.lines import MAX_RECORD, PIECE, read_lines
 
-MAX_RECORD = 4 << 20
-"""Most characters of one record, of JSON Lines bytes, so that a file of any size is read in bounded memory."""
-PIECE, HEAD = 1 << 16, 1 << 12
-"""Characters that are read at once, and those by which an array is recognised."""
+HEAD = 1 << 12
+"""Bytes by which an array is recognised."""
+MOST_VALUES = 100_000
+"""Values of an item of YAML: each takes half a KiB while it is read."""
 SPACE = re.compile(r"\s*")
 SUFFIXES = {".yaml": "YAML", ".yml": "YAML", ".csv": "CSV", ".tsv": "CSV"}
 LISTS = frozenset({"tags", "roles", "source_ids"})
@@ -57,21 +57,14 @@ def _begins_array(file: Path) -> bool:
 
 
 def _read_lines(file: Path) -> Iterator[Record]:
-    with file.open("rb") as stream:
-        for number in itertools.count(1):
-            raw = stream.readline(MAX_RECORD + len(b"\r\n"))
-            if not raw:
-                return
-            text = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            if len(raw.rstrip(b"\r\n")) > MAX_RECORD:
-                yield Record(number, error=f"is longer than {MAX_RECORD:,} bytes")
-                while raw and not raw.endswith(b"\n"):
-                    raw = stream.readline(PIECE)
-            elif text.strip():
-                try:
-                    yield Record(number, load_json(text))
-                except ValueError:
-                    yield Record(number, error="is not JSON")
+    for line in read_lines(file):
+        if line.error is not None:
+            yield Record(line.number, error=line.error)
+            continue
+        try:
+            yield Record(line.number, load_json(line.text))
+        except ValueError:
+            yield Record(line.number, error="is not JSON")
 
 
 def _read_array(file: Path) -> Iterator[Record]:
@@ -120,12 +113,37 @@ _SafeLoader: Any = yaml.SafeLoader  # its types lack the methods that read one i
 class _Loader(_SafeLoader):  # type: ignore[misc]  # for the same reason
     """Reads one item after another, keeps dates as texts, and refuses aliases, which can expand without a bound."""
 
+    def __init__(self, stream: io.TextIOBase) -> None:
+        self._file = stream
+        self._line = self._taken = self._values = 0
+        super().__init__(self)
+
+    def begin_item(self) -> int:
+        """Read the next item, which has bounds of its own; returns its line, from 1."""
+        self._taken = self._values = 0
+        self._line = self.peek_event().start_mark.line
+        return int(self._line) + 1
+
+    def read(self, size: int) -> str:
+        """Read more of the file, as its own stream: no item is in memory beyond MAX_RECORD characters."""
+        piece = self._file.read(size)
+        self._taken += len(piece)
+        if self._taken > MAX_RECORD:
+            raise self._refuse(f"an item is longer than {MAX_RECORD:,} characters")
+        return piece
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(
-                problem="aliases are not supported", problem_mark=self.peek_event().start_mark
-            )
+            self._line = self.peek_event().start_mark.line
+            raise self._refuse("aliases are not supported")
+        self._values += 1
+        if self._values > MOST_VALUES:
+            raise self._refuse(f"an item has more than {MOST_VALUES:,} values")
         return super().compose_node(parent, index)
+
+    def _refuse(self, problem: str) -> yaml.MarkedYAMLError:
+        mark = yaml.Mark("", 0, self._line, 0, None, 0)
+        return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -145,7 +163,7 @@ def _read_yaml(file: Path) -> Iterator[Record]:
                 if listed := loader.check_event(yaml.SequenceStartEvent):
                     loader.get_event()
                 while not loader.check_event(yaml.SequenceEndEvent, yaml.DocumentEndEvent):
-                    line = loader.peek_event().start_mark.line + 1
+                    line = loader.begin_item()
                     node = loader.compose_node(None, None)
                     loader.anchors.clear()
                     value = loader.construct_document(node)

@@ -34,13 +34,12 @@ from app.knowledge.transfer.exported import (
     read_record,
     rename,
 )
+from app.knowledge.transfer.lines import TextLine
 from app.knowledge.transfer.outcome import REFUSALS, Progress, Restored, describe_refusal
 
 BATCH = 200
 BATCH_BYTES = 4 << 20
 RESTORING = timedelta(minutes=10)
-
-NumberedLine = tuple[int, bytes]
 
 
 def read_header(first_line: bytes) -> Mapping[str, Any] | None:
@@ -67,7 +66,7 @@ class TenantRestoration:
         self._assets = AssetRestoration(database, jobs, tenant_id, actor, self.outcome, self._renamed)
         self.has_references = False
 
-    async def write(self, header: Mapping[str, Any], lines: Iterable[NumberedLine], report: Progress) -> None:
+    async def write(self, header: Mapping[str, Any], lines: Iterable[TextLine], report: Progress) -> None:
         """Write the settings, then all lines after the header. Raises InvalidInput, DatabaseUnavailable."""
         if header.get("format") != FORMAT:
             raise InvalidInput.of("FILE", "comes from another version of the service")
@@ -81,16 +80,16 @@ class TenantRestoration:
         batch: list[tuple[int, ExportedEntry]] = []
         size = 0
         kind: object = None
-        for number, raw in lines:
-            self.outcome.lines = number
-            given = read_object(raw)
+        for line in lines:
+            number = self.outcome.lines = line.number
+            given = read_object(line.text)
             kind = given.get("kind") if given is not None else None
             if given is not None and kind == "entry":
                 try:
                     batch.append((number, read_entry(given, with_vectors=self._with_vectors)))
                 except REFUSALS as error:
                     self.outcome.fail(number, describe_refusal(error))
-                size += len(raw)
+                size += len(line.text)
                 if len(batch) == BATCH or size > BATCH_BYTES:
                     await self._write_entries(batch)
                     batch, size = [], 0
@@ -98,7 +97,9 @@ class TenantRestoration:
                 continue
             await self._write_entries(batch)
             batch, size = [], 0
-            if given is None or kind not in ("asset", "original", "saved_search", "feedback", "end"):
+            if line.error is not None:
+                self.outcome.fail(number, line.error)
+            elif given is None or kind not in ("asset", "original", "saved_search", "feedback", "end"):
                 self.outcome.fail(number, "is not a line of an export")
             elif kind == "asset":
                 await self._assets.begin(number, given)
@@ -119,11 +120,11 @@ class TenantRestoration:
         async with self._database.tenant_session(self._tenant_id) as session:
             await self._note(session, "end", [], self.outcome.counts())
 
-    async def link(self, lines: Iterable[NumberedLine], report: Progress) -> None:
+    async def link(self, lines: Iterable[TextLine], report: Progress) -> None:
         """Set the references between entries, once all are written. Reads the same lines again."""
         batch: list[Mapping[str, Any]] = []
-        for number, raw in lines:
-            given = read_object(raw) if b'"kind":"entry"' in raw[:20] else None
+        for line in lines:
+            given = read_object(line.text) if b'"kind":"entry"' in line.text[:20] else None
             if given is None:
                 continue
             with contextlib.suppress(*REFUSALS):  # it was reported when it was refused
@@ -133,7 +134,7 @@ class TenantRestoration:
             if len(batch) == BATCH:
                 await self._link(batch)
                 batch = []
-                report(number)
+                report(line.number)
         await self._link(batch)
         report(self.outcome.lines)
 

@@ -19,6 +19,12 @@ def test_progress_is_plain_lines_without_a_terminal(capsys: pytest.CaptureFixtur
     assert captured.err.count("\n") == 1
 
 
+def test_progress_never_exceeds_its_total(capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress("lines", 4) as report:
+        report(5)
+    assert capsys.readouterr().err.startswith("lines: 4 of 4 (")
+
+
 def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = open_screen(monkeypatch)
     with show_progress("files", 4) as report:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.export import TenantExport
+from app.knowledge.transfer.lines import TextLine
 from app.knowledge.transfer.outcome import Restored
 from app.knowledge.transfer.restoration import TenantRestoration, read_header
 from tests.fixtures.database.cluster import connected
@@ -29,8 +30,8 @@ async def restore(services: Services, tenant: Tenant, lines: Sequence[bytes]) ->
     header = read_header(lines[0])
     assert header is not None
 
-    def numbered() -> Iterator[tuple[int, bytes]]:
-        yield from enumerate(lines[1:], 2)
+    def numbered() -> Iterator[TextLine]:
+        yield from (TextLine(number, line) for number, line in enumerate(lines[1:], 2))
 
     await restoration.write(header, numbered(), lambda _: None)
     if restoration.has_references:

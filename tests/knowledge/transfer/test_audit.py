@@ -11,6 +11,7 @@ import pytest
 from app.composition.services import Services
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.tenants.settings import TenantSettings
+from app.knowledge.transfer.lines import TextLine
 from app.knowledge.transfer.restoration import read_header
 from tests.fixtures.database.cluster import connected
 from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows
@@ -51,8 +52,8 @@ async def test_restoration_stopped_anywhere_has_audited_all_its_changes(
     header = read_header(lines[0])
     assert header is not None
 
-    def broken() -> Iterator[tuple[int, bytes]]:
-        yield from enumerate(lines[1:-4], 2)
+    def broken() -> Iterator[TextLine]:
+        yield from (TextLine(number, line) for number, line in enumerate(lines[1:-4], 2))
         raise StopEarly
 
     with pytest.raises(StopEarly):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.knowledge.transfer import records
+from app.knowledge.transfer import lines, records
 from app.knowledge.transfer.records import read_records
 
 ENTRY = {"content": 'Boats lie here, "at" the pier;\nÄ 🎉', "tags": ["a", "b"], "metadata": {"n": [1, 2.5]}}
@@ -54,7 +54,7 @@ def test_a_line_that_is_too_long_is_refused_without_reading_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file without line ends, e.g. one large object, would otherwise be in memory as a whole."""
-    monkeypatch.setattr(records, "MAX_RECORD", 100)
+    monkeypatch.setattr(lines, "MAX_RECORD", 100)
     fits, long = '{"a": "b"}', json.dumps({"a": "x" * 5_000_000})
     expected = [(1, {"a": "b"}), (2, "error: is longer than 100 bytes"), (3, {"a": "b"})]
     assert read(tmp_path, "a.jsonl", f"{fits}\n{long}\n{fits}") == expected
@@ -72,7 +72,7 @@ def test_a_line_of_the_longest_length_is_read_with_and_without_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     line = '{"a": "b"}'
-    monkeypatch.setattr(records, "MAX_RECORD", len(line))
+    monkeypatch.setattr(lines, "MAX_RECORD", len(line))
     assert read(tmp_path, "a.jsonl", line + end) == [(1, {"a": "b"})]
     assert read(tmp_path, "a.jsonl", f"{line} {end}") == [(1, f"error: is longer than {len(line)} bytes")]
 
@@ -113,6 +113,34 @@ def test_yaml_is_a_list_or_documents(tmp_path: Path) -> None:
     assert str(read(tmp_path, "a.yml", tagged)[-1][1]).startswith("error: is not YAML")
 
 
+@pytest.mark.parametrize(
+    ("item", "error"),
+    [
+        ("x" * 1_000_000, "an item is longer than 100,000 characters"),
+        ("[" + "1," * 40_000 + "]", "an item has more than 1,000 values"),
+    ],
+)
+def test_an_item_of_yaml_beyond_its_bounds_is_refused_without_reading_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, item: str, error: str
+) -> None:
+    monkeypatch.setattr(records, "MAX_RECORD", 100_000)
+    monkeypatch.setattr(records, "MOST_VALUES", 1_000)
+    text = f"- content: a\n- content: {item}\n- content: c\n"
+    expected = [(1, {"content": "a"}), (2, f"error: is not YAML: {error}")]
+    assert read(tmp_path, "a.yaml", text) == expected
+    assert read(tmp_path, "a.yaml", text.replace("- ", "---\n"))[1][1] == expected[1][1]
+    many = "- content: [1, 2]\n" * 20_000  # longer than one item may be, with more values
+    assert len(read(tmp_path, "a.yaml", many)) == 20_000
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_records(tmp_path / "a.yaml")) == 20_000
+        (tmp_path / "b.yaml").write_text(text)
+        assert len(list(read_records(tmp_path / "b.yaml"))) == 2
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_csv_has_names_in_its_first_row(tmp_path: Path) -> None:
     text = (
         "content,title,tags,metadata,confidence,is_verified\n"
@@ -147,14 +175,14 @@ def test_csv_has_names_in_its_first_row(tmp_path: Path) -> None:
 def test_a_large_file_is_read_in_bounded_memory(name: str, tmp_path: Path) -> None:
     count = 200 if name == "a.yaml" else 3_000
     entry = {"content": "Boats lie here. " * 250}
-    lines = {
+    texts = {
         "a.json": "[" + ",\n".join([json.dumps(entry)] * count) + "]",
         "a.jsonl": "\n".join([json.dumps(entry)] * count),
         "a.csv": "content\n" + "\n".join([entry["content"]] * count),
         "a.yaml": "\n".join([f"- content: {entry['content']}"] * count),
     }
-    (tmp_path / name).write_text(lines.pop(name), encoding="utf-8")
-    del lines
+    (tmp_path / name).write_text(texts.pop(name), encoding="utf-8")
+    del texts
     tracemalloc.start()
     try:
         assert sum(record.error is None for record in read_records(tmp_path / name)) == count

@@ -13,9 +13,10 @@ from app.knowledge.entries.drafts import EntryDraft
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
 from app.knowledge.transfer.export import TenantExport
+from app.knowledge.transfer.lines import TextLine
 from app.knowledge.transfer.restoration import read_header
 from tests.knowledge.conftest import RunJobs
-from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restore, rows
+from tests.knowledge.transfer.packing import COUNTED, TABLES, export, restoration_of, restore, rows
 
 
 async def test_round_trip_is_exact(
@@ -180,6 +181,19 @@ async def test_refused_lines_are_reported_and_the_others_written(
         6: "is not a line of an export",
         7: "has a field that cannot be read",
     }
+
+
+async def test_a_line_that_is_too_long_is_refused_with_its_reason(
+    services: Services, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    await services.entries.create(tenant.id, EntryDraft(content="text"))
+    header, entry, end = await export(services, tenant)
+    restoration = restoration_of(services, other_tenant)
+    given = [TextLine(2, error="is longer than 10 bytes"), TextLine(3, entry), TextLine(4, end)]
+    await restoration.write(read_header(header) or {}, given, lambda _: None)
+    await restoration.link(given, lambda _: None)
+    assert (restoration.outcome.created, restoration.outcome.failed) == (1, 1)
+    assert restoration.outcome.reasons == {"is longer than 10 bytes": 1}
 
 
 async def test_export_of_another_version_is_refused(services: Services, tenant: Tenant) -> None:
