@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -83,8 +84,12 @@ class Warmth:
             return
         if self._outage.is_doubtful and not await self._outage.answers(PATIENCE):
             return
-        cold = await self._take_cold()
-        outcomes = await asyncio.gather(*[self._renew(place) for place in cold], return_exceptions=True)
+        renewals = []
+        for place in await self._take_cold():
+            renewals.append(asyncio.create_task(self._renew(place)))
+            # Also of one that is cancelled before it begins.
+            renewals[-1].add_done_callback(partial(self._give_back, place))
+        outcomes = await asyncio.gather(*renewals, return_exceptions=True)
         for error in outcomes:
             if isinstance(error, Exception):
                 # The database is down, or nearly so: callers report it.
@@ -101,27 +106,36 @@ class Warmth:
         """Take every connection that is not in use, and return the good ones. None stands for one that is not open."""
         cold: list[PoolProxiedConnection | None] = []
         good: list[PoolProxiedConnection] = []
-        while len(cold) + len(good) < self._size and self._turns.take(PLATFORM):
-            idle = None
-            pool = self._engine.sync_engine.pool
-            if isinstance(pool, QueuePool) and pool.checkedin():
-                # It was closed before, and cannot be opened again.
-                with suppress(*AWAY, asyncpg.PostgresError):
-                    idle = await take_connection(self._engine)
-            if idle is not None and self._is_good(idle.driver_connection):
-                good.append(idle)
-            else:
-                cold.append(idle)
-        for connection in good:
-            connection.close()
-            self._turns.release(PLATFORM)
+        try:
+            while len(cold) + len(good) < self._size and self._turns.take(PLATFORM):
+                cold.append(None)
+                idle = None
+                pool = self._engine.sync_engine.pool
+                if isinstance(pool, QueuePool) and pool.checkedin():
+                    # It was closed before, and cannot be opened again.
+                    with suppress(*AWAY, asyncpg.PostgresError):
+                        idle = await take_connection(self._engine)
+                if idle is not None and self._is_good(idle.driver_connection):
+                    cold.pop()
+                    good.append(idle)
+                else:
+                    cold[-1] = idle
+        except BaseException:  # a cancellation: no caller will renew the cold ones
+            for place in cold:
+                self._give_back(place)
+            raise
+        finally:
+            for connection in good:
+                self._give_back(connection)
         return cold
 
+    def _give_back(self, connection: PoolProxiedConnection | None, _: object = None) -> None:
+        if connection is not None:
+            connection.close()  # does nothing if it was closed
+        self._turns.release(PLATFORM)
+
     async def _renew(self, connection: PoolProxiedConnection | None) -> None:
-        try:
-            if connection is not None:
-                await greenlet_spawn(connection.invalidate)
-                connection.close()
-            (await take_connection(self._engine)).close()  # the pool gives out the last one that it got back
-        finally:
-            self._turns.release(PLATFORM)
+        if connection is not None:
+            await greenlet_spawn(connection.invalidate)
+            connection.close()
+        (await take_connection(self._engine)).close()  # the pool gives out the last one that it got back

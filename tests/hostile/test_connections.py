@@ -187,3 +187,40 @@ async def test_a_websocket_is_not_opened(address: str) -> None:
     async with connect(address) as line:
         await line.send(b"GET /healthz HTTP/1.1\r\n" + HOST + upgrade + b"Sec-WebSocket-Key: YQ==\r\n\r\n")
         assert b" 101 " not in (await line.read()).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "framing", "status"),
+    [
+        ("1.1", b"Transfer-Encoding: gzip, chunked\r\n", 501),
+        ("1.1", b"Transfer-Encoding: identity, chunked\r\n", 501),
+        ("1.1", b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", 501),
+        ("1.1", b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", 400),
+        ("1.1", b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", 400),
+        ("1.0", b"Transfer-Encoding: chunked\r\n", 400),
+        ("1.1", b"Transfer-Encoding: chunked, gzip\r\n", 400),
+        ("1.1", b"Transfer-Encoding:\x0bchunked\r\n", 400),
+        ("1.1", b"Content-Length: 4\r\nContent-Length: 5\r\n", 400),
+        ("1.1", b"Content-Length: 4, 4\r\n", 400),
+        ("1.1", b"Content-Length: +4\r\n", 400),
+        ("1.1", b"X: a\r\n Content-Length: 4\r\n", 400),
+        ("1.1", b"Transfer-Encoding : chunked\r\n", 400),
+    ],
+)
+async def test_a_body_whose_end_is_ambiguous_is_refused(
+    address: str, version: str, framing: bytes, status: int
+) -> None:
+    """Another server before this one could see another request in it."""
+    head = f"POST /knowledge/search HTTP/{version}\r\n".encode() + HOST + JSON + framing
+    async with connect(address) as line:
+        await line.send(head + b"\r\n4\r\n{}  \r\n0\r\n\r\nGET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
+        expect_closing_problem(await line.read(), status)
+
+
+@pytest.mark.parametrize("body", [b"4\n{}  \r\n0\r\n\r\n", b"4\r\n{}  \n0\n\n", b"0x4\r\n{}  \r\n0\r\n\r\n"])
+async def test_a_chunk_that_ends_differently_is_refused(address: str, body: bytes) -> None:
+    async with connect(address) as line:
+        await line.send(CHUNKED + b"\r\n" + body + b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
+        answer = await line.read()
+    assert b"200 OK" not in answer
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 401 "))

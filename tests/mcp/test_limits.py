@@ -95,3 +95,15 @@ async def test_a_limited_callers_protocol_messages_still_need_a_token(
     for _ in range(3):
         answer = await http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("given", ["1.5", "NaN", "null", "true", "[]", "{}", "1e400"])
+async def test_a_request_whose_id_is_invalid_is_refused(admin: Caller, given: str) -> None:
+    """The SDK would read it as a notification, and the caller would wait for an answer for ever."""
+    headers = {**HEADERS, "Content-Type": "application/json"}
+    message = f'{{"jsonrpc": "2.0", "id": {given}, "method": "tools/list"}}'
+    answer = await admin.post("/mcp", content=message, headers=headers)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"] == {"code": -32600, "message": "id: must be text or an integer"}
+    notification = '{"jsonrpc": "2.0", "method": "notifications/initialized"}'
+    assert (await admin.post("/mcp", content=notification, headers=headers)).status_code == 202

@@ -36,6 +36,8 @@ _LONG_REST = (431, f"the data around the request's body are longer than the limi
 _MANY_HEADERS = (431, f"the request has more headers than the limit of {MAX_HEADERS}")
 _CROWD = (503, "too many connections are open")
 _HOST = (400, "the request must have exactly one Host header")
+_CODING = (501, "the only transfer coding that is read is chunked")
+_FRAMING = (400, "the request must have either a Content-Length or Transfer-Encoding: chunked, with HTTP/1.1")
 _SLOW_HEAD = (408, f"the head of the request did not arrive within {HEAD_SECONDS:.0f} seconds")
 
 
@@ -186,7 +188,22 @@ class BoundedConnection(HttpToolsProtocol):
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() != "1.0"):
             self._refusal = _HOST
             raise HeadRefused
+        self._check_framing()
         super().on_headers_complete()
+
+    def _check_framing(self) -> None:
+        """Refuse a body whose end another server before this one may see elsewhere. Raises HeadRefused."""
+        # RFC 9112, section 6.1.
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if not codings:
+            return
+        lengths = any(name == b"content-length" for name, _ in self.headers)
+        if lengths or self.parser.get_http_version() == "1.0":
+            self._refusal = _FRAMING
+            raise HeadRefused
+        if codings != [b"chunked"]:
+            self._refusal = _CODING
+            raise HeadRefused
 
     def send_400_response(self, msg: str) -> None:
         """Answer what could not be parsed, or was refused while it was."""

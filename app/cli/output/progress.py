@@ -27,8 +27,8 @@ def can_draw(stream: TextIO) -> bool:
 def show_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with the finished part of `total`.
 
-    A part above the total counts as all of it. Shows a bar with rate and remaining time on a terminal; elsewhere a plain
-    line now and then, and one at the end.
+    A part above the total counts as all of it. Shows a bar with rate and remaining time on a terminal; elsewhere a
+    plain line now and then, and one at the end.
     """
     with _bar(label, total) if can_draw(sys.stderr) else _lines(label, total) as report:
         yield lambda done: report(min(done, total))
