@@ -9,11 +9,14 @@ from typing import Any
 import orjson
 
 MAX_JSON_BYTES = 65_536
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 LONG_INTEGER = re.compile(rb"[0-9]{19}")
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 STORABLE = "no NUL and no lone surrogates"
 """The rule of `is_storable`, as error messages state it."""
+STORABLE_JSON = f"with finite numbers, integers of at most 64 bits, {STORABLE}"
+"""The rule of `is_storable_json`, but for the size."""
 
 
 def is_storable(text: str) -> bool:
@@ -28,10 +31,18 @@ def is_storable(text: str) -> bool:
 
 
 def load_json(text: bytes) -> Any:
-    """Parse JSON with its integers as they are: orjson alone makes a float of one beyond 64 bits. Raises ValueError."""
-    value = orjson.loads(text)
-    if LONG_INTEGER.search(text) is None:
-        return value
+    """Parse JSON with its integers as they are: orjson alone makes a float of one beyond 64 bits. Raises ValueError.
+
+    Lone surrogates are left to the rules of the fields, which name the field.
+    """
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        if SURROGATE.search(text) is None:
+            raise
+    else:
+        if LONG_INTEGER.search(text) is None:
+            return value
     try:
         return json.loads(text)
     except RecursionError:

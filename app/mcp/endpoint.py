@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import re
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 from fastapi import FastAPI
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -36,6 +39,11 @@ from app.web.bodies.json_body import (
 from app.web.bodies.replay import replay
 
 PATH = "/mcp"
+
+LONE_SURROGATE = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|[c-fC-F])")
+"""Escapes that can be a lone surrogate; one after a first half may be part of a pair."""
+
+SURROGATES = re.compile("[\ud800-\udfff]")
 
 SMALL = 64 * 1024
 """Size of a message that is read although its caller is over a limit, so that the tool's result can report it."""
@@ -91,6 +99,7 @@ class Endpoint:
                         await asyncio.to_thread(check_shape, body, bounds, between_steps=let_others_run)
                     else:
                         check_shape(body, bounds)
+                    _refuse_surrogates(body)
                 except InvalidInput as error:
                     await _refuse(error)(scope, receive, send)
                     return
@@ -98,6 +107,25 @@ class Endpoint:
                 await manager.handle_request(
                     scope, replay(body, receive), _refuse_invalid_id(body, scope, send)
                 )
+
+
+def _refuse_surrogates(body: bytes) -> None:
+    """Raise InvalidInput with the field that has a lone surrogate: the SDK would only name a position."""
+    if LONE_SURROGATE.search(body) is None:
+        return
+    try:
+        places: list[tuple[str, Any]] = [("", json.loads(body))]
+    except ValueError:
+        return  # the SDK reports it
+    while places:
+        place, value = places.pop()
+        if isinstance(value, str) and not value.isascii() and SURROGATES.search(value):
+            raise InvalidInput.of(place.removeprefix(".") or "message", "must not contain lone surrogates")
+        if isinstance(value, dict):
+            # A name with one is reported with the object that has it.
+            places += [(place, name) for name in value] + [(f"{place}.{n}", v) for n, v in value.items()]
+        elif isinstance(value, list):
+            places += [(f"{place}.{n}", v) for n, v in enumerate(value)]
 
 
 def _refuse_invalid_id(body: bytes, scope: Scope, send: Send) -> Send:

@@ -177,3 +177,30 @@ def test_import_clears_the_tenant_after_asking(knowledge: CommandLine, tenant: s
     result = knowledge.succeed("import", str(new), "-t", tenant, "--clear", "--yes")
     assert "deleted 1 assets with their chunks, and 1 entries" in result.err
     assert [entry["content"] for entry in exported(knowledge, tenant)] == ["new"]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_import_names_the_field_of_what_cannot_be_stored(
+    knowledge: CommandLine, tenant: str, tmp_path: Path, name: str
+) -> None:
+    lines = [
+        r'{"content": "a \ud800"}',
+        r'{"content": "a", "metadata": {"n": "\udc00"}}',
+        '{"content": "a", "metadata": {"n": 99999999999999999999999}}',
+        r'{"\ud800": 1}',
+        r'{"content": "with an escaped \\ud800"}',
+    ]
+    text = "\n".join(lines) if name == "a.jsonl" else f"[{','.join(lines)}]"
+    (tmp_path / name).write_text(text)
+    result = knowledge("import", name, "-t", tenant, "--json").json
+    assert (result["created"], result["failed"]) == (1, 4)
+    reasons = {failure["line"]: failure["error"] for failure in result["failures"]}
+    if name == "a.json":  # all in one line
+        assert set(result["reasons"].values()) == {1, 2}
+        return
+    content, nested, number, unknown = (reasons[line] for line in range(1, 5))
+    assert content.startswith("content: must be text of 1 to 100000 characters")
+    assert nested == number
+    assert nested.startswith("metadata: must be a JSON object of at most 65536 bytes")
+    assert "integers of at most 64 bits, no NUL and no lone surrogates" in nested
+    assert unknown == "has no field content; its fields are: \\ud800"

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from uuid import UUID
 
 from app.knowledge.languages import LANGUAGES
-from app.knowledge.text import MAX_JSON_BYTES, STORABLE, is_storable, is_storable_json
+from app.knowledge.text import MAX_JSON_BYTES, STORABLE, STORABLE_JSON, is_storable, is_storable_json
 from app.knowledge.vocabulary import Audience, Scope, WritableType
 
 MAX_CONTENT = 100_000
@@ -99,7 +99,7 @@ RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "is_verified": (lambda v: isinstance(v, bool), "must be true or false"),
     "metadata": (
         is_storable_json,
-        f"must be a JSON object of at most {MAX_JSON_BYTES} bytes with finite numbers, without NUL characters",
+        f"must be a JSON object of at most {MAX_JSON_BYTES} bytes, {STORABLE_JSON}",
     ),
     "language": (lambda v: v in LANGUAGES, f"must be one of {', '.join(LANGUAGES)}"),
     "expires_at": (

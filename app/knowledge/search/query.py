@@ -14,7 +14,7 @@ import orjson
 
 from app.db.queries.search.search import EntryFilter
 from app.errors import FieldError, InvalidInput
-from app.knowledge.text import STORABLE, count_values, is_storable, is_storable_json
+from app.knowledge.text import STORABLE, STORABLE_JSON, count_values, is_storable, is_storable_json
 from app.knowledge.vocabulary import (
     MAX_LIMIT,
     Audience,
@@ -184,8 +184,7 @@ class SearchQuery:
         check(
             "metadata",
             self.metadata is None or _is_filter(self.metadata),
-            f"must be a JSON object of at most {MAX_METADATA_VALUES} values and 64 KiB, with finite numbers and"
-            " without NUL characters",
+            f"must be a JSON object of at most {MAX_METADATA_VALUES} values and 64 KiB, {STORABLE_JSON}",
         )
         check("boost", all(b in get_args(Boost) for b in self.boost), "must be of type, access, verified")
         check("diversity", _absent_or_between(self.diversity, 0, 1), "must be between 0 and 1")

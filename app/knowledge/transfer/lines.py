@@ -77,7 +77,8 @@ def parse_record(number: int, given: Any) -> Line | None:
 
 
 def _list_names(given: Mapping[Any, Any]) -> str:
-    names = sorted(str(name)[:MOST_NAME] for name in given)
+    # A lone surrogate cannot be written anywhere.
+    names = sorted(str(name)[:MOST_NAME].encode(errors="backslashreplace").decode() for name in given)
     return ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "") or "none"
 
 
