@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from app.auth.principal import Role
 from app.errors import KnowledgeError
 from app.knowledge.search.query import SearchQuery
-from app.knowledge.search.results import SearchResult
 from app.web.access import CurrentCaller, CurrentServices, secured_router
 from app.web.models.search import (
     SearchBatchRequest,
@@ -55,7 +54,7 @@ async def search_batch(
     minute.
     """
     services.admission.charge(caller.tenant, len(body.searches) - 1)
-    outcomes: dict[int, tuple[SearchResult, bytes] | KnowledgeError] = {}
+    outcomes: dict[int, bytes | KnowledgeError] = {}
     queries: dict[int, SearchQuery] = {}
     for index, item in enumerate(body.searches):
         try:
@@ -87,8 +86,8 @@ async def why_not(body: WhyNotRequest, caller: CurrentCaller, services: CurrentS
 SHORTCUTS = shortcuts_to(router, {search: SearchRequest})
 
 
-def _show(index: int, outcome: tuple[SearchResult, bytes] | KnowledgeError) -> dict[str, Any]:
-    if isinstance(outcome, tuple):
-        return {"index": index, "status": 200, "result": orjson.Fragment(outcome[1]), "error": None}
+def _show(index: int, outcome: bytes | KnowledgeError) -> dict[str, Any]:
+    if isinstance(outcome, bytes):
+        return {"index": index, "status": 200, "result": orjson.Fragment(outcome), "error": None}
     problem = problem_of(outcome)
     return {"index": index, "status": problem["status"], "result": None, "error": problem}

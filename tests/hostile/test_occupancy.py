@@ -13,6 +13,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.api.http.occupancy import SPARE_DESCRIPTORS, Occupancy, network_of, raise_descriptor_limit
+from app.concurrency.release import MemoryRelease
 from tests.fixtures.http.serving import serve
 from tests.hostile.line import Line, connect, expect_closing_problem
 
@@ -155,6 +156,21 @@ def test_a_single_answer_above_all_bounds_is_dropped() -> None:
     assert giant.dropped
     occupancy.wait("a", small := Unread(100))
     assert not small.dropped
+
+
+async def test_memory_of_an_answer_that_was_never_read_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[int] = []
+    monkeypatch.setattr(MemoryRelease, "note", lambda self, size: noted.append(size))
+    async with serve(answer_with_mebibytes, Occupancy()) as address:
+        async with connect(address) as line:
+            line.reader._transport.pause_reading()  # type: ignore[attr-defined]
+            await line.send(REQUEST % b"tenant/8")
+            await asyncio.sleep(0.2)
+            assert not noted
+        async with asyncio.timeout(10):
+            while not noted:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    assert noted[0] > MIB
 
 
 async def test_a_request_waits_until_the_answer_before_it_is_read() -> None:

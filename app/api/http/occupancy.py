@@ -12,6 +12,7 @@ from typing import Protocol
 
 from app.concurrency.pace import Pace
 from app.concurrency.processes.part import Part
+from app.concurrency.release import MemoryRelease
 
 log = logging.getLogger("app.api.connections")
 
@@ -21,7 +22,7 @@ DESCRIPTORS = 65_536
 SPARE_DESCRIPTORS = 128
 """Descriptors that connections leave for the database, files and the parser."""
 
-UNREAD_BYTES = 32 * 1024 * 1024
+UNREAD_BYTES = 16 * 1024 * 1024
 """Answers of one tenant that wait to be read; above it, the connection that waits longest is closed."""
 
 UNREAD_TOTAL = 8 * UNREAD_BYTES
@@ -92,6 +93,7 @@ class Occupancy:
         self._common = None if part is None else part.amounts("unread")
         self.strangers = Pace(STRANGERS_PER_SECOND, STRANGERS_AT_ONCE)
         self.rests = Pace(RESTS_PER_SECOND, RESTS_AT_ONCE)
+        self._memory = MemoryRelease()
         self._refused = 0
         self._reported = -QUIET_SECONDS
 
@@ -170,7 +172,9 @@ class Occupancy:
         """Stop counting an answer: it is read, or its connection has ended."""
         waiting = self._waiting.get(tenant, {})
         if connection in waiting:
-            self._unread -= waiting.pop(connection)
+            held = waiting.pop(connection)
+            self._unread -= held
+            self._memory.note(held)
             if self._common is not None:
                 self._common.publish(tenant, sum(waiting.values()))
         if not waiting:

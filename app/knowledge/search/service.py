@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 import orjson
@@ -41,6 +42,8 @@ from app.telemetry.metrics import SEARCH_LEG_SECONDS, SEARCH_SECONDS, SEARCH_WAI
 from app.telemetry.tracing import span
 
 log = logging.getLogger("app.knowledge.search")
+
+Kept = TypeVar("Kept")
 
 SIMULTANEOUS = 4
 """Searches of one batch that run at the same time; the limit leaves connections for other requests."""
@@ -96,13 +99,22 @@ class KnowledgeSearchService:
         The errors are those that `search` raises, and RateLimited for those for whose results there is no
         room. Raises RateLimited, TenantNotFound and DatabaseUnavailable if no search can start.
         """
-        outcomes = await self.search_for_json(tenant_id, queries, subject=subject)
-        return [outcome[0] if isinstance(outcome, tuple) else outcome for outcome in outcomes]
+        return await self._search_each(tenant_id, queries, subject, lambda found, _: found)
 
     async def search_for_json(
         self, tenant_id: UUID, queries: Sequence[SearchQuery], *, subject: str = "service"
-    ) -> list[tuple[SearchResult, bytes] | KnowledgeError]:
-        """As `search_many`, and each result with its JSON, which has to be written to know its size."""
+    ) -> list[bytes | KnowledgeError]:
+        """As `search_many`, with the JSON of each result."""
+        return await self._search_each(tenant_id, queries, subject, lambda _, written: written)
+
+    async def _search_each(
+        self,
+        tenant_id: UUID,
+        queries: Sequence[SearchQuery],
+        subject: str,
+        keep: Callable[[SearchResult, bytes], Kept],
+    ) -> list[Kept | KnowledgeError]:
+        """Run the searches; of each result and its JSON, which has to be written to know its size, `keep` one."""
         tenant = await self._tenants.context(tenant_id)
         plans: list[Plan | KnowledgeError] = []
         for query in queries:
@@ -117,7 +129,7 @@ class KnowledgeSearchService:
         turns = asyncio.Semaphore(SIMULTANEOUS)
         room = BATCH_BYTES
 
-        async def run(plan: Plan | KnowledgeError) -> tuple[SearchResult, bytes] | KnowledgeError:
+        async def run(plan: Plan | KnowledgeError) -> Kept | KnowledgeError:
             nonlocal room
             if isinstance(plan, KnowledgeError):
                 return plan
@@ -131,7 +143,7 @@ class KnowledgeSearchService:
                         room -= len(written)
                     if room <= 0:
                         return RateLimited(FULL, 1.0, "answer_bytes")
-                    return found, written
+                    return keep(found, written)
                 except KnowledgeError as error:
                     return error
                 finally:

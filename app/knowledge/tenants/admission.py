@@ -52,7 +52,7 @@ FILE_COPIES = 3
 BODY_TOTAL = 8 * BODY_BYTES
 """The same of all tenants together."""
 
-ANSWER_BYTES = 64 * 1024 * 1024
+ANSWER_BYTES = 32 * 1024 * 1024
 """Large answers of one tenant that are made at the same time: batches and texts of assets; further ones wait."""
 
 ANSWER_TOTAL = 4 * ANSWER_BYTES

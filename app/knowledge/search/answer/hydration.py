@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,11 @@ from app.knowledge.tenants.directory import TenantContext
 
 CHARACTERS_AT_A_TIME = 10_000
 """Characters of entries that are made hits before other tasks get a turn: one to two milliseconds."""
+
+LONG = 40_000
+"""Characters of entries after which other tasks get as much time as these have taken, not just a turn: a search of
+another tenant takes many turns, and would wait in each for one entry of this length.
+"""
 
 HIT_CHARACTERS = 1_000
 """Added for each hit, however short its entry."""
@@ -67,11 +73,11 @@ async def make_hits(page: Page) -> list[Hit]:
     by_id = {c.entry_id: c for c in page.candidates}
     snippets = SnippetMaker(page.words)
     hits: list[Hit] = []
-    made = 0
+    made, began = 0, time.perf_counter()
     for entry in page.entries:
         if made >= CHARACTERS_AT_A_TIME:
-            made = 0
-            await asyncio.sleep(0)
+            await asyncio.sleep(time.perf_counter() - began if made >= LONG else 0)
+            made, began = 0, time.perf_counter()
         made += HIT_CHARACTERS + len(entry.content)
         hits.append(_make_hit(entry, by_id[entry.id], snippets))
     return hits
