@@ -15,7 +15,7 @@ import typer
 from app.cli.options import named_env_file
 from app.cli.output.failures import Interrupted
 from app.cli.output.progress import show_waiting
-from app.kernel import forbid_inspection
+from app.kernel import forbid_inspection, return_large_blocks
 
 if TYPE_CHECKING:
     import asyncio
@@ -128,12 +128,15 @@ def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Run a server process on uvloop; a stop by a signal is a success."""
     import asyncio
 
+    from app.concurrency.release import LARGE
+
     try:
         import uvloop
 
         new_loop: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
     except ImportError:
         new_loop = None
+    return_large_blocks(LARGE)
     with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(work)
 
