@@ -102,7 +102,7 @@ def count_cores() -> int:
 
 
 def return_large_blocks(least: int) -> None:
-    """Have the C library give each block of at least so many bytes back to the kernel as soon as it is free (glibc only).
+    """Have the C library give blocks of at least so many bytes back to the kernel once they are free (glibc only).
 
     By itself it keeps blocks of up to 32 MiB for threads, also in `release_free_memory`.
     """

@@ -13,6 +13,7 @@ from app.composition.database import DatabaseAddresses, check_given, make_databa
 from app.composition.encryption import encryption_keys
 from app.composition.platform import default_limits
 from app.composition.providers import build_providers, find_models
+from app.composition.replicas import replicas_of
 from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.schema.registration import register_model
@@ -268,7 +269,8 @@ async def _services_at(
             part=part,
         )
         try:
-            yield services
+            async with replicas_of(database, settings, part):
+                yield services
         finally:
             await services.close()
     finally:

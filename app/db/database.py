@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -24,6 +24,7 @@ from app.concurrency.turns import PLATFORM, Turns
 from app.db.codecs import register_types
 from app.db.connections import Connections
 from app.db.engine import driver_address, make_engine
+from app.db.replicas.replicas import Replicas, current_replica
 from app.db.session import OPENED, PlatformSession, TenantSession
 from app.db.statements import parse_statement
 from app.db.transactions import Transactions
@@ -31,6 +32,7 @@ from app.db.warmth import RECYCLE_SECONDS, Warmth
 from app.errors import DatabaseUnavailable, TenantNotFound
 
 Rehearse = Callable[[TenantSession], Awaitable[None]]
+Result = TypeVar("Result")
 
 NO_TENANT = UUID(int=0)
 """A tenant that does not exist."""
@@ -38,6 +40,8 @@ NO_TENANT = UUID(int=0)
 TENANT_EXISTS = parse_statement(
     "database.tenant_exists", "select exists (select from tenants where id = :tenant_id)"
 )
+
+HAS_WRITTEN = parse_statement("database.has_written", "select pg_current_xact_id_if_assigned() is not null")
 
 LEAST_SHARE = 3
 """Concurrent connections that a tenant may have regardless of the number of active tenants: a long write leaves room
@@ -128,20 +132,55 @@ class Database:
         self._keeps_plans = prepared_statements and not self.is_lent
         self._rehearse: Rehearse | None = None
         self._rehearsal_setup = ""
+        self.replicas: Replicas | None = None
         self.tell_of_deleted: list[Callable[[UUID], None]] = []
         """Functions to call when a session finds that its tenant was deleted; for caches of tenants."""
 
+    async def reading(self, tenant_id: UUID, read: Callable[[], Awaitable[Result]]) -> Result:
+        """Run work whose sessions of `read_session` all read from one replica, if one may serve the tenant.
+
+        If the replica fails, the work runs again, and reads from the primary.
+        """
+        return await (read() if self.replicas is None else self.replicas.reading(tenant_id, read))
+
+    @asynccontextmanager
+    async def read_session(self, tenant_id: UUID, *, setup: str = "") -> AsyncIterator[TenantSession]:
+        """As `tenant_session`, for reads alone: on the replica of `reading`, or else on the primary."""
+        replica = current_replica()
+        database = self if replica is None else replica.database
+        async with database.tenant_session(tenant_id, setup=setup, aside=True) as session:
+            yield session
+
     @asynccontextmanager
     async def tenant_session(
-        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None
+        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None, aside: bool = False
     ) -> AsyncIterator[TenantSession]:
         """A transaction in which only the rows of `tenant_id` exist; commits on leaving, rolls back on error.
 
         `setup` is SQL text from this package that runs in the same round trip (planner settings of a leg).
-        `background` marks background work, and is its time limit for each statement instead of the usual one.
+        `background` marks background work, and is its time limit for each statement instead of the usual one. With
+        `aside`, what it writes is nothing that searches read, so that a replica need not have it.
         Raises DatabaseUnavailable when the database is down or a time limit is exceeded, and TenantNotFound for a
         write to a tenant that another process has deleted.
         """
+        notes = self.replicas if not aside else None
+        if notes is None:
+            async with self._open_tenant(tenant_id, setup, background) as session:
+                yield session
+            return
+        wrote = False
+        try:
+            async with self._open_tenant(tenant_id, setup, background) as session:
+                yield session
+                wrote = await session.fetch_value(HAS_WRITTEN)
+        finally:
+            if wrote:  # also if the answer to the commit was lost
+                notes.note_write(tenant_id)
+
+    @asynccontextmanager
+    async def _open_tenant(
+        self, tenant_id: UUID, setup: str, background: timedelta | None
+    ) -> AsyncIterator[TenantSession]:
         begin = f"{_set_tenant(tenant_id)}{setup}"
         # The tenant's callers must not wait for its background work.
         turn = tenant_id if background is None else PLATFORM
@@ -182,7 +221,10 @@ class Database:
             return
         self._rehearse, self._rehearsal_setup = rehearse, setup
         try:
-            async with self._warmth.keep():
+            async with contextlib.AsyncExitStack() as stack:
+                for replica in self.replicas.replicas if self.replicas is not None else ():
+                    await stack.enter_async_context(replica.database.keep_warm(rehearse, setup=setup))
+                await stack.enter_async_context(self._warmth.keep())
                 yield
         finally:
             self._rehearse = None
@@ -211,8 +253,19 @@ class Database:
 
     @property
     def is_calm(self) -> bool:
-        """Whether so few connections are in use that a caller may take a second one to finish sooner."""
+        """Whether so few connections are in use, where the running work reads, that it may take a second one."""
+        replica = current_replica()
+        return self.has_spare if replica is None else replica.database.has_spare
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether so few connections of this pool are in use that a caller may take two to finish sooner."""
         return self._turns.is_calm and 4 * self._turns.taken <= self._pool_size
+
+    @property
+    def in_use(self) -> int:
+        """Connections in use."""
+        return self._turns.taken
 
     @property
     def pool_use(self) -> PoolUse:

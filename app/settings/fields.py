@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 MIN_SECRET_BYTES = 32
 """RFC 7518, section 3.2: an HS256 key is at least as long as the hash."""
@@ -24,12 +24,23 @@ def _postgres_url(url: SecretStr) -> SecretStr:
     text = url.get_secret_value()
     scheme, separator, rest = text.partition("://")
     parts = urlsplit(f"postgresql://{rest}")
-    _ = parts.port  # raises ValueError unless it is a number up to 65535
+    # An address may list several hosts. `port` raises ValueError unless it is a number up to 65535.
+    hosts = [urlsplit(f"//{host}") for host in parts.netloc.rpartition("@")[2].split(",")]
+    _ = [host.port for host in hosts]
     socket_host = "host=" in parts.query
-    named = len(parts.path) > 1 and (parts.hostname or socket_host)
+    named = len(parts.path) > 1 and (all(host.hostname for host in hosts) or socket_host)
     if not separator or scheme not in _POSTGRES_SCHEMES or not named or any(c.isspace() for c in text):
         raise ValueError("not a Postgres address")
     return SecretStr(f"postgresql://{rest}")
+
+
+def split_addresses(text: str) -> list[str]:
+    """The addresses of a list separated by commas or spaces; an address of several hosts has commas of its own."""
+    return [part for part in re.split(r"[,\s]+(?=postgres)", text.strip()) if part]
+
+
+def _postgres_urls(text: object) -> object:
+    return split_addresses(text) if isinstance(text, str) else text
 
 
 def _http_url(url: str) -> str:
@@ -115,6 +126,7 @@ def lower_text(value: object) -> object:
 
 
 PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
+PostgresUrls = Annotated[tuple[PostgresUrl, ...], BeforeValidator(_postgres_urls)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 Folder = Annotated[Path, AfterValidator(_folder)]
 """A folder's path; `~` and `~user` stand for a home, as in a shell, which does not expand them in a `.env` file."""

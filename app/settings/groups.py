@@ -15,6 +15,7 @@ from app.settings.fields import (
     HttpUrl,
     Port,
     PostgresUrl,
+    PostgresUrls,
     check_encryption_keys,
     check_host,
     check_origins,
@@ -38,6 +39,12 @@ class DatabaseSettings(SettingsGroup):
 
     url: PostgresUrl | None = setting("DATABASE_URL", None, POSTGRES_ALLOWED)
     admin_url: PostgresUrl | None = setting("DATABASE_ADMIN_URL", None, POSTGRES_ALLOWED)
+    replica_urls: PostgresUrls = setting(
+        "DATABASE_REPLICA_URLS", (), "addresses like DATABASE_URL, separated by commas, or empty"
+    )
+    replica_staleness: float = setting(
+        "KB_REPLICA_STALENESS", 5.0, "a number of seconds from 0.5 to 3600", ge=0.5, le=3600
+    )
     data_dir: Folder = setting("KB_DATA_DIR", Path(".data"), "the path of a folder; ~ is a home that exists")
     prepared_statements: bool = setting("DATABASE_PREPARED_STATEMENTS", True, "on or off")
     pool_size: int = setting("KB_DATABASE_POOL_SIZE", 10, "an integer from 1 to 500", ge=1, le=500)

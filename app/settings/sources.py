@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from app.errors import ConfigurationError
+from app.settings.fields import split_addresses
 
 _DRIVER_SECRETS = ("PGPASSWORD", "PGPASSFILE", "PGSSLKEY")
 """Variables with which the Postgres driver completes an address that has no password or key."""
@@ -43,6 +44,9 @@ def _used_pairs(values: Mapping[str, str], sources: Mapping[str, str]) -> list[t
     for address in ("DATABASE_URL", "DATABASE_ADMIN_URL"):
         if sources.get(address) == "the file":
             pairs += [(name, address) for name in _missing_secrets(values[address])]
+    if sources.get(replicas := "DATABASE_REPLICA_URLS") == "the file":
+        missing = {name for url in split_addresses(values[replicas]) for name in _missing_secrets(url)}
+        pairs += [(name, replicas) for name in sorted(missing)]
     return pairs
 
 

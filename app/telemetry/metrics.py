@@ -59,4 +59,9 @@ for _outcome in ("written", "dropped"):
 QUERY_CACHE = Counter(
     "knowledge_query_cache_total", "Query embeddings requested from the cache", ("provider", "result")
 )
+READS = Counter(
+    "knowledge_replica_reads_total",
+    "Searches with read replicas by the server that answered, and replicas that failed meanwhile",
+    ("server",),
+)
 AUDIT_LOST = Counter("knowledge_audit_lost_total", "Refusals that are missing from the audit trail")

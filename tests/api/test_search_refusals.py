@@ -36,10 +36,12 @@ class CountingDatabase(Database):
 
     @asynccontextmanager
     async def tenant_session(
-        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None
+        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None, aside: bool = False
     ) -> AsyncIterator[TenantSession]:
         self.opened += 1
-        async with super().tenant_session(tenant_id, setup=setup, background=background) as session:
+        async with super().tenant_session(
+            tenant_id, setup=setup, background=background, aside=aside
+        ) as session:
             yield session
 
 

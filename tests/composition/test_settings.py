@@ -36,6 +36,8 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     settings = load(
         **SERVER,
         DATABASE_ADMIN_URL="postgres://admin:pw@db.example/kb",
+        DATABASE_REPLICA_URLS="postgres://kb@b1,b2:5433/kb, postgresql://kb@c/kb",
+        KB_REPLICA_STALENESS="0.5",
         KB_DATA_DIR="/srv/kb data",
         DATABASE_PREPARED_STATEMENTS="off",
         KB_DATABASE_POOL_SIZE="3",
@@ -75,6 +77,9 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     )
     database, embedding, search = settings.database, settings.embedding, settings.search
     assert database.url is not None
+    replicas = [url.get_secret_value() for url in database.replica_urls]
+    assert replicas == ["postgresql://kb@b1,b2:5433/kb", "postgresql://kb@c/kb"]
+    assert database.replica_staleness == 0.5
     assert database.admin_url is not None
     assert database.url.get_secret_value() == "postgresql://kb:pw@db.example:5432/kb"
     assert database.admin_url.get_secret_value() == "postgresql://admin:pw@db.example/kb"
@@ -129,6 +134,10 @@ def test_a_data_folder_in_a_home_is_expanded(monkeypatch: pytest.MonkeyPatch) ->
         {"JWT_JWKS_URL": "https://issuer.example/keys"},
         {"DATABASE_URL": "postgresql:///kb?host=/run/postgresql", "JWT_SECRET": SECRET},
         {"DATABASE_URL": "postgresql://u:p@[::1]:5432/kb", "JWT_SECRET": "x" * 32},
+        {
+            "DATABASE_URL": "postgresql://u:p@a,[::1]:5432,b:1/kb?target_session_attrs=read-write",
+            "JWT_SECRET": SECRET,
+        },
     ],
 )
 def test_settings_at_their_bounds_are_accepted(env: dict[str, str]) -> None:

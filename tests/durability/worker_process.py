@@ -67,12 +67,14 @@ class WatchedDatabase(Database):
 
     @asynccontextmanager
     async def tenant_session(
-        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None
+        self, tenant_id: UUID, *, setup: str = "", background: timedelta | None = None, aside: bool = False
     ) -> AsyncIterator[TenantSession]:
         swaps = background == STORING
         if swaps:
             await self._stages.reach("before the swap")
-        async with super().tenant_session(tenant_id, setup=setup, background=background) as session:
+        async with super().tenant_session(
+            tenant_id, setup=setup, background=background, aside=aside
+        ) as session:
             yield session
             if swaps:
                 await self._stages.reach("within the swap")

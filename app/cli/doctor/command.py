@@ -113,6 +113,7 @@ async def diagnose() -> list[Finding]:
 async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
     from app.cli.doctor import database as checks
     from app.cli.doctor.finding import Finding
+    from app.cli.doctor.replicas import check_replicas
     from app.db.schema import catalog
 
     if is_database_absent(settings):
@@ -129,6 +130,8 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
                 async for finding in checks.check_server(connection, settings, seconds):
                     yield finding
                 async for finding in _check_contents(settings, connection, address):
+                    yield finding
+                async for finding in check_replicas(settings, address):
                     yield finding
             finally:
                 await connection.close()

@@ -13,6 +13,8 @@ from collections.abc import Hashable
 from typing import Final
 from uuid import UUID
 
+from app.concurrency.last_writes import CELLS
+
 KINDS: Final = ("searches", "connections", "queries", "bodies", "answers", "unread")
 """What tenants hold, in the order of their cells."""
 
@@ -40,7 +42,8 @@ ADDRESSES = 4_096
 
 
 class SharedMemory:
-    """Cells for `places` processes. Each process writes only its own cells, except those of a lock that it holds.
+    """Cells for `places` processes. Each process writes only its own cells, except those of a lock that it holds, and
+    `last_writes`.
 
     Create it before the processes, which inherit it.
     """
@@ -53,13 +56,16 @@ class SharedMemory:
         self._active = self._rows + places * ROW
         self._addresses = self._active + places * len(KINDS) * (ACTIVE + 1)
         self._calls = self._addresses + places * 2 * ADDRESSES
-        cells = self._calls + places
+        writes = self._calls + places
+        cells = writes + CELLS
         self._file: Final = _open_file()
         os.ftruncate(self._file, cells * CELL)
         weakref.finalize(self, os.close, self._file)
         mapped = memoryview(mmap.mmap(self._file, cells * CELL))
         self.numbers: Final = mapped.cast("d")
         self._words: Final = mapped.cast("Q")
+        self.last_writes: Final = self.numbers[writes:cells]
+        """Shared by all processes: each writes the present time, so it does not matter whose write remains."""
         self._known: dict[Hashable, tuple[int, int, int]] = {}
 
     def row(self, place: int) -> int:

@@ -53,6 +53,10 @@ class Part:
         """Calls to the other processes to write what they have not written yet."""
         return Calls(self.memory, self.place)
 
+    def last_writes(self) -> memoryview[float]:
+        """The cells of `LastWrites`, in which all processes note their writes."""
+        return self.memory.last_writes
+
     def share_of(self, total: int) -> int:
         """This process's share of what the service may have in total; at least one."""
         return max(1, total // self.processes + (self.number < total % self.processes))

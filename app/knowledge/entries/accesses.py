@@ -65,7 +65,7 @@ class AccessCounter:
 
     async def _write_tenant(self, tenant_id: UUID, entry_ids: list[UUID]) -> None:
         try:
-            async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
+            async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
                 await db.count_accesses(session, dict.fromkeys(entry_ids, 1))
         except TenantNotFound:
             return  # the tenant was deleted with its entries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
 from uuid import UUID
@@ -61,9 +61,13 @@ class RelatedService:
         """
         if not 1 <= limit <= MAX_RELATED:
             raise InvalidInput.of("limit", f"must be between 1 and {MAX_RELATED}")
-        async with self._database.tenant_session(tenant_id) as session:
-            relations = await db.related_entries(session, entry_id, limit, MAX_COUNTED)
-            found = await db.fetch_entries(session, [relation.id for relation in relations])
+
+        async def read() -> tuple[Sequence[db.Relation], Mapping[UUID, Entry]]:
+            async with self._database.read_session(tenant_id) as session:
+                relations = await db.related_entries(session, entry_id, limit, MAX_COUNTED)
+                return relations, await db.fetch_entries(session, [relation.id for relation in relations])
+
+        relations, found = await self._database.reading(tenant_id, read)
         results = [
             RelatedEntry(
                 found[relation.id], cast("Relationship", relation.relationship), relation.overlap_count

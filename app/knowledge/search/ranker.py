@@ -122,7 +122,7 @@ class Ranker:
 
     def _open(self, plan: Plan) -> contextlib.AbstractAsyncContextManager[TenantSession]:
         setup = session_setup(plan.query.ef_search, plan.tenant.passages)
-        return self._database.tenant_session(plan.tenant.tenant_id, setup=setup)
+        return self._database.read_session(plan.tenant.tenant_id, setup=setup)
 
 
 async def _end(*work: asyncio.Future[Any] | None) -> None:

@@ -20,7 +20,7 @@ from app.db.session import TenantSession
 from app.embeddings.provider import EmbeddingProvider
 from app.errors import CursorExpired, EmbeddingUnavailable, EntryNotFound, KnowledgeError, RateLimited
 from app.knowledge.search.answer.explanation import explain, explain_page
-from app.knowledge.search.answer.hydration import fetch_page, make_hits
+from app.knowledge.search.answer.hydration import Page, fetch_page, make_hits
 from app.knowledge.search.answer.metadata import Times, describe_ranking, make_metadata
 from app.knowledge.search.answer.relaxation import relax
 from app.knowledge.search.answer.suggestions import suggest
@@ -179,7 +179,9 @@ class KnowledgeSearchService:
         with span("search", mode=query.mode, limit=plan.limit) as seen:
             async with self._admission.search(plan.tenant):
                 if query.cursor is None:
-                    result = await self._search(plan, subject, embed)
+                    result = await self._database.reading(
+                        plan.tenant.tenant_id, lambda: self._search(plan, subject, embed)
+                    )
                 else:
                     result = await self._continue(plan, query.cursor)
             metadata = result.metadata
@@ -231,8 +233,12 @@ class KnowledgeSearchService:
         query = resume(plan.query, start.search_id, kept.receipt)
         ranking = pinned_ranking(kept.receipt)
         page = ranking.candidates[start.offset : start.offset + plan.limit]
-        async with self._database.tenant_session(tenant.tenant_id) as session:
-            found = await fetch_page(session, tenant, query.entry_filter, query.query, page, None)
+
+        async def fetch() -> Page:
+            async with self._database.read_session(tenant.tenant_id) as session:
+                return await fetch_page(session, tenant, query.entry_filter, query.query, page, None)
+
+        found = await self._database.reading(tenant.tenant_id, fetch)
         hits = await make_hits(found)
         metadata = make_metadata(start, found.taken, ranking, current_stopwatch(), Times())
         debug = explain_page(kept.receipt, page[: found.taken], start.offset) if query.explain else None

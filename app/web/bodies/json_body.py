@@ -27,6 +27,9 @@ TURN_SECONDS = 0.001
 PAUSE_SECONDS = 0.0005
 """Their turn, in which the event loop takes the interpreter's lock; without it, it waits 5 ms each time."""
 
+LONGEST_TEXT = 2 * 1024 * 1024
+"""Bytes of one text: more than any field accepts, with escapes. The parser reads a text in one step."""
+
 _BUT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 _LONG_NUMBER = b"0" * 1_000  # the time to read a number grows with the square of its digits
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -160,11 +163,11 @@ def let_others_run() -> None:
 
 def check_shape(body: bytes, bounds: BodyBounds, *, between_steps: Callable[[], None] = lambda: None) -> None:
     """Raise InvalidInput where a body nests deeper than `DEPTH`, has more objects and lists or more values than its
-    `bounds`, or a number of thousands of digits.
+    `bounds`, a number of thousands of digits, or a text longer than `LONGEST_TEXT`.
 
     Other syntax errors are left to the parser.
     """
-    start = level = containers = values = 0
+    start = level = containers = values = text = 0
     in_string = False
     while start < len(body):
         if start:
@@ -178,7 +181,11 @@ def check_shape(body: bytes, bounds: BodyBounds, *, between_steps: Callable[[], 
             pieces = part.split(b'"')
             part = b"".join(pieces[in_string::2])
             in_string ^= len(pieces) % 2 == 0
+            text = 0
         elif in_string:
+            text += STEP
+            if text > LONGEST_TEXT:
+                raise InvalidInput.of("body", f"must not contain a text of more than {LONGEST_TEXT} bytes")
             continue
         if _LONG_NUMBER in part.translate(_ZEROS):
             raise InvalidInput.of("body", "must not contain numbers of thousands of digits")

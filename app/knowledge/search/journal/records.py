@@ -178,7 +178,7 @@ class SearchJournal:
     async def _write_tenant(self, tenant_id: UUID, searches: list[KeptSearch]) -> None:
         tokens = self.meter.take(tenant_id)
         try:
-            async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
+            async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
                 await receipts.insert_searches(session, searches)
                 await usage.add_tokens(session, tokens)
             self.written += len(searches)
@@ -211,7 +211,7 @@ class SearchJournal:
             return
         del self._untrimmed[tenant_id]
         try:
-            async with self._database.tenant_session(tenant_id, setup=SETUP) as session:
+            async with self._database.tenant_session(tenant_id, setup=SETUP, aside=True) as session:
                 await records.drop_oldest(session, "receipts", limit)
         except Exception as error:  # the sweep removes them later
             log.warning(

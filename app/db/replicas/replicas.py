@@ -1,0 +1,224 @@
+"""Chooses the replica that serves a tenant's reads: one that has every write of the tenant, and is not too old."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+import asyncpg
+
+from app.concurrency.background import start_background
+from app.concurrency.last_writes import LastWrites
+from app.db.outage import AWAY
+from app.db.replicas.probe import Answer, Probe
+from app.db.session import TenantSession
+from app.errors import ConfigurationError, DatabaseUnavailable
+from app.telemetry.metrics import READS
+
+log = logging.getLogger("app.db.replicas")
+
+INTERVAL = 0.25
+"""Seconds between two looks at all servers. A write keeps its tenant's reads on the primary for about as long, and for
+as long as the replica lags."""
+
+CHECK_AGAIN = 30.0
+"""Seconds until a replica that failed its check is checked again."""
+
+Check = Callable[[str], Awaitable[None]]
+"""Checks an address. Raises ConfigurationError."""
+
+Result = TypeVar("Result")
+
+_reader: ContextVar[Replica | None] = ContextVar("reader", default=None)
+
+
+def current_replica() -> Replica | None:
+    """The replica that serves the reads of the running work; None: the primary does."""
+    return _reader.get()
+
+
+class ReplicaDatabase(Protocol):
+    """What a replica's pool of connections offers; `app.db.database.Database` does."""
+
+    @property
+    def dsn(self) -> str:
+        """Its address."""
+
+    @property
+    def has_spare(self) -> bool:
+        """As in Database."""
+
+    @property
+    def in_use(self) -> int:
+        """Connections in use."""
+
+    def tenant_session(
+        self, tenant_id: UUID, *, setup: str = "", aside: bool = False
+    ) -> AbstractAsyncContextManager[TenantSession]:
+        """As in Database."""
+
+    def keep_warm(
+        self, rehearse: Callable[[TenantSession], Awaitable[None]], *, setup: str = ""
+    ) -> AbstractAsyncContextManager[None]:
+        """As in Database."""
+
+    async def close(self) -> None:
+        """As in Database."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica.
+
+    Attributes:
+        name: its host and port.
+        covers: every write that was acknowledged before this time, by `time.monotonic`, is visible on it.
+        problem: why it serves no reads; None if it serves.
+    """
+
+    name: str
+    database: ReplicaDatabase
+    probe: Probe = field(repr=False)
+    covers: float = -math.inf
+    problem: str | None = "not asked yet"
+    checked: bool = False
+    check_at: float = 0.0
+
+
+class Replicas:
+    """The replicas of one primary.
+
+    Now and then the primary is asked for its position in the write-ahead log. A replica that has replayed up to that
+    position has every write that was acknowledged before the question. So the age of what a replica shows is known by
+    one clock, that of this machine, and a write costs no further round trip.
+    """
+
+    def __init__(
+        self,
+        primary: Probe,
+        replicas: Sequence[Replica],
+        *,
+        staleness: float,
+        check: Check,
+        writes: LastWrites | None = None,
+    ) -> None:
+        """`staleness` is the greatest age in seconds of what a replica shows; `check` passes before its first use."""
+        self._primary = primary
+        self.replicas = replicas
+        self._staleness = staleness
+        self._check = check
+        self._writes = writes or LastWrites()
+        self._place: tuple[int, str] | None = None
+        self._positions: deque[tuple[float, int]] = deque(maxlen=math.ceil(staleness / INTERVAL) + 1)
+        """Times, and the position of the primary at or after each of them."""
+
+    def choose(self, tenant_id: UUID) -> Replica | None:
+        """The least used replica that has all writes of the tenant, as far as this machine's processes made them."""
+        written, oldest = self._writes.at(tenant_id), time.monotonic() - self._staleness
+        fit = [r for r in self.replicas if r.problem is None and r.covers > max(written, oldest)]
+        return min(fit, key=lambda r: r.database.in_use, default=None)
+
+    async def reading(self, tenant_id: UUID, read: Callable[[], Awaitable[Result]]) -> Result:
+        """Run work that reads from `current_replica`; once more, from the primary, if the replica fails."""
+        replica = self.choose(tenant_id)
+        READS.labels("primary" if replica is None else "replica").inc()
+        if replica is None:
+            return await read()
+        chosen = _reader.set(replica)
+        try:
+            return await read()
+        except (DatabaseUnavailable, asyncpg.PostgresError) as error:
+            READS.labels("failed").inc()
+            self.leave_out(replica, f"a read failed ({type(error.__cause__ or error).__name__})")
+        finally:
+            _reader.reset(chosen)
+        return await read()
+
+    def note_write(self, tenant_id: UUID) -> None:
+        """A write to the tenant was acknowledged, or may have been made."""
+        self._writes.note(tenant_id)
+
+    def leave_out(self, replica: Replica, reason: str) -> None:
+        """Use the replica no more until it answers again."""
+        replica.covers = -math.inf
+        if replica.problem != reason:
+            replica.problem = reason
+            log.warning("replica left out", extra={"replica": replica.name, "reason": reason})
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Look at all servers while the block runs."""
+        watching = start_background(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+            for probe in (self._primary, *(replica.probe for replica in self.replicas)):
+                probe.close()
+            for replica in self.replicas:
+                await replica.database.close()
+
+    async def _watch(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(INTERVAL)
+
+    async def look(self) -> None:
+        """Ask the primary, and then the replicas, for their positions."""
+        asked = time.monotonic()
+        with suppress(*AWAY, asyncpg.PostgresError):
+            answer = await self._primary.ask()
+            if not answer.replays and answer.position is not None:
+                self._place = answer.place
+                self._positions.append((asked, answer.position))
+        await asyncio.gather(*[self._look_at(replica) for replica in self.replicas])
+
+    async def _look_at(self, replica: Replica) -> None:
+        try:
+            answer = await replica.probe.ask()
+            reason = await self._find_reason(replica, answer)
+        except (*AWAY, asyncpg.PostgresError) as error:
+            self.leave_out(replica, f"it does not answer ({type(error).__name__})")
+            return
+        if reason is not None:
+            self.leave_out(replica, reason)
+            return
+        position = answer.position or 0
+        replica.covers = max(
+            (at for at, reached in self._positions if reached <= position), default=-math.inf
+        )
+        if replica.covers < time.monotonic() - self._staleness:
+            if self._place is not None:
+                self.leave_out(replica, f"it is more than {self._staleness:g} s behind")
+        elif replica.problem is not None:
+            replica.problem = None
+            log.info("replica serves reads", extra={"replica": replica.name})
+
+    async def _find_reason(self, replica: Replica, answer: Answer) -> str | None:
+        if not answer.replays:
+            return "it is not a replica"
+        if self._place is None:
+            return "the primary has not answered yet"
+        if answer.place != self._place:
+            return "it is not a replica of this primary"
+        if not replica.checked:
+            if time.monotonic() < replica.check_at:
+                return replica.problem
+            try:
+                await self._check(replica.database.dsn)
+            except ConfigurationError as error:
+                replica.check_at = time.monotonic() + CHECK_AGAIN
+                return error.problem
+            replica.checked = True
+        return None
