@@ -61,7 +61,7 @@ QUERY_CACHE = Counter(
 )
 READS = Counter(
     "knowledge_replica_reads_total",
-    "Searches with read replicas by the server that answered, and replicas that failed meanwhile",
+    "Searches with read replicas by the server that answered, and reads that failed on a replica",
     ("server",),
 )
 AUDIT_LOST = Counter("knowledge_audit_lost_total", "Refusals that are missing from the audit trail")

@@ -285,7 +285,6 @@ PLATFORM_READS = _by_name(
     _over_http("GET /admin/tenants", "tenant.list"),
     _over_http("GET /admin/platform/revoked-tokens", "token.list"),
 )
-
 OTHER_CHANGES = _by_name(
     _over_http("POST /admin/reembed again", "model.pace", prepare=_move, json={**MOVE, "rate": 60}),
     Act("an import", "tenant.import", _restore),
