@@ -51,6 +51,9 @@ def mark_created_here(folder: Path) -> None:
         descriptor = os.open(work, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(signature)
+            if os.geteuid() == 0:  # for the owner of the folder, as all files in it
+                owner = path.stat()
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
         os.replace(work, path / MARKER)
     except (OSError, ValueError, RuntimeError):
         return

@@ -160,6 +160,18 @@ async def test_a_name_out_of_range_is_refused(reader: Caller, name: Any) -> None
     expect_fields(await reader.post(PATH, {"name": name, "request": {"query": "harbour"}}), "name")
 
 
+async def test_the_refusal_of_a_name_with_nul_names_the_rule(
+    reader: Caller, admin: Caller, platform: Caller
+) -> None:
+    for caller, path, body in (
+        (reader, PATH, {"name": "a\x00b", "request": {"query": "harbour"}}),
+        (admin, "/admin/revoked-tokens", {"token_id": "a\x00b"}),
+        (platform, "/admin/tenants", {"slug": "fine", "name": "a\x00b"}),
+    ):
+        (error,) = expect_problem(await caller.post(path, body), 422)["errors"]
+        assert error["message"].endswith(" characters, no NUL and no lone surrogates")
+
+
 async def test_a_request_over_the_tenants_lowered_limits_is_refused_when_run(
     admin: Caller, reader: Caller
 ) -> None:

@@ -112,7 +112,7 @@ def test_postmaster_that_crashes_repeatedly_is_abandoned_until_the_next_start(
         find_postmaster(data_dir).kill()
         wait_until(lambda: not supervisor.is_running())
         assert read_state(data_dir)["phase"] == "failed"
-        assert f"{RESTART_LIMIT} times in a row" in read_state(data_dir)["message"]
+        assert f"{RESTART_LIMIT} times in a row" in read_state(data_dir)["problem"]
         assert fetch_value(postgres.start().dsn(), "select n from kept") == 7
 
 

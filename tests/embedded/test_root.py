@@ -178,6 +178,18 @@ def test_socket_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
     assert second != first
 
 
+def test_a_new_folder_of_an_ordinary_user_has_no_file_of_root(open_folder: Path) -> None:
+    user_id = get_unprivileged()
+    data_dir = open_folder / "data"
+    data_dir.mkdir()
+    os.chown(data_dir, user_id, user_id)
+    DataFolder.create(data_dir)
+    assert {path.name: path.stat().st_uid for path in data_dir.iterdir()} == {
+        "created-here": user_id,
+        "run": user_id,
+    }
+
+
 @pytest.mark.slow
 def test_data_of_an_ordinary_user_keeps_its_owner(open_folder: Path) -> None:
     user_id = get_unprivileged()

@@ -32,7 +32,7 @@ from app.knowledge.paging import Page, PageRequest
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.tenants.directory import TenantDirectory
 from app.knowledge.tenants.quotas import Room, find_room, refuse_entries
-from app.knowledge.text import is_storable
+from app.knowledge.text import STORABLE, is_storable
 
 MAX_UPLOAD = 50 * 1024 * 1024
 PART_BYTES = 1 << 20
@@ -236,7 +236,7 @@ class AssetService:
         # Some clients send a path: only its last part is the name.
         name = upload.name.replace("\\", "/").rpartition("/")[2].strip()
         if not 1 <= len(name) <= 512 or not is_storable(name):
-            raise InvalidInput([FieldError("file", "needs a name of 1 to 512 characters")])
+            raise InvalidInput([FieldError("file", f"needs a name of 1 to 512 characters, {STORABLE}")])
         given = EntryDraft(
             tags=upload.tags, roles=upload.roles, metadata=upload.metadata, external_id=upload.external_id
         )

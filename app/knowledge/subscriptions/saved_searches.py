@@ -17,7 +17,7 @@ from app.knowledge.paging import Page, PageRequest
 from app.knowledge.search.query import SearchQuery
 from app.knowledge.search.results import SearchResult
 from app.knowledge.search.service import KnowledgeSearchService
-from app.knowledge.text import is_storable
+from app.knowledge.text import STORABLE, is_storable
 from app.knowledge.vocabulary import MAX_LIMIT, Weights
 
 MAX_NAME = 200
@@ -52,7 +52,7 @@ class SavedSearchService:
             raise _under_request(error) from None
         name = name.strip()
         if not 1 <= len(name) <= MAX_NAME or not is_storable(name):
-            raise InvalidInput.of("name", f"must have 1 to {MAX_NAME} characters")
+            raise InvalidInput.of("name", f"must have 1 to {MAX_NAME} characters, {STORABLE}")
         async with (
             self._trail.attempt(tenant_id, owner, "saved_search.write"),
             self._database.tenant_session(tenant_id) as session,

@@ -28,7 +28,7 @@ from app.errors import DatabaseUnavailable, InvalidInput, TenantExists, TenantNo
 from app.knowledge.audit import AuditTrail
 from app.knowledge.tenants.limits import Limits, check_limits, require_lower
 from app.knowledge.tenants.settings import TenantSettings, check_page_limits, require_default_within
-from app.knowledge.text import is_storable
+from app.knowledge.text import STORABLE, is_storable
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 DELETION = timedelta(minutes=30)
@@ -191,7 +191,7 @@ class TenantDirectory:
             raise InvalidInput.of("slug", "must be 1 to 63 of a-z, 0-9 and -, and must not start with -")
         name = name if name is not None else slug
         if not 1 <= len(name.strip()) <= 200 or not is_storable(name):
-            raise InvalidInput.of("name", "must have 1 to 200 characters")
+            raise InvalidInput.of("name", f"must have 1 to 200 characters, {STORABLE}")
         tenant_id = new_id()
         try:
             async with self._database.platform_session() as session:

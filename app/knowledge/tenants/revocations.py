@@ -19,7 +19,7 @@ from app.errors import InvalidInput, MaximumReached
 from app.knowledge.audit import AuditTrail
 from app.knowledge.paging import Page, PageRequest
 from app.knowledge.tenants.directory import KEPT_SECONDS, TenantDirectory
-from app.knowledge.text import is_storable
+from app.knowledge.text import STORABLE, is_storable
 
 MAX_REVOKED = 1_000
 """Most revoked tokens of one tenant, and of the platform; each process keeps all of them in memory."""
@@ -130,7 +130,7 @@ class PlatformRevocations:
 def _check(token_id: str, expires_at: datetime | None) -> datetime:
     """When the revocation ends. Raises InvalidInput."""
     if not 1 <= len(token_id) <= MAX_TOKEN_ID_CHARACTERS or not is_storable(token_id):
-        raise InvalidInput.of("token_id", f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters")
+        raise InvalidInput.of("token_id", f"must have 1 to {MAX_TOKEN_ID_CHARACTERS} characters, {STORABLE}")
     now = datetime.now(UTC)
     if expires_at is not None and not now < expires_at <= now + 2 * LONGEST:
         raise InvalidInput.of("expires_at", "must be a time in the future, at most 20 years from now")
