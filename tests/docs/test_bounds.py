@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.api.http.connection import DROPPED_BYTES, HEAD_SECONDS, MAX_HEAD_BYTES, MAX_HEADERS
+from app.api.http.connection import HEAD_SECONDS, MAX_HEAD_BYTES, MAX_HEADERS
 from app.api.http.layer import REFUSED
 from app.api.http.occupancy import (
     DESCRIPTORS,
@@ -20,6 +20,7 @@ from app.api.http.occupancy import (
     UNREAD_BYTES,
     UNREAD_TOTAL,
 )
+from app.api.http.rest import DROPPED_BYTES, REST_RATE
 from app.concurrency.share import FREE, LARGE, MIB_SECONDS
 from app.concurrency.share import SHARE as LOOP_SHARE
 from app.documents.parsed import ParseLimits
@@ -154,7 +155,8 @@ def test_the_bounds_of_records_are_those_of_the_code() -> None:
         f"The last {BODY_BYTES:,} bytes of that total",
         f"nothing for {Patience().stall:.0f} s gets 408, as does one that takes longer than {Patience().grace:.0f} s",
         f"second for each {Patience().rate:,.0f} bytes",
-        f"A rest of more than {DROPPED_BYTES:,} bytes, or one that stops for {HEAD_SECONDS:.0f} s",
+        f"A rest of more than {DROPPED_BYTES:,} bytes, or one of",
+        f"which less than {REST_RATE:,} bytes come in a second, over {HEAD_SECONDS:.0f} s, ends the connection",
         f"wait up to {PATIENCE:.0f} s",
         f"and {STRANGERS_AT_ONCE} answers need not wait",
         f"that leave fewer than {SPARE_DESCRIPTORS}, for {SPARE_DESCRIPTORS // 2} of them",

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.api.http import connection
+from app.api.http import connection, rest
 from app.api.http.occupancy import Occupancy
 from app.concurrency.pace import Pace
 from tests.fixtures.http.serving import serve
@@ -61,7 +61,7 @@ async def test_a_caller_that_sends_all_before_it_reads_gets_the_answer() -> None
 
 
 async def test_a_rest_that_is_too_long_or_stops_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "DROPPED_BYTES", MIB)
+    monkeypatch.setattr(rest, "DROPPED_BYTES", MIB)
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
     async with serve(answer_unread) as address:
         async with connect(address) as line:
@@ -70,3 +70,44 @@ async def test_a_rest_that_is_too_long_or_stops_ends_the_connection(monkeypatch:
         async with connect(address) as line:
             await line.send(head(32 * MIB) + b"x" * 1_000)
             assert (await line.read()).endswith(b"no")
+
+
+async def test_a_rest_that_drips_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.4)
+    async with serve(answer_unread) as address, connect(address) as line:
+        await line.send(head(32 * MIB))
+        reading = asyncio.create_task(line.read(30))
+        while not reading.done():
+            await line.send(b"x" * 64)
+            await asyncio.sleep(0.05)
+        assert (await reading).endswith(b"no")
+
+
+async def test_a_rest_that_waits_for_its_turns_is_not_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+    now = [0.0]
+    occupancy = Occupancy()
+    occupancy.rests = Pace(1_000, 1, clock=lambda: now[0])
+    async with serve(answer_unread, occupancy) as address, connect(address) as line:
+        sending = asyncio.create_task(line.send(head(32 * MIB) + b"x" * 32 * MIB))
+        await asyncio.wait_for(line.reader.readuntil(b"\r\n\r\nno"), 60)
+        await asyncio.sleep(1.5)
+        reading = asyncio.create_task(line.read())
+        sending.add_done_callback(lambda _: line.writer.write(head(0, "Connection: close\r\n")))
+        while not reading.done():
+            now[0] += 1
+            await asyncio.sleep(0.002)
+        assert (await reading).endswith(b"no"), "the connection has the next request"
+
+
+async def test_a_rest_that_comes_fast_enough_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection then waits for the next head as long as any other."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.4)
+    part = b"x" * rest.REST_RATE
+    async with serve(answer_unread) as address, connect(address) as line:
+        await line.send(head(20 * len(part)))
+        for _ in range(20):
+            await line.send(part)
+            await asyncio.sleep(0.05)
+        await line.send(head(0, "Connection: close\r\n"))
+        assert (await line.read()).count(b"HTTP/1.1 401 ") == 2

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.api.http.occupancy import Occupancy, network_of
 from app.api.http.request_log import find_tenant_id, is_stranger
+from app.api.http.rest import Rest
 from app.concurrency.background import start_background
 from app.telemetry.logs import request_id
 from app.web.problems import problem_response, title_of
@@ -25,8 +26,6 @@ HEAD_SECONDS = 20.0
 """From the connection, or from the request before, until the head of a request is complete."""
 UNREAD_SECONDS = 60.0
 """How long a caller may leave an answer unread while more of it waits to be sent."""
-DROPPED_BYTES = 256 * 1024 * 1024
-"""The rest of a body that was answered before all of it came; a longer rest ends the connection."""
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER, on, for 0 seconds: closing the socket discards what was not sent and resets the connection."""
 
@@ -67,12 +66,11 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._held = False
         """Whether the connection is one too many, and waits to be refused."""
-        self._dropped = self._dropped_before = 0
-        """Bytes of a body that came after its answer; those before the last look at whether more come."""
+        self._rest = Rest()
         self._leaves = False
         """Whether the connection ends once the rest of its body has come."""
         self._waiting: asyncio.Task[None] | None = None
-        """Waits until more of them may come."""
+        """Waits until more of the rest of a body may come."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         """Begin to wait for the first request."""
@@ -142,8 +140,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Drop a part of a body that was answered already, and read on in turn: its caller may read the answer only
         when it has sent all of it, but what it sends must not occupy the event loop.
         """
-        self._dropped += length
-        if self._dropped > DROPPED_BYTES:
+        if not self._rest.drop(length):
             self.transport.close()
         elif self._waiting is None and not self.transport.is_closing():
             self.flow.pause_reading()
@@ -152,12 +149,16 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """A request was read."""
         super().on_message_complete()
+        if not self._rest.is_empty:
+            self._expect_head()
         self._leave()
 
     def on_response_complete(self) -> None:
         """A request was answered."""
         super().on_response_complete()
-        if not self.cycle.more_body:
+        if self.cycle.more_body:
+            self._expect_head()
+        else:
             self._leave()
 
     def _leave(self) -> None:
@@ -165,7 +166,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.close()
 
     async def _wait_to_drop(self) -> None:
-        await self._occupancy.rests.wait(network_of(self._address))
+        await self._rest.wait(self._occupancy.rests, network_of(self._address))
         self._waiting = None
         if not self.transport.is_closing():
             self.flow.resume_reading()
@@ -173,7 +174,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """A request's head was read. Raises HeadRefused."""
         self._in_head, self._moved = False, True
-        self._dropped = self._dropped_before = 0
+        self._rest = Rest()
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
@@ -260,6 +261,10 @@ class BoundedConnection(HttpToolsProtocol):
         )
 
     def _expect_head(self) -> None:
+        """Wait for the next head, or for enough of the rest of a body."""
+        if self._overdue is not None:
+            self._overdue.cancel()
+        self._rest.look()
         self._overdue = self.loop.call_later(HEAD_SECONDS, self._end_wait)
 
     def _end_wait(self) -> None:
@@ -268,8 +273,7 @@ class BoundedConnection(HttpToolsProtocol):
             return
         if self._in_head:
             self._refuse(_SLOW_HEAD)
-        elif self._dropped > self._dropped_before:
-            self._dropped_before = self._dropped
+        elif self.cycle is not None and self.cycle.more_body and self._rest.has_come(HEAD_SECONDS):
             self._expect_head()
         else:
             self.transport.close()
