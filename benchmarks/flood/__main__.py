@@ -6,6 +6,9 @@ they can, then alone again. Before each phase the service completes what the flo
 is the highest of the service and its children in a phase that lasted for two readings. The program fails when a
 flood makes the tenant's p50 or p95 more than twice as long, or the memory more than one and a half times as
 large, or when one of the tenant's searches fails or runs without vectors.
+
+A tenant that searches all the time keeps its share of the service; with `--pause 1.5` it comes back after the service
+has given all of it to the others.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,9 +29,9 @@ from app.cli.token import make_token
 from app.composition.services import open_services
 from benchmarks.connection import Connection
 from benchmarks.flood.callers import Flood, flooding
-from benchmarks.flood.kinds import CLOSED, GIANT_KINDS, KINDS, Asked, send_searches
+from benchmarks.flood.kinds import CLOSED, KINDS, Asked, send_searches
 from benchmarks.flood.service import ServiceProcess, serve
-from benchmarks.flood.stock import FLOODING, GIANT, MEASURED, fill, remove_assets
+from benchmarks.flood.stock import FLOODING, MEASURED, SENDERS, fill, remove_assets
 from benchmarks.place import KEPT, bench_settings
 from benchmarks.texts import read_texts
 
@@ -42,13 +45,17 @@ LARGER = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """In each of `rounds`, `callers` flood with each of `kinds` for `seconds`; each tenant has `entries`."""
+    """In each of `rounds`, `callers` flood with each of `kinds` for `seconds`; each tenant has `entries`.
+
+    The measured tenant waits `pause` seconds after each search.
+    """
 
     callers: int
     kinds: Sequence[str]
     seconds: float
     rounds: int
     entries: int
+    pause: float
 
 
 @dataclass(slots=True)
@@ -81,12 +88,12 @@ async def main(course: Course) -> None:
     missed = []
     async with serve(settings) as service:
         connection = Connection(service.url, tokens[MEASURED])
-        await _observe(Phase(), connection, asked, WARM_UP_SECONDS, service)
+        await _observe(Phase(), connection, asked, replace(course, seconds=WARM_UP_SECONDS), service)
         quiet = Phase(calm=await service.calm_down())
-        await _observe(quiet, connection, asked, course.seconds, service)
+        await _observe(quiet, connection, asked, course, service)
         print(f"alone: {_describe(quiet)}", flush=True)
         for kind in course.kinds:
-            token = tokens[GIANT if kind in GIANT_KINDS else FLOODING]
+            token = tokens[SENDERS.get(kind, FLOODING)]
             flood = Flood(service.url, token, course.callers, kind, texts)
             missed += await _measure(flood, course, connection, asked, service, quiet.memory)
         connection.close()
@@ -105,14 +112,14 @@ async def _measure(
     """Print what a flood did, and return the targets that it missed."""
     alone, during = Phase(), Phase()
     answers: Counter[str] = Counter()
-    await _observe(alone, connection, asked, course.seconds, service)
+    await _observe(alone, connection, asked, course, service)
     for _ in range(course.rounds):
         async with flooding(flood, answers), service.watch() as seen:
             await asyncio.sleep(WARM_UP_SECONDS)
-            await _ask(during, connection, asked, course.seconds)
+            await _ask(during, connection, asked, course)
         during.memory = max(during.memory, *seen)
         alone.calm &= await service.calm_down()
-        await _observe(alone, connection, asked, course.seconds, service)
+        await _observe(alone, connection, asked, course, service)
     p50, p95 = (during.quantile(share) / alone.quantile(share) for share in (0.5, 0.95))
     larger = during.memory / memory
     given = ", ".join(f"{number} {status}" for status, number in sorted(answers.items()))
@@ -134,18 +141,18 @@ async def _measure(
 
 
 async def _observe(
-    phase: Phase, connection: Connection, asked: Iterator[Asked], seconds: float, service: ServiceProcess
+    phase: Phase, connection: Connection, asked: Iterator[Asked], course: Course, service: ServiceProcess
 ) -> None:
     """Add searches without a flood to a phase."""
     async with service.watch() as seen:
-        await _ask(phase, connection, asked, seconds)
+        await _ask(phase, connection, asked, course)
     phase.memory = max(phase.memory, *seen)
 
 
-async def _ask(phase: Phase, connection: Connection, asked: Iterator[Asked], seconds: float) -> None:
+async def _ask(phase: Phase, connection: Connection, asked: Iterator[Asked], course: Course) -> None:
     """Search for some seconds, one search after the other, over a new connection."""
     connection.close()
-    end = time.perf_counter() + seconds
+    end = time.perf_counter() + course.seconds
     while (started := time.perf_counter()) < end:
         try:
             status, answer = await connection.ask(*next(asked))
@@ -157,6 +164,8 @@ async def _ask(phase: Phase, connection: Connection, asked: Iterator[Asked], sec
             phase.failures[str(status)] += 1
         elif b'"fallback_mode":true' in answer:
             phase.failures["fallback"] += 1
+        if course.pause:
+            await asyncio.sleep(course.pause)
 
 
 def _describe(phase: Phase) -> str:
@@ -175,12 +184,13 @@ def read_course(arguments: Sequence[str]) -> Course:
     parser.add_argument("--seconds", type=float, default=8.0, help="of each phase (8)")
     parser.add_argument("--rounds", type=int, default=2, help="of both phases (2)")
     parser.add_argument("--entries", type=int, default=2_000, help="in each tenant (2000)")
+    parser.add_argument("--pause", type=float, default=0.0, help="of the measured tenant after a search (0)")
     parser.add_argument("--fill", action="store_true", help="only fill the tenants")
     given = parser.parse_args(arguments)
     kinds = [] if given.fill else given.kinds.split(",") if given.kinds else list(KINDS)
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"unknown kinds: {', '.join(sorted(unknown))}")
-    return Course(given.callers, kinds, given.seconds, given.rounds, given.entries)
+    return Course(given.callers, kinds, given.seconds, given.rounds, given.entries, given.pause)
 
 
 if __name__ == "__main__":

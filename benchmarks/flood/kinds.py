@@ -16,6 +16,9 @@ LONGEST_QUERY = 9_999
 AT_ONCE = 32
 """Searches in one batch, the maximum that the service accepts."""
 
+REPEATED = ("quay", "zinc")
+"""The words of which the entries for the kind `repeated` consist."""
+
 HEADINGS = 1_500_000
 """In one file of 6 MB."""
 
@@ -70,6 +73,13 @@ def send_giants(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
     return itertools.repeat(("/knowledge/search/batch", orjson.dumps({"searches": searches})))
 
 
+def send_repeated(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
+    """Searches that find long entries which consist of the query's words; each query is another one."""
+    for number in itertools.count():
+        query = {"query": f"{' '.join(REPEATED)} {seed % 1000}x{number}", "mode": "keyword", "limit": 10}
+        yield "/knowledge/search", orjson.dumps(query)
+
+
 def send_headings(texts: Sequence[Document], seed: int) -> Iterator[Asked]:
     for number in itertools.count():
         yield (
@@ -104,18 +114,16 @@ KINDS = {
     "large": send_large,
     "giant": send_giants,
     "unread": send_giants,
+    "repeated": send_repeated,
     "headings": send_headings,
     "openapi": send_documents,
     "idle": send_documents,
 }
-"""What a flood can send: short searches, searches of the maximum length, batches with long result lists,
-entries, pages of lists, pages of the audit trail, small bodies that are refused, large ones, batches with the longest
-entries, the same without reading the answers, Markdown with many headings, requests for the API's description, and
-connections without a request.
+"""What a flood can send: short searches, searches of the maximum length, batches with long result lists, entries,
+pages of lists, pages of the audit trail, small bodies that are refused, large ones, batches with the longest
+entries, the same without reading the answers, searches that find entries of nothing but the query's words,
+Markdown with many headings, requests for the API's description, and connections without a request.
 """
-
-GIANT_KINDS = frozenset({"giant", "unread"})
-"""Sent by the tenant with the longest entries."""
 
 CLOSED = {"unread": "closed", "idle": "503"}
 """What the service must do to some connections of these kinds."""

@@ -12,13 +12,21 @@ from app.composition.services import Services
 from app.errors import TenantNotFound
 from app.evaluation.collection import Document
 from app.knowledge.entries.drafts import EntryDraft
+from benchmarks.flood.kinds import REPEATED
 from benchmarks.texts import vary_text
 
-MEASURED, FLOODING, GIANT = "flooded", "flooding", "giant"
-"""The tenant that is measured, the one that floods, and the one that floods with giants."""
+MEASURED, FLOODING, GIANT, REPEATING = "flooded", "flooding", "giant", "repeating"
+"""The tenant that is measured, the one that floods, the one that floods with giants, and the one whose entries repeat
+two words."""
+
+SENDERS = {"giant": GIANT, "unread": GIANT, "repeated": REPEATING}
+"""Who sends the kinds that another tenant than FLOODING sends."""
 
 GIANTS = 52
 """Entries of nearly the maximum length."""
+
+REPETITIONS = 12
+"""Entries of 100,000 characters of two words."""
 
 
 async def fill(services: Services, texts: Sequence[Document], entries: int) -> dict[str, UUID]:
@@ -26,7 +34,7 @@ async def fill(services: Services, texts: Sequence[Document], entries: int) -> d
     generators = {slug: _draft_variations(slug, texts, entries) for slug in (MEASURED, FLOODING)}
     return {
         slug: await _fill(services, slug, drafts)
-        for slug, drafts in {**generators, GIANT: _draft_giants()}.items()
+        for slug, drafts in {**generators, GIANT: _draft_giants(), REPEATING: _draft_repetitions()}.items()
     }
 
 
@@ -51,6 +59,11 @@ def _draft_giants() -> list[EntryDraft]:
     """Long lines without spaces: many bytes as JSON, few tokens to embed."""
     line = "\u00e9" * 1_900 + "\n"
     return [EntryDraft(content=f"giant {n}\n" + line * 52) for n in range(GIANTS)]
+
+
+def _draft_repetitions() -> list[EntryDraft]:
+    text = " ".join(REPEATED) + " "
+    return [EntryDraft(content=f"{n} {text * (99_000 // len(text))}") for n in range(REPETITIONS)]
 
 
 async def _fill(services: Services, slug: str, drafts: Sequence[EntryDraft]) -> UUID:
