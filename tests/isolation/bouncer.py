@@ -16,6 +16,9 @@ from app.composition.database import SERVICE
 from tests.fixtures.database.cluster import PASSWORDS, TestDatabase
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
+OLDEST_WITH_PREPARED = (1, 21)
+"""The first version that keeps prepared statements in transaction mode."""
+
 PORT = 6432
 """Only names the socket file: no TCP port is opened."""
 
@@ -35,12 +38,22 @@ max_client_conn = 200
 """
 
 
+def version() -> tuple[int, ...]:
+    """The version of the program."""
+    assert PROGRAM is not None
+    told = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(part) for part in told.split()[1].split(".")[:2])
+
+
 @contextlib.asynccontextmanager
-async def bounced(database: TestDatabase, connections: int) -> AsyncIterator[str]:
-    """The address of the database for the service's role, through a PgBouncer with this many connections."""
+async def bounced(database: TestDatabase, connections: int, *, prepared: bool = False) -> AsyncIterator[str]:
+    """The address of the database for the service's role, through a PgBouncer with this many connections.
+
+    `prepared`: it keeps prepared statements.
+    """
     with tempfile.TemporaryDirectory(prefix="bouncer-") as place:
         folder = Path(place)
-        process = await asyncio.to_thread(_start, folder, database, connections)
+        process = await asyncio.to_thread(_start, folder, database, connections, prepared)
         try:
             async with asyncio.timeout(60):
                 while not (folder / f".s.PGSQL.{PORT}").exists():
@@ -53,12 +66,13 @@ async def bounced(database: TestDatabase, connections: int) -> AsyncIterator[str
             await asyncio.to_thread(process.wait)
 
 
-def _start(folder: Path, database: TestDatabase, connections: int) -> subprocess.Popen[bytes]:
+def _start(folder: Path, database: TestDatabase, connections: int, prepared: bool) -> subprocess.Popen[bytes]:
     assert PROGRAM is not None
     server = database.address
     settings = CONFIGURATION.format(
         server=server.socket_dir, port=server.port, own_port=PORT, folder=folder, connections=connections
     )
+    settings += "max_prepared_statements = 1000\n" if prepared else ""
     (folder / "users.txt").write_text(f'"{SERVICE}" "{PASSWORDS[SERVICE]}"\n')
     (folder / "pgbouncer.ini").write_text(settings)
     command, quiet = [PROGRAM, "-q", str(folder / "pgbouncer.ini")], subprocess.DEVNULL

@@ -13,7 +13,7 @@ import pytest
 from app.db.database import Database
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.database.seeded import Seeded
-from tests.isolation.bouncer import PROGRAM, bounced
+from tests.isolation.bouncer import OLDEST_WITH_PREPARED, PROGRAM, bounced, version
 from tests.isolation.traffic import leftover, send_traffic
 
 POOL = 5
@@ -29,14 +29,17 @@ async def opened(seeded: Seeded, way: str) -> AsyncIterator[Database]:
         return
     if PROGRAM is None:
         pytest.skip("there is no pgbouncer on this machine (Debian: apt-get install pgbouncer)")
-    async with bounced(seeded.database, connections=3) as dsn:
-        database = Database(dsn, pool_size=POOL, pool_timeout=30, prepared_statements=False)
+    prepared = way == "pgbouncer with prepared statements"
+    if prepared and version() < OLDEST_WITH_PREPARED:
+        pytest.skip("this PgBouncer is older than 1.21, and keeps no prepared statements in transaction mode")
+    async with bounced(seeded.database, connections=3, prepared=prepared) as dsn:
+        database = Database(dsn, pool_size=POOL, pool_timeout=30, prepared_statements=prepared)
         yield database
         await database.close()
 
 
 @pytest.mark.parametrize("transactions", [250, pytest.param(5_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("way", ["direct", "pgbouncer"])
+@pytest.mark.parametrize("way", ["direct", "pgbouncer", "pgbouncer with prepared statements"])
 async def test_mixed_tenants_never_see_each_other(seeded: Seeded, way: str, transactions: int) -> None:
     entries: dict[UUID, set[UUID]] = {seeded.first: set(), seeded.second: set()}
     async with connected(seeded.database.superuser_dsn) as superuser:
