@@ -1,5 +1,5 @@
-"""Gives memory back to the system after large bodies, answers and files: the C library keeps what they
-have left free."""
+"""Gives memory back to the system after large bodies, answers and files: the libraries keep what they have left
+free."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MemoryRelease:
         self._release = release
         self._timer: asyncio.TimerHandle | None = None
 
-    def note(self, size: int) -> None:
+    def note(self, size: int = LARGE) -> None:
         """Something of this many bytes is no longer used."""
         if size >= LARGE and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._start)

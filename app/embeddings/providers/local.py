@@ -15,6 +15,7 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
+from app.concurrency.release import MemoryRelease
 from app.embeddings.models import LOCAL, MINILM, resolve_model
 from app.embeddings.provider import Vector
 from app.embeddings.resilience.lanes import ComputeLanes
@@ -64,16 +65,27 @@ class MiniLM:
 
     def infer(self, ids: TokenIds) -> Vector:
         """Run the model on one input."""
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        (hidden,) = self._session.run(["last_hidden_state"], inputs)
+        (hidden,) = self._session.run(["last_hidden_state"], _inputs_of(ids))
         mean = np.asarray(hidden, dtype=np.float32)[0].mean(axis=0)
         vector: Vector = mean / np.linalg.norm(mean)
         vector.setflags(write=False)
         return vector
 
+    def release_memory(self) -> None:
+        """Give back what long texts needed: the runtime keeps some 30 MB for each thread that computed one."""
+        ids = self.tokenize("a")
+        ending = onnxruntime.RunOptions()
+        ending.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._session.run(["last_hidden_state"], _inputs_of(ids), ending)
+        release_free_memory()
+
     def count_tokens(self, text: str) -> int:
         """Length in tokens before truncation, including the two special tokens."""
         return len(self._counting.encode(text).ids)
+
+
+def _inputs_of(ids: TokenIds) -> dict[str, TokenIds]:
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
 
 
 class LocalProvider:
@@ -85,6 +97,7 @@ class LocalProvider:
         self._minilm = minilm
         self._lanes = lanes or ComputeLanes(query_threads=max(2, cores // processes), document_threads=cores)
         self.model: Final = resolve_model(LOCAL, MINILM)
+        self._memory = MemoryRelease(minilm.release_memory)
 
     @property
     def query_threads(self) -> int:
@@ -98,7 +111,10 @@ class LocalProvider:
         return [await self.embed_query(text) for text in texts]
 
     async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
-        return await self._lanes.run_documents(self._minilm.embed, texts)
+        try:
+            return await self._lanes.run_documents(self._minilm.embed, texts)
+        finally:
+            self._memory.note()
 
     def count_tokens(self, text: str) -> int:
         return self._minilm.count_tokens(text)

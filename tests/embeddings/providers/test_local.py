@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
+from app.concurrency import release
 from app.embeddings.provider import Vector
 from app.embeddings.providers.local import LocalProvider, load_minilm, locate_file, read_verified
 from app.embeddings.resilience.lanes import ComputeLanes
@@ -130,6 +132,22 @@ async def test_lanes_report_the_original_failure() -> None:
     with pytest.raises(ValueError, match="broken model"):
         await lanes.run_documents(embed, ["a", "b", "c"])
     lanes.close()
+
+
+async def test_local_gives_back_what_a_batch_of_documents_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "PAUSE_SECONDS", 0.2)
+    provider = LocalProvider(load_minilm(), ComputeLanes(query_threads=1, document_threads=4))
+    memory = psutil.Process().memory_info
+    await provider.embed_query("a")
+    load_minilm().release_memory()
+    before = memory().rss
+    await provider.embed_documents(["The quay is closed for the inspection of moorings. " * 60] * 8)
+    most = memory().rss
+    async with asyncio.timeout(30):
+        while memory().rss - before > (most - before) / 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert most - before > 30_000_000
+    await provider.close()
 
 
 def test_local_loads_once_for_all_threads() -> None:
