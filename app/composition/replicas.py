@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, urlsplit
 
 from app.composition.database import check_database, make_database
-from app.concurrency.last_writes import LastWrites
 from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.replicas.probe import Probe
@@ -31,7 +30,7 @@ async def replicas_of(database: Database, settings: Settings, part: Part | None)
         replicas,
         staleness=settings.database.replica_staleness,
         check=check_database,
-        writes=LastWrites(None if part is None else part.last_writes()),
+        writes=None if part is None else part.last_writes(),
     )
     try:
         async with database.replicas.watched():

@@ -21,6 +21,8 @@ async def check_replicas(settings: Settings, primary: str) -> AsyncIterator[Find
     from app.composition.replicas import name_of
     from app.db.outage import AWAY
 
+    if not settings.database.replica_urls:
+        return
     own = await _ask(primary)
     for url in settings.database.replica_urls:
         address = url.get_secret_value()

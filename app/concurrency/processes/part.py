@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.concurrency.last_writes import LastWrites
 from app.concurrency.processes.addresses import AddressCounts
 from app.concurrency.processes.amounts import SharedAmounts
 from app.concurrency.processes.buckets import SharedBuckets
@@ -53,9 +54,9 @@ class Part:
         """Calls to the other processes to write what they have not written yet."""
         return Calls(self.memory, self.place)
 
-    def last_writes(self) -> memoryview[float]:
-        """The cells of `LastWrites`, in which all processes note their writes."""
-        return self.memory.last_writes
+    def last_writes(self) -> LastWrites:
+        """When each tenant was last written to, by any process."""
+        return LastWrites(self.memory.last_writes)
 
     def share_of(self, total: int) -> int:
         """This process's share of what the service may have in total; at least one."""

@@ -99,7 +99,7 @@ class Replicas:
 
     Now and then the primary is asked for its position in the write-ahead log. A replica that has replayed up to that
     position has every write that was acknowledged before the question. So the age of what a replica shows is known by
-    one clock, that of this machine, and a write costs no further round trip.
+    one clock, that of this machine, and the position of a write need not be asked.
     """
 
     def __init__(
