@@ -230,6 +230,12 @@ _ROWS = (
         "Report the request_id to the operator.",
     ),
     ProblemType(
+        "unknown-transfer-coding",
+        501,
+        "The body has a transfer coding that the service does not read.",
+        "Send the body with a Content-Length, or with Transfer-Encoding: chunked.",
+    ),
+    ProblemType(
         "shutting-down",
         503,
         "This instance is shutting down.",
@@ -268,6 +274,7 @@ _OF_REQUESTS: Mapping[int, ProblemType] = {
     TYPES[name].status: TYPES[name]
     for name in (
         *("malformed-request", "no-such-path", "method-not-allowed", "too-slow", "headers-too-long"),
+        "unknown-transfer-coding",
         "unexpected-error",
     )
 }

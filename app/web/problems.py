@@ -226,6 +226,7 @@ def problems(*statuses: int, others: Responses | None = None) -> Responses:
         429: "A limit is reached; see Retry-After",
         431: "The request line and the headers are too long",
         500: "An unexpected error, logged with the request_id",
+        501: "The body has a transfer coding that is not read",
         503: "The database is down; see Retry-After",
     }
     return (others or {}) | {s: {"model": Problem, "description": texts[s]} for s in sorted(statuses)}

@@ -11,7 +11,7 @@ from docs.generation.tables import render_table
 
 Document = Mapping[str, Any]
 
-EVERYWHERE = ("400", "401", "403", "408", "413", "415", "422", "429", "431", "500", "503")
+EVERYWHERE = ("400", "401", "403", "408", "413", "415", "422", "429", "431", "500", "501", "503")
 """Statuses that mean the same at every path; the page about errors explains them."""
 
 INTRODUCTION = """\

@@ -14,7 +14,7 @@ from app.web.headers import RETRY_AFTER, WWW_AUTHENTICATE, Headers
 from app.web.problem_types import TYPES
 from app.web.problems import MEDIA_TYPE, problems, title_of
 
-ANYWHERE = (400, 408, 431, 500)
+ANYWHERE = (400, 408, 431, 500, 501)
 """Statuses that any request may get, before or around its handler."""
 
 _WRONG_FIELD = FieldError("limit", "must be between 1 and 50")
@@ -34,6 +34,7 @@ _DETAILS = {
     429: "the tenant has reached its limit of requests per minute",
     431: "the request line and the headers are longer than the limit of 65536 bytes",
     500: "an unexpected error occurred",
+    501: "the only transfer coding that is read is chunked",
     503: "the database is not reachable at the moment",
 }
 _HEADERS: dict[int, Headers] = {401: WWW_AUTHENTICATE, 429: RETRY_AFTER, 503: RETRY_AFTER}
