@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -16,6 +17,15 @@ from sqlalchemy.util import greenlet_spawn
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.engine import take_connection
 from app.db.outage import AWAY, Outage
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    """The size of a pool, its connections in use, and the callers that wait for one."""
+
+    size: int
+    in_use: int
+    waiting: int
 
 
 class Connections:

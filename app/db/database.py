@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -22,7 +21,7 @@ from sqlalchemy.pool import NullPool
 from app.concurrency.processes.part import Part
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.codecs import register_types
-from app.db.connections import Connections
+from app.db.connections import Connections, PoolUse
 from app.db.engine import driver_address, make_engine
 from app.db.replicas.replicas import Replicas, current_replica
 from app.db.session import OPENED, PlatformSession, TenantSession
@@ -41,20 +40,9 @@ TENANT_EXISTS = parse_statement(
     "database.tenant_exists", "select exists (select from tenants where id = :tenant_id)"
 )
 
-HAS_WRITTEN = parse_statement("database.has_written", "select pg_current_xact_id_if_assigned() is not null")
-
 LEAST_SHARE = 3
 """Concurrent connections that a tenant may have regardless of the number of active tenants: a long write leaves room
 for the tenant's searches."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolUse:
-    """The size of the pool, its connections in use, and the callers that wait for one."""
-
-    size: int
-    in_use: int
-    waiting: int
 
 
 class Database:
@@ -172,7 +160,7 @@ class Database:
         try:
             async with self._open_tenant(tenant_id, setup, background) as session:
                 yield session
-                wrote = await session.fetch_value(HAS_WRITTEN)
+                wrote = session.has_written
         finally:
             if wrote:  # also if the answer to the commit was lost
                 notes.note_write(tenant_id)
@@ -261,11 +249,6 @@ class Database:
     def has_spare(self) -> bool:
         """Whether so few connections of this pool are in use that a caller may take two to finish sooner."""
         return self._turns.is_calm and 4 * self._turns.taken <= self._pool_size
-
-    @property
-    def in_use(self) -> int:
-        """Connections in use."""
-        return self._turns.taken
 
     @property
     def pool_use(self) -> PoolUse:

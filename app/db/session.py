@@ -24,7 +24,11 @@ OPENED = object()
 
 
 class _Session:
-    """Runs statements on one connection, in a transaction that `Database` has opened."""
+    """Runs statements on one connection, in a transaction that `Database` has opened.
+
+    Attributes:
+        has_written: whether it has run a statement that may write.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class _Session:
         self._connection = connection
         self._outage = outage
         self._patience = patience
+        self.has_written = False
 
     async def fetch(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         """All rows. Raises asyncpg.PostgresError."""
@@ -87,7 +92,8 @@ class _Session:
         return await self._outage.listen(call(statement.sql, *values, timeout=self._patience))
 
     def _values(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
-        """The values of a statement's parameters in its order."""
+        """The values of a statement's parameters in its order, for running it now."""
+        self.has_written |= statement.writes
         self._bind(parameters)
         return [parameters[name] for name in statement.parameters]
 

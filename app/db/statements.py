@@ -18,15 +18,22 @@ from uuid import UUID
 
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 HEADING = re.compile(r"^-- name: ([a-z_]+)$", re.MULTILINE)
+COMMENT = re.compile(r"--.*")
+WRITING = re.compile(r"\b(?:insert|update|delete|merge)\b|\b(?:tenancy|queue)\.", re.IGNORECASE)
+"""What only a statement that may write contains: the functions of these schemas write for a role that may not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One SQL statement: `sql` with $1, $2, … and the names of its `parameters` in that order."""
+    """One SQL statement: `sql` with $1, $2, … and the names of its `parameters` in that order.
+
+    `writes`: it may write; it is then treated as if it had. Without it, the statement only reads.
+    """
 
     name: str
     sql: str
     parameters: tuple[str, ...]
+    writes: bool
 
     def literal(self, **values: int | UUID) -> Statement:
         """The statement with its `{name}` placeholders replaced by integers and UUIDs."""
@@ -36,7 +43,7 @@ class Statement:
 @lru_cache(maxsize=1024)
 def _with_literals(statement: Statement, values: tuple[tuple[str, int | UUID], ...]) -> Statement:
     texts = {name: _write_literal(value) for name, value in values}
-    return Statement(statement.name, statement.sql.format(**texts), statement.parameters)
+    return Statement(statement.name, statement.sql.format(**texts), statement.parameters, statement.writes)
 
 
 def _write_literal(value: int | UUID) -> str:
@@ -53,7 +60,8 @@ def parse_statement(name: str, text: str) -> Statement:
             names.append(match[1])
         return f"${names.index(match[1]) + 1}"
 
-    return Statement(name, PARAMETER.sub(number, text).strip().rstrip(";"), tuple(names))
+    sql = PARAMETER.sub(number, text).strip().rstrip(";")
+    return Statement(name, sql, tuple(names), WRITING.search(COMMENT.sub("", sql)) is not None)
 
 
 def load_statements(module: str) -> Mapping[str, Statement]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -103,4 +104,4 @@ def _limited(statement: Statement, limit: int) -> Statement:
     """Limit the statement. The service reads a cursor until it has enough; a limit reads the same rows in
     one round trip less.
     """
-    return Statement(statement.name, f"{statement.sql} limit {limit:d}", statement.parameters)
+    return replace(statement, sql=f"{statement.sql} limit {limit:d}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-import app
 from app.db.statements import load_statements, parse_statement
+from tests.fixtures.database.statements import sql_modules
 
 
 def test_parameters_are_numbered_in_order_and_repeats_share_a_number() -> None:
@@ -53,14 +52,6 @@ def test_only_integers_and_uuids_are_literals() -> None:
             return "'; drop table entries; --"
 
     assert statement.literal(model_id=Forged(int=tenant.int)).sql == written
-
-
-def sql_modules() -> list[str]:
-    """The modules that have a file of statements next to them, as dotted names."""
-    root = Path(app.__file__).parent
-    return sorted(
-        ".".join(("app", *path.relative_to(root).with_suffix("").parts)) for path in root.rglob("*.sql")
-    )
 
 
 def test_every_file_loads_and_its_statement_names_are_unique() -> None:

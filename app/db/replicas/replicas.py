@@ -18,6 +18,7 @@ import asyncpg
 
 from app.concurrency.background import start_background
 from app.concurrency.last_writes import LastWrites
+from app.db.connections import PoolUse
 from app.db.outage import AWAY
 from app.db.replicas.probe import Answer, Probe
 from app.db.session import TenantSession
@@ -58,8 +59,8 @@ class ReplicaDatabase(Protocol):
         """As in Database."""
 
     @property
-    def in_use(self) -> int:
-        """Connections in use."""
+    def pool_use(self) -> PoolUse:
+        """As in Database."""
 
     def tenant_session(
         self, tenant_id: UUID, *, setup: str = "", aside: bool = False
@@ -125,7 +126,7 @@ class Replicas:
         """The least used replica that has all writes of the tenant, as far as this machine's processes made them."""
         written, oldest = self._writes.at(tenant_id), time.monotonic() - self._staleness
         fit = [r for r in self.replicas if r.problem is None and r.covers > max(written, oldest)]
-        return min(fit, key=lambda r: r.database.in_use, default=None)
+        return min(fit, key=lambda r: r.database.pool_use.in_use, default=None)
 
     async def reading(self, tenant_id: UUID, read: Callable[[], Awaitable[Result]]) -> Result:
         """Run work that reads from `current_replica`; once more, from the primary, if the replica fails."""
