@@ -32,6 +32,7 @@ LABELS: Mapping[str, str] = {
     "tool": "|".join(TOOLS),
     "limit": "requests_per_minute|concurrent_searches|concurrent_requests|body_bytes|answer_bytes|entries|bytes"
     "|saved_searches|subscriptions",
+    "server": "replica|primary|failed",
     "provider": "local|openai|gemini|mock",
     "operation": "query|documents",
     "result": "hit|miss",
