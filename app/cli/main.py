@@ -22,6 +22,7 @@ MODULES = {
     "migrate": "migrate",
     "token": "token",
     "tenant": "tenant",
+    "nodes": "nodes",
     "settings": "settings",
     "ingest": "ingest",
     "search": "search",

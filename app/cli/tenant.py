@@ -1,7 +1,8 @@
-"""`knowledge tenant`: create, list and delete tenants, and set their limits."""
+"""`knowledge tenant`: create, list, move and delete tenants, and set their limits."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -10,6 +11,7 @@ from uuid import UUID
 
 import typer
 
+from app.cli.doctor.finding import count, size
 from app.cli.execution import ACTOR, open_tenants, read_settings, run_async
 from app.cli.options import command_group, complete_tenant, examples, json_option, split_assignment
 from app.cli.output.tables import print_table
@@ -17,6 +19,7 @@ from app.cli.output.text import print_json, remark
 from app.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from app.knowledge.administration.cluster import TenantMove
     from app.knowledge.administration.platform import LimitUse
     from app.knowledge.tenants.directory import Tenant
     from app.settings import Settings
@@ -27,6 +30,7 @@ Slug = Annotated[
     typer.Argument(metavar="SLUG", help="The tenant's short name.", autocompletion=complete_tenant),
 ]
 
+LAST_PORT = 65535
 WORDS: Mapping[str, int | None] = {"none": 0, "default": None}
 
 
@@ -40,9 +44,11 @@ class TenantLimits:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands `tenant create`, `tenant list`, `tenant limits` and `tenant delete`."""
+    """Add the commands `tenant create`, `tenant list`, `tenant limits`, `tenant move` and `tenant delete`."""
     group = command_group(
-        "Create, list, limit and delete tenants.", "knowledge tenant create acme", "knowledge tenant list"
+        "Create, list, limit, move and delete tenants.",
+        "knowledge tenant create acme",
+        "knowledge tenant list",
     )
     group.command("create", epilog=examples('knowledge tenant create acme --name "Acme Ltd."'))(create_tenant)
     group.command("list", epilog=examples("knowledge tenant list", "knowledge tenant list --json"))(
@@ -57,6 +63,14 @@ def register(app: typer.Typer) -> None:
             "knowledge tenant limits acme --set entries=default",
         ),
     )(limit_tenant)
+    group.command(
+        "move",
+        short_help="Move a tenant to another node of a Citus cluster.",
+        epilog=examples(
+            "knowledge tenant move acme --to worker-2:5432",
+            "knowledge tenant move acme --to worker-3:5432 --alone",
+        ),
+    )(move_tenant)
     group.command(
         "delete",
         short_help="Delete a tenant with everything that it holds.",
@@ -125,6 +139,51 @@ def limit_tenant(
     )
 
 
+def move_tenant(
+    slug: Slug,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT", help="The node, as `knowledge nodes` lists it.", show_default=False
+        ),
+    ],
+    alone: Annotated[
+        bool,
+        typer.Option(
+            "--alone", help="Give the tenant a shard of its own first, so that no other tenant moves."
+        ),
+    ] = False,
+    block_writes: Annotated[
+        bool,
+        typer.Option(
+            "--block-writes",
+            help="Let writes wait for the whole copy, if the cluster cannot replicate logically.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        json_option(
+            "{id, slug, shard, source, target, tenants, isolated, bytes, seconds, held_seconds}; "
+            "tenants: all in the shard"
+        ),
+    ] = False,
+) -> None:
+    """Move the shard of a tenant, with all tenants in it, to another node, while the service runs.
+
+    Reads DATABASE_ADMIN_URL, which leads to the coordinator. The shard is copied by logical replication; its tenants
+    are searched and written in the meantime, and their writes wait only for the last moment of the copy.
+    """
+    host, port = _read_node(to)
+    done = run_async(
+        _move(read_settings(), slug, host, port, alone=alone, blocks=block_writes),
+        doing=f"moving {slug} to {to}",
+    )
+    if as_json:
+        print_json(done)
+        return
+    typer.echo(_describe_move(done))
+
+
 def delete_tenant(
     slug: Slug,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -153,6 +212,36 @@ async def _create(settings: Settings, slug: str, name: str | None) -> Tenant:
 async def _list(settings: Settings) -> Sequence[Tenant]:
     async with open_tenants(settings) as platform:
         return await platform.tenants.list_tenants(reader=ACTOR)
+
+
+def _read_node(given: str) -> tuple[str, int]:
+    """Parse `host:port`; an IPv6 address may have its brackets. Raises InvalidInput."""
+    host, _, port = given.rpartition(":")
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > LAST_PORT:
+        raise InvalidInput.of("--to", f"{given!r} does not have the form HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _describe_move(done: TenantMove) -> str:
+    shard = f"shard {done.shard}" if done.bytes is None else f"shard {done.shard}, {size(done.bytes)}"
+    others = f" and {count(done.tenants - 1, 'other tenant')}" if done.tenants > 1 else ""
+    held = "" if done.held_seconds is None else f"; writes waited at most {done.held_seconds:.2f} s"
+    if done.source == done.target:
+        what = f"gave tenant {done.slug} a shard of its own ({shard}) on {done.target}"
+    else:
+        what = f"moved tenant {done.slug}{others} ({shard}) from {done.source} to {done.target}"
+    return f"{what} in {done.seconds:.1f} s{held}"
+
+
+async def _move(
+    settings: Settings, slug: str, host: str, port: int, *, alone: bool, blocks: bool
+) -> TenantMove:
+    from app.composition.cluster import open_cluster
+
+    async with open_cluster(settings) as cluster:
+        return await cluster.move(
+            slug, host, port, alone=alone, mode="block_writes" if blocks else "force_logical", actor=ACTOR
+        )
 
 
 async def _delete(settings: Settings, slug: str) -> Tenant:

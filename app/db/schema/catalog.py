@@ -12,10 +12,15 @@ OLDEST_VECTOR = (0, 8)
 CONNECT_SECONDS = 10
 
 
-async def connect(dsn: str, setting: str) -> asyncpg.Connection[asyncpg.Record]:
-    """Connect. Raises ConfigurationError, which names the setting and the kind of failure but not the address."""
+async def connect(
+    dsn: str, setting: str, *, host: str | None = None, port: int | None = None
+) -> asyncpg.Connection[asyncpg.Record]:
+    """Connect, with a `host` and `port` to another server in the same way.
+
+    Raises ConfigurationError, which names the setting and the kind of failure but not the address.
+    """
     try:
-        return await asyncpg.connect(dsn, timeout=CONNECT_SECONDS)
+        return await asyncpg.connect(dsn, host=host, port=port, timeout=CONNECT_SECONDS)
     except asyncpg.InvalidPasswordError as error:
         raise ConfigurationError(setting, "the server refuses the user name or password") from error
     except asyncpg.InvalidCatalogNameError as error:

@@ -1,0 +1,54 @@
+"""The nodes of a Citus cluster, for the commands that look at them and move tenants."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import asyncpg
+
+from app.db.queries.cluster.nodes import Connection, read_state
+from app.db.schema import catalog
+from app.errors import ConfigurationError
+from app.knowledge.administration.cluster import Cluster
+from app.settings import Settings
+
+SETTING = "DATABASE_ADMIN_URL"
+
+
+@contextlib.asynccontextmanager
+async def open_cluster(settings: Settings) -> AsyncIterator[Cluster]:
+    """Connect to the coordinator as the owner of the tables. Raises ConfigurationError."""
+    address = settings.database.admin_url
+    if address is None:
+        if settings.database.embedded:
+            raise ConfigurationError(None, "the embedded database is one server, not a Citus cluster")
+        raise ConfigurationError(SETTING, "must be set to the role that owns the tables, on the coordinator")
+    dsn = address.get_secret_value()
+
+    @contextlib.asynccontextmanager
+    async def connect(host: str, port: int) -> AsyncIterator[Connection]:
+        connection = await catalog.connect(dsn, SETTING, host=host, port=port)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    coordinator = await catalog.connect(dsn, SETTING)
+    try:
+        state = await read_state(coordinator)
+        if state is None:
+            raise ConfigurationError(SETTING, "the database is one server, not a Citus cluster")
+        if not state.coordinator:
+            raise ConfigurationError(
+                SETTING, "leads to a worker of the cluster", "use the coordinator's address"
+            )
+        if not state.distributed:
+            raise ConfigurationError(SETTING, "the tables are not distributed yet", "run: knowledge migrate")
+        yield Cluster(coordinator, connect)
+    except asyncpg.PostgresConnectionError as error:
+        raise ConfigurationError(
+            None, "the coordinator cannot reach a node of the cluster", "run: knowledge nodes"
+        ) from error
+    finally:
+        await coordinator.close()

@@ -1,0 +1,37 @@
+-- The nodes of a cluster and what they hold; a shard is that of `tenants` with those of all tables colocated with it.
+
+-- name: kind
+-- The second query only runs where the first found the extension.
+select exists (select from pg_extension where extname = 'citus');
+
+-- name: state
+select citus_is_coordinator() as coordinator,
+       exists (select from pg_dist_partition where logicalrelid = to_regclass('public.tenants')) as distributed;
+
+-- name: nodes
+select nodename as host, nodeport as port, groupid = 0 as coordinator, shouldhaveshards and isactive as takes_shards
+  from pg_dist_node where noderole = 'primary' order by groupid;
+
+-- name: shards
+-- The ends of a shard's range of hashes are inclusive. Sizes include indexes; null: the node did not tell.
+select t.shardid as id, n.nodename as host, n.nodeport as port, t.shardminvalue::integer as first,
+       t.shardmaxvalue::integer as last, sum(z.bytes)::bigint as bytes
+  from pg_dist_partition c
+  join pg_dist_shard t on t.logicalrelid = c.logicalrelid
+  join pg_dist_partition p on p.colocationid = c.colocationid
+  join pg_dist_shard s on s.logicalrelid = p.logicalrelid and s.shardminvalue = t.shardminvalue
+  join pg_dist_placement l on l.shardid = t.shardid and l.shardstate = 1
+  join pg_dist_node n on n.groupid = l.groupid and n.noderole = 'primary'
+  left join (select shard_id, max(size) as bytes from citus_shard_sizes() group by shard_id) z on z.shard_id = s.shardid
+ where c.logicalrelid = 'public.tenants'::regclass
+ group by t.shardid, n.nodename, n.nodeport, t.shardminvalue, t.shardmaxvalue
+ order by t.shardminvalue::integer;
+
+-- name: count_tenants
+-- Counted on the nodes; `firsts` are the first hashes of all shards, ascending.
+select width_bucket(worker_hash(id), :firsts::integer[]) as number, count(*) as tenants from tenants group by 1;
+
+-- name: connections
+select current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+         - coalesce(current_setting('reserved_connections', true)::integer, 0) as most,
+       (select sum(numbackends) from pg_stat_database)::integer as used;
