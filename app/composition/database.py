@@ -182,6 +182,7 @@ async def small_pool(service_dsn: str, settings: Settings) -> AsyncIterator[Data
     """Open a database with two connections, for one command."""
     database = Database(service_dsn, pool_size=2, prepared_statements=settings.database.prepared_statements)
     try:
+        await database.join_cluster()
         yield database
     finally:
         await database.close()

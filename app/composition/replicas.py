@@ -11,16 +11,24 @@ from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.replicas.probe import Probe
 from app.db.replicas.replicas import Replica, Replicas
+from app.errors import ConfigurationError
 from app.settings import Settings
 
 
 @contextlib.asynccontextmanager
 async def replicas_of(database: Database, settings: Settings, part: Part | None) -> AsyncIterator[None]:
-    """While the block runs, searches read from the replicas in DATABASE_REPLICA_URLS that can serve them."""
+    """While the block runs, searches read from the replicas in DATABASE_REPLICA_URLS that can serve them.
+
+    Raises ConfigurationError.
+    """
     addresses = [address.get_secret_value() for address in settings.database.replica_urls]
     if not addresses:
         yield
         return
+    if database.nodes is not None:
+        raise ConfigurationError(
+            "DATABASE_REPLICA_URLS", "searches of a Citus cluster do not read from replicas", "remove it"
+        )
     replicas = [
         Replica(name_of(address), make_database(settings, address, part), Probe(address))
         for address in addresses

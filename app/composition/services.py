@@ -140,6 +140,7 @@ async def build_services(
     or the database or its role does not isolate tenants.
     """
     await check_given(database)
+    await database.join_cluster()
     defaults = defaults or SearchDefaults()
     given = [provider] if next_provider is None else [provider, next_provider]
     providers = dict(zip(await find_models(database, [p.model for p in given]), given, strict=True))

@@ -7,7 +7,7 @@ security policies show only the rows of that tenant.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -20,21 +20,20 @@ from sqlalchemy.pool import NullPool
 
 from app.concurrency.processes.part import Part
 from app.concurrency.turns import PLATFORM, Turns
+from app.db.citus.naming import write_for_node
+from app.db.citus.nodes import Nodes
+from app.db.citus.places import Place, is_cluster
 from app.db.codecs import register_types
 from app.db.connections import Connections, PoolUse
-from app.db.engine import driver_address, make_engine
+from app.db.engine import driver_address, make_engine, make_pool
 from app.db.replicas.replicas import Replicas, current_replica
 from app.db.session import OPENED, PlatformSession, TenantSession
 from app.db.statements import parse_statement
-from app.db.transactions import Transactions
-from app.db.warmth import RECYCLE_SECONDS, Warmth
-from app.errors import DatabaseUnavailable, TenantNotFound
+from app.db.transactions import Transactions, set_tenant
+from app.db.warmth import NO_TENANT, Rehearsal, Rehearse, Warmth
+from app.errors import TenantNotFound
 
-Rehearse = Callable[[TenantSession], Awaitable[None]]
 Result = TypeVar("Result")
-
-NO_TENANT = UUID(int=0)
-"""A tenant that does not exist."""
 
 TENANT_EXISTS = parse_statement(
     "database.tenant_exists", "select exists (select from tenants where id = :tenant_id)"
@@ -70,6 +69,15 @@ class Database:
         other processes of the service count too.
         """
         self.is_lent: Final = engine is not None
+        self._options: Final[dict[str, Any]] = {
+            "pool_size": pool_size,
+            "pool_timeout": pool_timeout,
+            "connect_timeout": connect_timeout,
+            "statement_timeout": statement_timeout,
+            "prepared_statements": prepared_statements,
+            "crowd": crowd,
+            "part": part,
+        }
         # First come, first served, with turns between tenants. The pool alone lets a caller that returns a connection
         # take it again before a waiting caller, so that with many callers some would wait for seconds.
         self._turns = Turns(
@@ -82,24 +90,10 @@ class Database:
         # The server's own time limit applies first, unless the server has stopped responding.
         self._patience = statement_timeout + connect_timeout
         self.dsn: Final = driver_address(dsn)
-        self.engine = engine or make_engine(
-            dsn,
-            pool_size=pool_size,
-            max_overflow=0,
-            # The most recently used connection has its plans ready and its caches warm.
-            pool_use_lifo=True,
-            pool_timeout=pool_timeout,
-            pool_recycle=RECYCLE_SECONDS,
-            hide_parameters=True,
-            connect_args={
-                "timeout": connect_timeout,
-                "statement_cache_size": 512 if prepared_statements else 0,
-                "prepared_statement_cache_size": 0,
-            },
+        self.engine = engine or make_pool(
+            dsn, pool_size, pool_timeout, connect_timeout, prepared_statements=prepared_statements
         )
         event.listen(self.engine.sync_engine, "connect", register_types)
-        event.listen(self.engine.sync_engine, "connect", self._note, insert=True)
-        event.listen(self.engine.sync_engine, "connect", self._prepare)
         connections = Connections(
             self.engine,
             self._turns,
@@ -118,9 +112,12 @@ class Database:
         )
         self._warmth = Warmth(self.engine, self._turns, self._outage, pool_size)
         self._keeps_plans = prepared_statements and not self.is_lent
-        self._rehearse: Rehearse | None = None
-        self._rehearsal_setup = ""
+        self._rehearsal = Rehearsal(self._outage, self._patience)
+        event.listen(self.engine.sync_engine, "connect", self._warmth.note, insert=True)
+        event.listen(self.engine.sync_engine, "connect", self._rehearsal.prepare)
         self.replicas: Replicas | None = None
+        self.nodes: Nodes[Database] | None = None
+        self._write: Callable[[str], str] | None = None
         self.tell_of_deleted: list[Callable[[UUID], None]] = []
         """Functions to call when a session finds that its tenant was deleted; for caches of tenants."""
 
@@ -169,17 +166,37 @@ class Database:
     async def _open_tenant(
         self, tenant_id: UUID, setup: str, background: timedelta | None
     ) -> AsyncIterator[TenantSession]:
-        begin = f"{_set_tenant(tenant_id)}{setup}"
+        if self.nodes is None:
+            async with self.open_at(None, tenant_id, setup, background) as session:
+                yield session
+            return
+        async with self.nodes.open(
+            tenant_id, lambda place: place.node.open_at(place, tenant_id, setup, background)
+        ) as session:
+            yield session
+
+    @asynccontextmanager
+    async def open_at(
+        self, place: Place[Database] | None, tenant_id: UUID, setup: str, background: timedelta | None
+    ) -> AsyncIterator[TenantSession]:
+        """As `tenant_session`, at a place on this node of a cluster, or None.
+
+        Raises asyncpg.PostgresError with a code of `shards.enter` if the tenant is no longer there.
+        """
+        begin = f"{set_tenant(tenant_id)}{setup}"
+        write = None
+        if place is not None:
+            begin, write = f"{place.entrance}{begin}", place.write
         # The tenant's callers must not wait for its background work.
         turn = tenant_id if background is None else PLATFORM
         patience = self._patience if background is None else None
         try:
             async with self._transactions.open(begin, turn, background) as driver:
-                yield TenantSession(driver, OPENED, self._outage, patience, tenant_id)
+                yield TenantSession(driver, OPENED, self._outage, patience, tenant_id, write)
         except asyncpg.ForeignKeyViolationError as error:
             # Every table and partition has its own foreign key to tenants; a list of their names would become outdated.
             async with self._transactions.open(begin, turn, background) as driver:
-                session = TenantSession(driver, OPENED, self._outage, patience, tenant_id)
+                session = TenantSession(driver, OPENED, self._outage, patience, tenant_id, write)
                 remains = await session.fetch_value(TENANT_EXISTS)
             if remains:
                 raise
@@ -193,9 +210,41 @@ class Database:
     ) -> AsyncIterator[PlatformSession]:
         """A transaction in which no tenant is set; `background` is as in `tenant_session`."""
         begin = "select set_config('app.current_tenant', '', true)"
+        if self._write is not None:
+            begin += (
+                ";set local citus.override_table_visibility=off"  # a cluster hides shards and their indexes
+            )
         patience = self._patience if background is None else None
         async with self._transactions.open(begin, PLATFORM, background) as driver:
-            yield PlatformSession(driver, OPENED, self._outage, patience)
+            yield PlatformSession(driver, OPENED, self._outage, patience, self._write)
+
+    @asynccontextmanager
+    async def shared_session(self, tenant_id: UUID) -> AsyncIterator[TenantSession]:
+        """A tenant's transaction on what all tenants share, e.g. the turns at a host: no rows of the tenant itself.
+
+        In a cluster it runs on the coordinator. Raises DatabaseUnavailable.
+        """
+        async with self.open_at(None, tenant_id, "", None) as session:
+            yield session
+
+    async def join_cluster(self) -> None:
+        """If the database is a Citus cluster's, let each tenant's sessions run on the node that holds the tenant.
+
+        Raises DatabaseUnavailable.
+        """
+        if self.nodes is None and await is_cluster(self):
+            self.nodes = Nodes(self, self._like)
+            self._write = write_for_node
+
+    def _like(self, address: str) -> Database:
+        """A database with these settings at the address of another node."""
+        node = Database(address, **self._options)
+        node._write = write_for_node
+        return node
+
+    async def holders(self) -> Sequence[Database]:
+        """The databases that hold tenants: this one, or those of a cluster's nodes. Raises DatabaseUnavailable."""
+        return (self,) if self.nodes is None else await self.nodes.holders()
 
     @asynccontextmanager
     async def keep_warm(self, rehearse: Rehearse, *, setup: str = "") -> AsyncIterator[None]:
@@ -207,37 +256,13 @@ class Database:
         if not self._keeps_plans:
             yield
             return
-        self._rehearse, self._rehearsal_setup = rehearse, setup
-        try:
-            async with contextlib.AsyncExitStack() as stack:
-                for replica in self.replicas.replicas if self.replicas is not None else ():
-                    await stack.enter_async_context(replica.database.keep_warm(rehearse, setup=setup))
-                await stack.enter_async_context(self._warmth.keep())
-                yield
-        finally:
-            self._rehearse = None
-
-    def _note(self, dbapi_connection: Any, _record: Any) -> None:
-        """Note a new connection before anything else runs on it; a listener for SQLAlchemy's event `connect`."""
-        self._warmth.note(dbapi_connection.driver_connection)
-
-    def _prepare(self, dbapi_connection: Any, _record: Any) -> None:
-        """Prepare a new connection; a listener for SQLAlchemy's event `connect`."""
-        if self._rehearse is not None:
-            dbapi_connection.run_async(self._run_rehearsal)
-
-    async def _run_rehearsal(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
-        try:
-            await driver.execute(f"begin;{_set_tenant(NO_TENANT)}{self._rehearsal_setup}")
-            with contextlib.suppress(
-                DatabaseUnavailable, asyncpg.PostgresError
-            ):  # then it is ready, but not fast
-                assert self._rehearse is not None
-                await self._rehearse(TenantSession(driver, OPENED, self._outage, self._patience, NO_TENANT))
-            await driver.execute("rollback")
-        except BaseException:
-            driver.terminate()  # the pool closes only connections that it has accepted
-            raise
+        async with contextlib.AsyncExitStack() as stack:
+            begin = f"{set_tenant(NO_TENANT)}{setup}"
+            await stack.enter_async_context(self._rehearsal.held(rehearse, begin))
+            for replica in self.replicas.replicas if self.replicas is not None else ():
+                await stack.enter_async_context(replica.database.keep_warm(rehearse, setup=setup))
+            await stack.enter_async_context(self._warmth.keep())
+            yield
 
     @property
     def is_calm(self) -> bool:
@@ -267,12 +292,9 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections, unless the engine was lent."""
+        if self.nodes is not None:
+            await self.nodes.close()
         await self._outage.close()
         if not self.is_lent:
             await self.engine.dispose()
             self._warmth.end_all()
-
-
-def _set_tenant(tenant_id: UUID) -> str:
-    # The type makes the literal safe: only the text of a UUID reaches the statement.
-    return f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);"

@@ -8,6 +8,9 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import PoolProxiedConnection
 
+RECYCLE_SECONDS = 1_800
+"""Age at which the pool itself replaces a connection when a caller takes it: none lives for ever."""
+
 
 def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **options: Any) -> AsyncEngine:
     """An engine for a `postgresql://` address.
@@ -19,6 +22,27 @@ def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **op
         "postgresql+asyncpg://",
         connect_args={**(connect_args or {}), "dsn": driver_address(dsn)},
         **options,
+    )
+
+
+def make_pool(
+    dsn: str, size: int, pool_timeout: float, connect_timeout: float, *, prepared_statements: bool
+) -> AsyncEngine:
+    """An engine with `size` connections; times are in seconds."""
+    return make_engine(
+        dsn,
+        pool_size=size,
+        max_overflow=0,
+        # The most recently used connection has its plans ready and its caches warm.
+        pool_use_lifo=True,
+        pool_timeout=pool_timeout,
+        pool_recycle=RECYCLE_SECONDS,
+        hide_parameters=True,
+        connect_args={
+            "timeout": connect_timeout,
+            "statement_cache_size": 512 if prepared_statements else 0,
+            "prepared_statement_cache_size": 0,
+        },
     )
 
 

@@ -36,13 +36,16 @@ class _Session:
         opened_by: object,
         outage: Outage,
         patience: float | None,
+        write: Callable[[str], str] | None = None,
     ) -> None:
+        """`write` writes the text of a statement as the node of a cluster needs it; None: as it is."""
         if opened_by is not OPENED:
             raise TypeError("sessions are created by Database, which opens their transaction")
         self._connection = connection
         self._outage = outage
         self._patience = patience
         self.has_written = False
+        self._write = write
 
     async def fetch(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         """All rows. Raises asyncpg.PostgresError."""
@@ -80,7 +83,7 @@ class _Session:
         """
         values = self._values(statement, parameters)
         cursor = aiter(
-            self._connection.cursor(statement.sql, *values, prefetch=batch, timeout=self._patience)
+            self._connection.cursor(self._text(statement), *values, prefetch=batch, timeout=self._patience)
         )
         while rows := await self._outage.listen(_read(cursor, batch)):
             yield rows
@@ -89,7 +92,10 @@ class _Session:
         self, call: Callable[..., Awaitable[T]], statement: Statement, parameters: dict[str, Any]
     ) -> T:
         values = self._values(statement, parameters)
-        return await self._outage.listen(call(statement.sql, *values, timeout=self._patience))
+        return await self._outage.listen(call(self._text(statement), *values, timeout=self._patience))
+
+    def _text(self, statement: Statement) -> str:
+        return statement.sql if self._write is None else self._write(statement.sql)
 
     def _values(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
         """The values of a statement's parameters in its order, for running it now."""
@@ -121,8 +127,9 @@ class TenantSession(_Session):
         outage: Outage,
         patience: float | None,
         tenant_id: UUID,
+        write: Callable[[str], str] | None = None,
     ) -> None:
-        super().__init__(connection, opened_by, outage, patience)
+        super().__init__(connection, opened_by, outage, patience, write)
         self.tenant_id = tenant_id
 
     def _bind(self, parameters: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from uuid import UUID
 
 import asyncpg
 from sqlalchemy.pool import PoolProxiedConnection
@@ -98,3 +99,9 @@ class Transactions:
         # come from this connection: `listen` converts those.
         if isinstance(error, AWAY) and not isinstance(error, ValueError | OSError):
             raise self._outage.refuse(error) from error
+
+
+def set_tenant(tenant_id: UUID) -> str:
+    """The SQL text that sets the tenant of a transaction."""
+    # The type makes the literal safe: only the text of a UUID reaches the statement.
+    return f"select set_config('app.current_tenant', '{UUID(int=tenant_id.int)}', true);"

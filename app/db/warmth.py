@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 import asyncpg
@@ -20,17 +21,21 @@ from app.concurrency.background import start_background
 from app.concurrency.turns import PLATFORM, Turns
 from app.db.engine import take_connection
 from app.db.outage import AWAY, PATIENCE, Outage
+from app.db.session import OPENED, TenantSession
+from app.errors import DatabaseUnavailable
 
 log = logging.getLogger("app.db")
+
+Rehearse = Callable[[TenantSession], Awaitable[None]]
+
+NO_TENANT = UUID(int=0)
+"""A tenant that does not exist."""
 
 PAUSE = 1.0
 """Seconds between two looks at the pool."""
 
 LONGEST_AGE = 1_500.0
 """Seconds after which a connection is replaced here, before its next user would have to."""
-
-RECYCLE_SECONDS = 1_800
-"""Age at which the pool itself replaces a connection when a caller takes it: none lives for ever."""
 
 START_SECONDS = 10.0
 """How long the start waits for the connections."""
@@ -46,9 +51,9 @@ class Warmth:
         self._size = size
         self._opened: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
-    def note(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
-        """Note that a connection was opened."""
-        self._opened[driver] = time.monotonic()
+    def note(self, dbapi_connection: Any, _record: Any) -> None:
+        """Note a new connection before anything else runs on it; a listener for SQLAlchemy's event `connect`."""
+        self._opened[dbapi_connection.driver_connection] = time.monotonic()
 
     def end_all(self) -> None:
         """End the connections that are still open after the pool was closed.
@@ -139,3 +144,39 @@ class Warmth:
             await greenlet_spawn(connection.invalidate)
             connection.close()
         (await take_connection(self._engine)).close()  # the pool gives out the last one that it got back
+
+
+class Rehearsal:
+    """Runs statements on each new connection, in a session of no tenant, so that it has their plans."""
+
+    def __init__(self, outage: Outage, patience: float) -> None:
+        """`patience` is the time limit of a statement in seconds."""
+        self._outage = outage
+        self._patience = patience
+        self._rehearse: Rehearse | None = None
+        self._begin = ""
+
+    @asynccontextmanager
+    async def held(self, rehearse: Rehearse, begin: str) -> AsyncIterator[None]:
+        """While the block runs, new connections rehearse, in a transaction that begins with the SQL text `begin`."""
+        self._rehearse, self._begin = rehearse, begin
+        try:
+            yield
+        finally:
+            self._rehearse = None
+
+    def prepare(self, dbapi_connection: Any, _record: Any) -> None:
+        """Prepare a new connection; a listener for SQLAlchemy's event `connect`."""
+        if self._rehearse is not None:
+            dbapi_connection.run_async(self._run)
+
+    async def _run(self, driver: asyncpg.Connection[asyncpg.Record]) -> None:
+        try:
+            await driver.execute(f"begin;{self._begin}")
+            with suppress(DatabaseUnavailable, asyncpg.PostgresError):  # then it is ready, but not fast
+                assert self._rehearse is not None
+                await self._rehearse(TenantSession(driver, OPENED, self._outage, self._patience, NO_TENANT))
+            await driver.execute("rollback")
+        except BaseException:
+            driver.terminate()  # the pool closes only connections that it has accepted
+            raise

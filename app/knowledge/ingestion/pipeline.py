@@ -239,8 +239,7 @@ class Ingestion:
             except EmbeddingUnavailable as error:
                 unavailable = True
                 pause = timedelta(seconds=choose_pause(error))
-                async with self._database.tenant_session(tenant.tenant_id) as session:
-                    await queue.pause_provider(session, pause)
+                await queue.pause_provider(self._database, tenant.tenant_id, pause)
         lacking = {row.id for row, _, text, _, _ in wanted if text not in made}
         new = [
             PassageVector(row.id, passage, row.text_hash, start, end, made[text])

@@ -71,7 +71,7 @@ class SendPace:
             return []
         wanted = Counter(destinations)
         names = sorted(wanted)
-        async with self._database.tenant_session(tenant_id) as session:
+        async with self._database.shared_session(tenant_id) as session:
             turns = await take_turns(session, names, [wanted[name] for name in names], quota)
         left = {turn.destination: turn.granted for turn in turns}
         waits = {turn.destination: turn.wait_seconds for turn in turns}

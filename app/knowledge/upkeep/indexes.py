@@ -64,8 +64,12 @@ class VectorIndexes:
 
     async def drop_of_deleted(self) -> None:
         """Drop the indexes that were in use when their tenant was deleted. Raises DatabaseUnavailable."""
+        owners: list[UUID] = []
+        for node in await self._database.holders():
+            async with node.platform_session() as session:
+                owners += await db.list_owners(session)
         async with self._database.platform_session() as session:
-            owners = await db.list_deleted_owners(session)
+            owners = await db.find_deleted(session, owners)
         for tenant_id in owners:
             await db.drop_strays(self._database, tenant_id)
 

@@ -68,7 +68,7 @@ class RecordTrimmer:
                     extra={"tenant_id": str(tenant_id), "records": name, "rows": dropped},
                 )
         if self._most_audit:
-            async with self._database.tenant_session(tenant_id) as session:
+            async with self._database.shared_session(tenant_id) as session:
                 await records.prune_audit(session, self._most_audit)
 
     async def trim_platform(self) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.db.database import Database
 from app.db.queries.work import jobs as queue
-from app.db.queries.work.jobs import JobKind
-from app.errors import KnowledgeError
+from app.db.queries.work.jobs import Job, JobKind
+from app.errors import DatabaseUnavailable, KnowledgeError
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.upkeep.sweep import Sweep
 from app.knowledge.worker.runner import KINDS, OUTWARD_KINDS, JobRunner
@@ -55,8 +56,7 @@ class Worker:
 
     async def run_once(self, kinds: Sequence[JobKind] | None = None) -> bool:
         """Run one due job of `kinds` (None: of any kind); return whether there was one. Raises DatabaseUnavailable."""
-        async with self.database.platform_session() as session:
-            job = await queue.claim_job(session, kinds or KINDS + OUTWARD_KINDS, self.runner.lease)
+        job = await self._claim(kinds or KINDS + OUTWARD_KINDS)
         if job is None:
             return False
         started = time.perf_counter()
@@ -87,6 +87,23 @@ class Worker:
             )
         return True
 
+    async def _claim(self, kinds: Sequence[JobKind]) -> Job | None:
+        """A due job; the nodes of a cluster are asked in a random order. Raises DatabaseUnavailable."""
+        nodes = await self.database.holders()
+        failure: DatabaseUnavailable | None = None
+        for node in random.sample(nodes, len(nodes)):
+            try:
+                async with node.platform_session() as session:
+                    job = await queue.claim_job(session, kinds, self.runner.lease)
+            except DatabaseUnavailable as error:
+                failure = error
+            else:
+                if job is not None:
+                    return job
+        if failure is not None:
+            raise failure
+        return None
+
     async def _work(self, kinds: Sequence[JobKind]) -> None:
         while True:
             busy = False
@@ -105,12 +122,21 @@ class Worker:
                         await self.jobs.awake.wait()
 
     async def _listen(self) -> None:
-        while True:
-            try:
-                await queue.listen_for_jobs(self.database, self.jobs.wake)
-            except Exception as error:
-                log.debug("no notifications of new jobs: %s", type(error).__name__)
-            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+        listening: dict[Database, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                with contextlib.suppress(DatabaseUnavailable):
+                    for node in await self.database.holders():
+                        if node not in listening or listening[node].done():
+                            listening[node] = group.create_task(self._listen_at(node))
+                await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+
+    async def _listen_at(self, node: Database) -> None:
+        """Wake the workers at notifications of a node, until its connection ends."""
+        try:
+            await queue.listen_for_jobs(node, self.jobs.wake)
+        except Exception as error:
+            log.debug("no notifications of new jobs: %s", type(error).__name__)
 
     async def _sweep(self) -> None:
         while True:

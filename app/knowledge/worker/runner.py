@@ -238,9 +238,9 @@ class JobRunner:
         end = time.monotonic() + (self.lease.total_seconds() if patience is None else patience)
         while True:
             try:
+                if pauses:
+                    await queue.pause_provider(self.database, job.tenant_id, wait)
                 async with self.database.tenant_session(job.tenant_id) as session:
-                    if pauses:
-                        await queue.pause_provider(session, wait)
                     await queue.release_job(session, job, wait, counts=counts, postpones=postpones)
                 return
             except DatabaseUnavailable:

@@ -113,8 +113,8 @@ async def test_paused_provider_delays_only_its_own_work(
         await db.enqueue_job(session, "ingest_asset", "a", NOW)
         await db.enqueue_job(session, "embed_entries", "entries", NOW)
         await db.enqueue_job(session, "refresh_statistics", "lexemes", NOW)
-        await db.pause_provider(session, MINUTE)
-        await db.pause_provider(session, NOW)
+    await db.pause_provider(services.database, tenant.id, MINUTE)
+    await db.pause_provider(services.database, tenant.id, NOW)
     async with services.database.tenant_session(other_tenant.id) as session:
         await db.enqueue_job(session, "embed_entries", "entries", NOW)
     claimed = set()
@@ -141,6 +141,5 @@ async def test_lost_work_of_a_paused_provider_also_waits(
         await db.enqueue_job(session, "embed_entries", "entries", NOW)
     assert await claim(services) is not None
     await expire_leases(superuser_dsn)
-    async with services.database.tenant_session(tenant.id) as session:
-        await db.pause_provider(session, MINUTE)
+    await db.pause_provider(services.database, tenant.id, MINUTE)
     assert await claim(services) is None

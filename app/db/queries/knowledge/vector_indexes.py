@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -48,9 +49,14 @@ async def drop_strays(database: Database, tenant_id: UUID) -> None:
             raise
 
 
-async def list_deleted_owners(session: PlatformSession) -> list[UUID]:
-    """Deleted tenants of which an index is left."""
-    return [row["tenant_id"] for row in await session.fetch(SQL["deleted_owners"])]
+async def list_owners(session: PlatformSession) -> list[UUID]:
+    """The tenants, of those of this node, that have an index; also deleted ones."""
+    return [row["tenant_id"] for row in await session.fetch(SQL["owners"])]
+
+
+async def find_deleted(session: PlatformSession, tenants: Sequence[UUID]) -> list[UUID]:
+    """Those of the tenants that are deleted."""
+    return [row["tenant_id"] for row in await session.fetch(SQL["deleted"], tenants=tenants)]
 
 
 async def create_index(session: TenantSession, model_id: int) -> None:

@@ -17,13 +17,16 @@ select m.id from embedding_models m
    and not exists (select from vector_statistics v where v.tenant_id = :tenant_id and v.model_id = m.id)
  order by m.id;
 
--- name: deleted_owners
+-- name: owners
 select distinct x.tenant_id
   from pg_class c
  cross join lateral (select right(c.relname, 32)::uuid as tenant_id) x
  where c.relkind = 'i' and c.relnamespace = 'public'::regnamespace
-   and c.relname ~ '^embeddings_hnsw_[0-9]+_[0-9a-f]{32}$'
-   and x.tenant_id not in (select t.id from tenancy.list_tenants() t);
+   and c.relname ~ '^embeddings_hnsw_[0-9]+_[0-9a-f]{32}$';
+
+-- name: deleted
+select x.tenant_id from unnest(:tenants::uuid[]) x (tenant_id)
+ where x.tenant_id not in (select t.id from tenancy.list_tenants() t);
 
 -- name: create
 select tenancy.create_vector_index(:model_id);

@@ -59,7 +59,7 @@ with due as (
        limit 1 for update skip locked) l
 )
 update deliveries d set attempts = d.attempts + 1, run_at = clock_timestamp() + :lease::interval
-  from subscriptions u, saved_searches s
+  from subscriptions u cross join saved_searches s
  where d.tenant_id = :tenant_id and d.ctid = any (array(select c.place from chosen c))
    and u.tenant_id = :tenant_id and u.saved_search_id = d.saved_search_id
    and s.tenant_id = :tenant_id and s.id = d.saved_search_id

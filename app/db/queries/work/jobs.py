@@ -77,6 +77,16 @@ class QueueFigures:
     running: int
     oldest_seconds: float
 
+    def __add__(self, other: QueueFigures) -> QueueFigures:
+        """The figures of both, which are of the same kind."""
+        return QueueFigures(
+            self.kind,
+            self.waiting + other.waiting,
+            self.scheduled + other.scheduled,
+            self.running + other.running,
+            max(self.oldest_seconds, other.oldest_seconds),
+        )
+
 
 async def enqueue_job(session: TenantSession, kind: JobKind, subject: str, delay: timedelta) -> None:
     """Queue a job once; a job that is already queued runs at the earlier of the two times."""
@@ -124,9 +134,15 @@ async def release_job(
     )
 
 
-async def pause_provider(session: TenantSession, pause: timedelta) -> None:
-    """Hand out no job that needs the provider of the tenant's model, for any tenant, for `pause`."""
-    await session.execute(SQL["pause"], pause=pause)
+async def pause_provider(database: Database, tenant_id: UUID, pause: timedelta) -> None:
+    """Hand out no job that needs the provider of the tenant's model, for any tenant, for `pause`.
+
+    Raises DatabaseUnavailable.
+    """
+    async with database.tenant_session(tenant_id) as own:
+        model_id = await own.fetch_value(SQL["model"])
+    async with database.shared_session(tenant_id) as session:
+        await session.execute(SQL["pause"], model_id=model_id, pause=pause)
 
 
 async def is_provider_paused(session: TenantSession, within: timedelta = timedelta(0)) -> bool:
@@ -161,9 +177,14 @@ def is_statements_fault(error: DatabaseUnavailable) -> bool:
 
 
 async def count_jobs(database: Database) -> list[QueueFigures]:
-    """Jobs by kind; kinds without jobs are omitted. Counts stop at COUNTED_JOBS."""
-    async with database.platform_session(background=timedelta(seconds=2)) as session:
-        return await session.fetch_as(QueueFigures, SQL["figures"], most=COUNTED_JOBS)
+    """Jobs by kind; kinds without jobs are omitted. Counts stop at COUNTED_JOBS. Raises DatabaseUnavailable."""
+    found: dict[str, QueueFigures] = {}
+    for node in await database.holders():
+        async with node.platform_session(background=timedelta(seconds=2)) as session:
+            for figures in await session.fetch_as(QueueFigures, SQL["figures"], most=COUNTED_JOBS):
+                known = found.get(figures.kind)
+                found[figures.kind] = figures if known is None else known + figures
+    return list(found.values())
 
 
 async def cancel_jobs(session: TenantSession, kind: JobKind, subject: str) -> None:

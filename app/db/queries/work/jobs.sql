@@ -44,9 +44,11 @@ select tenant_id, id, kind, subject, case when :counts::boolean then attempts el
 on conflict (tenant_id, kind, subject) where state = 'queued' do nothing;
 
 -- name: pause
--- Until then, no job that needs this job's model is handed out.
-update embedding_models set paused_until = greatest(paused_until, clock_timestamp() + :pause::interval)
- where id = (select t.model_id from tenants t where t.id = :tenant_id);
+-- Until then, no job that needs the model is handed out.
+update embedding_models set paused_until = greatest(paused_until, now() + :pause::interval) where id = :model_id;
+
+-- name: model
+select model_id from tenants where id = :tenant_id;
 
 -- name: is_paused
 select coalesce((select m.paused_until > clock_timestamp() - :within::interval

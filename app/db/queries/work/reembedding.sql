@@ -41,7 +41,7 @@ select c.from_model, c.to_model, c.rate, c.switch_at as switch_at_overlap, c.vis
 -- name: visit
 -- Queues the next entries, by id, for vectors of the model, if they have none.
 with next as materialized (
-  select e.id from entries e, model_changes c
+  select e.id from entries e cross join model_changes c
    where c.tenant_id = :tenant_id and e.tenant_id = :tenant_id and e.id > c.place order by e.id limit :limit
 ), lacking as materialized (
   -- Locked: an entry that is being deleted would no longer exist when its row in the queue is written.

@@ -1,0 +1,144 @@
+"""The nodes of a Citus cluster: a tenant's sessions run on the node that holds the tenant.
+
+Moves and splits of shards go on while the service runs. Where a tenant is, is looked up once; each transaction then
+begins by checking it (`shards.enter`), so that one that comes too late looks again, before any of its statements ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Generic
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from uuid import UUID
+
+import asyncpg
+
+from app.db.citus.places import FoundPlace, N, Place, adopt_group, find_place, list_holders
+from app.db.session import TenantSession
+from app.errors import DatabaseUnavailable
+
+MOVED, NOT_ADOPTED = "KB001", "KB002"
+"""The errors of `shards.enter`."""
+
+TRIES = 60
+LONGEST_WAIT = 0.1
+"""Seconds between tries: a tenant that is nowhere for a moment is found again within a few of them."""
+
+HOLDERS_SECONDS = 5.0
+"""How long the list of the nodes that hold tenants is used."""
+
+MOST_TENANTS = 100_000
+"""Tenants whose place is remembered."""
+
+
+class Nodes(Generic[N]):
+    """The nodes that hold tenants, each with connections of its own, and the place of each tenant."""
+
+    def __init__(self, coordinator: N, make: Callable[[str], N]) -> None:
+        """`make` creates the database of a node from its address."""
+        self._coordinator = coordinator
+        self._make = make
+        self._nodes: dict[tuple[str, int], N] = {}
+        self._places: dict[tuple[int, str, int], Place[N]] = {}
+        self._of_tenants: dict[UUID, Place[N]] = {}
+        self._holders: list[N] = []
+        self._listed_until = 0.0
+
+    @asynccontextmanager
+    async def open(
+        self, tenant_id: UUID, open_at: Callable[[Place[N]], AbstractAsyncContextManager[TenantSession]]
+    ) -> AsyncIterator[TenantSession]:
+        """A session at the place of the tenant. Raises DatabaseUnavailable."""
+        async with AsyncExitStack() as stack:
+            yield await self._enter(stack, tenant_id, open_at)
+
+    async def _enter(
+        self,
+        stack: AsyncExitStack,
+        tenant_id: UUID,
+        open_at: Callable[[Place[N]], AbstractAsyncContextManager[TenantSession]],
+    ) -> TenantSession:
+        for tried in range(TRIES):
+            place = await self._place_of(tenant_id)
+            try:
+                return await stack.enter_async_context(open_at(place))
+            except asyncpg.PostgresError as error:
+                if error.sqlstate == MOVED:
+                    self._of_tenants.pop(tenant_id, None)
+                elif error.sqlstate == NOT_ADOPTED:
+                    await self._adopt(place)
+                else:
+                    raise
+            await asyncio.sleep(min(0.01 * tried, LONGEST_WAIT))
+        raise DatabaseUnavailable("the tenant is being moved")
+
+    async def _adopt(self, place: Place[N]) -> None:
+        try:
+            await adopt_group(place.node, place.group)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate != MOVED:
+                raise
+
+    async def _place_of(self, tenant_id: UUID) -> Place[N]:
+        place = self._of_tenants.get(tenant_id)
+        if place is None:
+            found = await self._find(tenant_id)
+            key = (found.group, found.host, found.port)
+            place = self._places.get(key)
+            if place is None or place.names.keys() < set(found.tables):
+                shards = dict(zip(found.tables, found.shards, strict=True))
+                place = self._places[key] = Place.of(found.group, self._node(found.host, found.port), shards)
+            if len(self._of_tenants) >= MOST_TENANTS:
+                self._of_tenants.pop(next(iter(self._of_tenants)))
+            self._of_tenants[tenant_id] = place
+        return place
+
+    async def _find(self, tenant_id: UUID) -> FoundPlace:
+        """Ask the coordinator, and the other nodes if it does not answer: each has the same metadata."""
+        failure: DatabaseUnavailable | None = None
+        for node in (self._coordinator, *self._nodes.values()):
+            try:
+                found = await find_place(node, tenant_id)
+            except DatabaseUnavailable as error:
+                failure = failure or error
+                continue
+            if found is not None:
+                return found
+        raise failure or DatabaseUnavailable("no node of the cluster holds the tenant")
+
+    async def holders(self) -> Sequence[N]:
+        """The databases of all nodes that hold tenants. Raises DatabaseUnavailable."""
+        if time.monotonic() > self._listed_until:
+            try:
+                listed = await list_holders(self._coordinator)
+            except DatabaseUnavailable:
+                if not self._holders:
+                    raise
+            else:
+                self._holders = [self._node(host, port) for host, port in listed]
+                self._listed_until = time.monotonic() + HOLDERS_SECONDS
+        return self._holders
+
+    def _node(self, host: str, port: int) -> N:
+        node = self._nodes.get((host, port))
+        if node is None:
+            node = self._nodes[host, port] = self._make(address_of(self._coordinator.dsn, host, port))
+        return node
+
+    async def close(self) -> None:
+        """Close the connections of all nodes, but not those of the coordinator."""
+        for node in self._nodes.values():
+            await node.close()
+
+
+def address_of(dsn: str, host: str, port: int) -> str:
+    """The address of another server for the same database, with the same role and options."""
+    parts = urlsplit(dsn)
+    login = parts.netloc.rpartition("@")[0]
+    options = [(name, value) for name, value in parse_qsl(parts.query) if name not in ("host", "port")]
+    where = f"[{host}]" if ":" in host else quote(host, safe=".-_")
+    netloc = f"{login}@{where}:{port}" if login else f"{where}:{port}"
+    return urlunsplit(parts._replace(netloc=netloc, query=urlencode(options)))
