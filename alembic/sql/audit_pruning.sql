@@ -22,6 +22,8 @@ begin
       returning a.at)
     select count(*), max(d.at) into removed, last_at from dropped d;
   else
+    perform set_config('citus.propagate_set_commands', 'local', true);
+    execute format('set local app.current_tenant = %L', me);
     with dropped as (
       delete from audit a
        where a.tenant_id = me

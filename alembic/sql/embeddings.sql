@@ -12,12 +12,13 @@ create table embeddings (
   embedding halfvec not null,
   primary key (tenant_id, entry_id, model_id, passage),
   foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
-) partition by hash (tenant_id);
+) /* one server */ partition by hash (tenant_id) /* Citus: */;
 comment on column embeddings.in_index is
   'Whether the tenant''s HNSW index includes the row; false for tenants that are small enough for exact search';
 -- Inline storage: otherwise each comparison would need a second fetch.
 alter table embeddings alter column embedding set storage plain;
 
+/* one server */
 do $$
 begin
   for n in 0..31 loop
@@ -25,6 +26,7 @@ begin
                    'embeddings', lpad(n::text, 2, '0'), n);
   end loop;
 end $$;
+/* Citus: */
 
 create index embeddings_by_text on embeddings (tenant_id, text_hash, model_id);
 
@@ -56,11 +58,14 @@ begin
   if exists (select from embeddings k where k.tenant_id = owner and k.model_id = p_model_id and k.in_index) then
     raise exception 'the index must be created empty' using errcode = 'object_not_in_prerequisite_state';
   end if;
-  select c.oid::regclass into strict place
-    from pg_inherits h join pg_class c on c.oid = h.inhrelid
-   where h.inhparent = 'embeddings'::regclass
-     and satisfies_hash_partition(h.inhparent, 32, substring(pg_get_expr(c.relpartbound, c.oid) from 'remainder (\d+)')::integer,
-                                  owner);
+  place := 'public.embeddings'::regclass;
+  if (select c.relkind from pg_class c where c.oid = place) = 'p' then
+    select c.oid::regclass into strict place
+      from pg_inherits h join pg_class c on c.oid = h.inhrelid
+     where h.inhparent = place
+       and satisfies_hash_partition(h.inhparent, 32, substring(pg_get_expr(c.relpartbound, c.oid) from 'remainder (\d+)')::integer,
+                                    owner);
+  end if;
   execute format('create index %I on %s using hnsw ((embedding::halfvec(%s)) halfvec_cosine_ops)
                   with (m = 16, ef_construction = 128) where tenant_id = %L::uuid and model_id = %s and in_index',
                  'embeddings_hnsw_' || p_model_id || '_' || replace(owner::text, '-', ''), place, dimensions, owner, p_model_id);

@@ -69,11 +69,13 @@ create table entries (
   repeats uuid,
   word_weights sparsevec storage main generated always as (entry_weights(language, title, content)) stored,
   primary key (tenant_id, id),
-  foreign key (tenant_id, parent_id) references entries (tenant_id, id) on delete set null (parent_id),
-  foreign key (tenant_id, superseded_by_id) references entries (tenant_id, id) on delete set null (superseded_by_id),
+  foreign key (tenant_id, parent_id) references entries (tenant_id, id)
+    /* one server */ on delete set null (parent_id) /* Citus: deferrable initially deferred */,
+  foreign key (tenant_id, superseded_by_id) references entries (tenant_id, id)
+    /* one server */ on delete set null (superseded_by_id) /* Citus: deferrable initially deferred */,
   foreign key (tenant_id, asset_id) references assets (tenant_id, id) on delete cascade,
   check ((entry_type = 'chunk') = (asset_id is not null and chunk_index is not null))
-) partition by hash (tenant_id);
+) /* one server */ partition by hash (tenant_id) /* Citus: */;
 comment on column entries.content_hash is 'sha256 of the content; identifies an entry without external_id';
 comment on column entries.text_length is
   'Length in characters, with the title twice, as in lexemes; BM25 ranks as well with it as with a count of words';
@@ -83,7 +85,8 @@ comment on column entries.text_hash is 'sha256 of the text that is embedded: tit
 comment on column entries.repeats is
   'the chunk that this one repeats, of the first asset with the same bytes: see repeats_another()';
 
--- Partitioned by tenant, so that a tenant has a large share of each vector index.
+-- Partitioned by tenant: a search and a write touch the indexes of a 32nd of all entries. Citus has shards instead.
+/* one server */
 do $$
 begin
   for n in 0..31 loop
@@ -91,6 +94,7 @@ begin
                    'entries', lpad(n::text, 2, '0'), n);
   end loop;
 end $$;
+/* Citus: */
 
 create unique index entries_by_external_id on entries (tenant_id, external_id) where external_id is not null;
 create unique index entries_by_content on entries (tenant_id, content_hash)
@@ -102,13 +106,15 @@ create index entries_by_parent on entries (tenant_id, parent_id) where parent_id
 create index entries_by_successor on entries (tenant_id, superseded_by_id) where superseded_by_id is not null;
 create index entries_by_time on entries (tenant_id, created_at desc, id desc);
 -- fastupdate off: a pending list would slow down searches.
-create index entries_by_lexeme on entries using gin (tenant_id, lexemes) with (fastupdate = off);
+create index entries_by_lexeme on entries using gin (tenant_id, lexemes)
+  with (fastupdate = /* one server */ off /* Citus: on */);
 create index entries_by_tag on entries using gin (tenant_id, tags) with (fastupdate = off);
 create index entries_by_metadata on entries using gin (tenant_id, metadata jsonb_path_ops) with (fastupdate = off);
 create index entries_by_source on entries using gin (tenant_id, source_ids) with (fastupdate = off);
 create index entries_by_expiry on entries (tenant_id, expires_at) where expires_at is not null;
 
--- The partitions of entries_by_lexeme do have a pending list; index_words() empties it after each statement.
+-- The parts of entries_by_lexeme do have a pending list; index_words() empties it after each statement.
+/* one server */
 do $$
 declare part regclass;
 begin
@@ -116,6 +122,7 @@ begin
     execute format('alter index %s set (fastupdate = on)', part);
   end loop;
 end $$;
+/* Citus: */
 
 -- The entries of one statement share most of their words. Collected in the index's pending list and moved into the index
 -- together, 500 entries take a fifth of the time. The list is always emptied, since a remainder would slow down
@@ -125,17 +132,27 @@ language plpgsql security definer set search_path = pg_catalog, public, pg_temp
 as $$
 declare part regclass;
 begin
-  for part in
-    select x.indexrelid
-      from pg_index x join pg_inherits i on i.inhrelid = x.indexrelid
-     where i.inhparent = 'public.entries_by_lexeme'::regclass
-       and x.indrelid in (select e.tableoid
-                            from (select distinct on (tenant_id) tenant_id, id from added) a
-                           cross join lateral (select tableoid from entries
-                                                where tenant_id = a.tenant_id and id = a.id) e)
-  loop
-    perform gin_clean_pending_list(part);
-  end loop;
+  -- The table of one server has partitions; a shard has another name and is the place itself.
+  if tg_table_name = 'entries' then
+    for part in
+      select x.indexrelid
+        from pg_index x join pg_inherits i on i.inhrelid = x.indexrelid
+       where i.inhparent = 'public.entries_by_lexeme'::regclass
+         and x.indrelid in (select e.tableoid
+                              from (select distinct on (tenant_id) tenant_id, id from added) a
+                             cross join lateral (select tableoid from entries
+                                                  where tenant_id = a.tenant_id and id = a.id) e)
+    loop
+      perform gin_clean_pending_list(part);
+    end loop;
+  else
+    for part in
+      select c.oid from pg_index x join pg_class c on c.oid = x.indexrelid
+       where x.indrelid = tg_relid and c.reloptions @> '{fastupdate=on}'
+    loop
+      perform gin_clean_pending_list(part);
+    end loop;
+  end if;
   return null;
 end $$;
 revoke all on function index_words() from public;
@@ -144,3 +161,29 @@ create trigger words_inserted after insert on entries
   referencing new table as added for each statement execute function index_words();
 create trigger words_updated after update on entries
   referencing new table as added for each statement execute function index_words();
+
+/* one server */
+/* Citus:
+-- Citus cannot clear part of a key, so that links to deleted entries are cleared here; the keys are checked at the commit.
+create or replace function clear_links() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare
+  writer uuid;
+  ids uuid[];
+begin
+  for writer in select distinct r.tenant_id from removed r order by 1 loop
+    ids := array(select r.id from removed r where r.tenant_id = writer);
+    -- An update of no row runs all triggers too.
+    if exists (select from entries e where e.tenant_id = writer and e.parent_id = any (ids)) then
+      update entries set parent_id = null where tenant_id = writer and parent_id = any (ids);
+    end if;
+    if exists (select from entries e where e.tenant_id = writer and e.superseded_by_id = any (ids)) then
+      update entries set superseded_by_id = null where tenant_id = writer and superseded_by_id = any (ids);
+    end if;
+  end loop;
+  return null;
+end $$;
+revoke all on function clear_links() from public;
+
+create trigger links_deleted after delete on entries
+  referencing old table as removed for each statement execute function clear_links();
+*/

@@ -35,23 +35,28 @@ comment on column model_changes.failure is 'Why the job waits; null while it adv
 -- begins with a lock on the tenant that waits for current writers: each writer sees the change here, or the change sees
 -- the writer's entries.
 create or replace function await_both_models() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare
+  writer uuid;
+  models integer[];
+  ids uuid[];
 begin
-  if tg_op = 'INSERT' then
+  for writer in select distinct a.tenant_id from added a order by 1 loop
+    select array[c.from_model, c.to_model] into models
+      from model_changes c where c.tenant_id = writer and c.state <> 'dropping';
+    continue when not found;
+    if tg_op = 'INSERT' then
+      ids := array(select a.id from added a where a.tenant_id = writer);
+    else
+      ids := array(select a.id from added a
+                     join removed r on r.tenant_id = a.tenant_id and r.id = a.id and r.text_hash <> a.text_hash
+                    where a.tenant_id = writer);
+    end if;
     insert into pending_embeddings (tenant_id, model_id, entry_id)
-    select a.tenant_id, m.id, a.id
-      from model_changes c join added a on a.tenant_id = c.tenant_id
-     cross join unnest(array[c.from_model, c.to_model]) m (id)
-     where c.state <> 'dropping' order by 1, 2, 3
+    select e.tenant_id, m.id, e.id
+      from entries e cross join unnest(models) m (id)
+     where e.tenant_id = writer and e.id = any (ids) order by 1, 2, 3
     on conflict do nothing;
-  else
-    insert into pending_embeddings (tenant_id, model_id, entry_id)
-    select a.tenant_id, m.id, a.id
-      from model_changes c join added a on a.tenant_id = c.tenant_id
-      join removed r on r.tenant_id = a.tenant_id and r.id = a.id and r.text_hash <> a.text_hash
-     cross join unnest(array[c.from_model, c.to_model]) m (id)
-     where c.state <> 'dropping' order by 1, 2, 3
-    on conflict do nothing;
-  end if;
+  end loop;
   return null;
 end $$;
 revoke all on function await_both_models() from public;
@@ -65,26 +70,29 @@ create trigger embed_updated after update on entries
 -- model. Because of its name, this trigger runs after the counting trigger, which then also counts the removal.
 create or replace function keep_models_in_use() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
 declare
-  late record;
+  written record;
+  current_model integer;
+  ids uuid[];
 begin
-  for late in
-    select distinct a.tenant_id, a.model_id, t.model_id as current_model
-      from added a join tenants t on t.id = a.tenant_id
-     where a.model_id <> t.model_id
-       and not exists (select from model_changes c where c.tenant_id = a.tenant_id and c.state <> 'dropping'
-                          and a.model_id in (c.from_model, c.to_model))
-  loop
+  for written in select distinct a.tenant_id, a.model_id from added a order by 1, 2 loop
+    select t.model_id into current_model
+      from tenants t
+     where t.id = written.tenant_id and t.model_id <> written.model_id
+       and not exists (select from model_changes c where c.tenant_id = written.tenant_id and c.state <> 'dropping'
+                          and written.model_id in (c.from_model, c.to_model));
+    continue when not found;
+    ids := array(select distinct a.entry_id from added a
+                  where a.tenant_id = written.tenant_id and a.model_id = written.model_id);
     insert into pending_embeddings (tenant_id, model_id, entry_id)
-    select distinct late.tenant_id, late.current_model, a.entry_id
-      from added a
-     where a.tenant_id = late.tenant_id and a.model_id = late.model_id
-       and not exists (select from embeddings k where k.tenant_id = late.tenant_id and k.entry_id = a.entry_id
-                          and k.model_id = late.current_model)
+    select e.tenant_id, current_model, e.id
+      from entries e
+     where e.tenant_id = written.tenant_id and e.id = any (ids)
+       and not exists (select from embeddings k where k.tenant_id = written.tenant_id and k.entry_id = e.id
+                          and k.model_id = current_model)
      order by 3
     on conflict do nothing;
-    delete from embeddings k using added a
-     where a.tenant_id = late.tenant_id and a.model_id = late.model_id
-       and k.tenant_id = a.tenant_id and k.entry_id = a.entry_id and k.model_id = a.model_id and k.passage = a.passage;
+    delete from embeddings k
+     where k.tenant_id = written.tenant_id and k.model_id = written.model_id and k.entry_id = any (ids);
   end loop;
   return null;
 end $$;

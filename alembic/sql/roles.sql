@@ -20,4 +20,3 @@ create extension if not exists btree_gin;
 create extension if not exists pg_trgm;
 
 grant usage on schema public to kb_app, kb_keyword, kb_queue;
-grant select on alembic_version to kb_app;

@@ -31,21 +31,31 @@ comment on column vector_statistics.index_state is
   'ready: every passage of the tenant is in its HNSW index, and new ones go there at once';
 
 create or replace function count_entries() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare
+  changed record;
 begin
   if tg_op in ('UPDATE', 'DELETE') then
-    update corpus_statistics s
-       set entries = s.entries - d.entries, characters = s.characters - d.characters, changes = s.changes + d.entries
-      from (select tenant_id, language, count(*) as entries, sum(text_length) as characters
-              from removed group by tenant_id, language) d
-     where s.tenant_id = d.tenant_id and s.language = d.language;
+    for changed in
+      select tenant_id, language, count(*) as entries, sum(text_length)::bigint as characters
+        from removed group by tenant_id, language order by tenant_id, language
+    loop
+      update corpus_statistics s
+         set entries = s.entries - changed.entries, characters = s.characters - changed.characters,
+             changes = s.changes + changed.entries
+       where s.tenant_id = changed.tenant_id and s.language = changed.language;
+    end loop;
   end if;
   if tg_op in ('UPDATE', 'INSERT') then
-    insert into corpus_statistics as s (tenant_id, language, entries, characters, changes)
-    select tenant_id, language, count(*), sum(text_length), count(*)
-      from added group by tenant_id, language order by tenant_id, language
-    on conflict (tenant_id, language) do update
-       set entries = s.entries + excluded.entries, characters = s.characters + excluded.characters,
-           changes = s.changes + excluded.changes;
+    for changed in
+      select tenant_id, language, count(*) as entries, sum(text_length)::bigint as characters
+        from added group by tenant_id, language order by tenant_id, language
+    loop
+      insert into corpus_statistics as s (tenant_id, language, entries, characters, changes)
+      values (changed.tenant_id, changed.language, changed.entries, changed.characters, changed.entries)
+      on conflict (tenant_id, language) do update
+         set entries = s.entries + excluded.entries, characters = s.characters + excluded.characters,
+             changes = s.changes + excluded.changes;
+    end loop;
   end if;
   return null;
 end $$;
@@ -59,15 +69,24 @@ create trigger count_deleted after delete on entries
   referencing old table as removed for each statement execute function count_entries();
 
 create or replace function count_passages() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare
+  changed record;
 begin
   if tg_op = 'INSERT' then
-    insert into vector_statistics as s (tenant_id, model_id, passages)
-    select tenant_id, model_id, count(*) from added group by tenant_id, model_id order by tenant_id, model_id
-    on conflict (tenant_id, model_id) do update set passages = s.passages + excluded.passages;
+    for changed in
+      select tenant_id, model_id, count(*) as passages from added group by tenant_id, model_id order by tenant_id, model_id
+    loop
+      insert into vector_statistics as s (tenant_id, model_id, passages)
+      values (changed.tenant_id, changed.model_id, changed.passages)
+      on conflict (tenant_id, model_id) do update set passages = s.passages + excluded.passages;
+    end loop;
   else
-    update vector_statistics s set passages = s.passages - d.passages
-      from (select tenant_id, model_id, count(*) as passages from removed group by tenant_id, model_id) d
-     where s.tenant_id = d.tenant_id and s.model_id = d.model_id;
+    for changed in
+      select tenant_id, model_id, count(*) as passages from removed group by tenant_id, model_id order by tenant_id, model_id
+    loop
+      update vector_statistics s set passages = s.passages - changed.passages
+       where s.tenant_id = changed.tenant_id and s.model_id = changed.model_id;
+    end loop;
   end if;
   return null;
 end $$;
@@ -94,18 +113,30 @@ declare
   changed record;
 begin
   if tg_op = 'INSERT' then
-    insert into tag_statistics as s (tenant_id, tag, entries)
-    select e.tenant_id, t.tag collate "C", count(*) from added e cross join lateral unnest(e.tags) t (tag)
-     group by 1, 2 order by 1, 2
-    on conflict (tenant_id, tag) do update set entries = s.entries + excluded.entries;
+    for changed in
+      select c.tenant_id, array_agg(c.tag) as tags, array_agg(c.n) as counts
+        from (select e.tenant_id, t.tag collate "C" as tag, count(*) as n
+                from added e cross join lateral unnest(e.tags) t (tag) group by 1, 2) c
+       group by 1 order by 1
+    loop
+      insert into tag_statistics as s (tenant_id, tag, entries)
+      select changed.tenant_id, u.tag, u.n from unnest(changed.tags, changed.counts) u (tag, n) order by u.tag
+      on conflict (tenant_id, tag) do update set entries = s.entries + excluded.entries;
+    end loop;
   elsif tg_op = 'UPDATE' then
-    insert into tag_statistics as s (tenant_id, tag, entries)
-    select u.tenant_id, u.tag collate "C", sum(u.n)
-      from (select a.tenant_id, t.tag, 1 as n from added a cross join lateral unnest(a.tags) t (tag)
-            union all
-            select r.tenant_id, t.tag, -1 from removed r cross join lateral unnest(r.tags) t (tag)) u
-     group by 1, 2 having sum(u.n) <> 0 order by 1, 2
-    on conflict (tenant_id, tag) do update set entries = s.entries + excluded.entries;
+    for changed in
+      select c.tenant_id, array_agg(c.tag) as tags, array_agg(c.n) as counts
+        from (select u.tenant_id, u.tag collate "C" as tag, sum(u.n)::bigint as n
+                from (select a.tenant_id, t.tag, 1 as n from added a cross join lateral unnest(a.tags) t (tag)
+                      union all
+                      select r.tenant_id, t.tag, -1 from removed r cross join lateral unnest(r.tags) t (tag)) u
+               group by 1, 2 having sum(u.n) <> 0) c
+       group by 1 order by 1
+    loop
+      insert into tag_statistics as s (tenant_id, tag, entries)
+      select changed.tenant_id, u.tag, u.n from unnest(changed.tags, changed.counts) u (tag, n) order by u.tag
+      on conflict (tenant_id, tag) do update set entries = s.entries + excluded.entries;
+    end loop;
   else
     for changed in
       select e.tenant_id, t.tag collate "C" as tag, count(*) as n

@@ -67,19 +67,23 @@ create index deliveries_by_subscription on deliveries (tenant_id, saved_search_i
 -- locked until the commit, so that no worker takes it, finds no change yet and removes it. Because of its name, the
 -- trigger runs after the counting triggers: all writers of a tenant lock counters, tags and the job in the same order.
 create or replace function note_changes() returns trigger language plpgsql set search_path = pg_catalog, public, pg_temp as $$
+declare
+  writer uuid;
+  ids uuid[];
+  now_at constant timestamptz := clock_timestamp();
 begin
-  insert into entry_changes (tenant_id, entry_id)
-  select a.tenant_id, a.id from added a
-   where exists (select from subscriptions s where s.tenant_id = a.tenant_id and s.state = 'active')
-   order by 1, 2
-  on conflict (tenant_id, entry_id) do update set changed_at = clock_timestamp(), words_checked = false;
-  if found then
-    insert into jobs (tenant_id, id, kind, subject)
-    select a.tenant_id, gen_random_uuid(), 'match_changes', 'entries' from added a group by a.tenant_id
+  for writer in select distinct a.tenant_id from added a order by 1 loop
+    perform from subscriptions s where s.tenant_id = writer and s.state = 'active' limit 1;
+    continue when not found;
+    ids := array(select a.id from added a where a.tenant_id = writer);
+    insert into entry_changes (tenant_id, entry_id, changed_at)
+    select e.tenant_id, e.id, now_at from entries e where e.tenant_id = writer and e.id = any (ids) order by 1, 2
+    on conflict (tenant_id, entry_id) do update set changed_at = excluded.changed_at, words_checked = false;
+    insert into jobs (tenant_id, id, kind, subject) values (writer, gen_random_uuid(), 'match_changes', 'entries')
     on conflict (tenant_id, kind, subject) where state = 'queued'
     do update set run_at = least(jobs.run_at, excluded.run_at);
     perform pg_notify('jobs', '');
-  end if;
+  end loop;
   return null;
 end $$;
 revoke all on function note_changes() from public;

@@ -4,7 +4,10 @@
 -- current tenant. Tables that already have the policy are skipped: a migration that creates a table runs this file.
 
 do $$
-declare place regclass; part regclass;
+declare
+  place regclass;
+  part regclass;
+  own constant text := /* one server */ 'tenant_id = (select current_tenant())' /* Citus: 'tenant_id = current_tenant()' */;
 begin
   for place in
     select c.oid from pg_class c
@@ -16,8 +19,7 @@ begin
     for part in select place union select relid from pg_partition_tree(place) loop
       execute format('alter table %s enable row level security, force row level security', part);
     end loop;
-    execute format('create policy tenant_isolation on %s to kb_app, current_user
-        using (tenant_id = (select current_tenant())) with check (tenant_id = (select current_tenant()))', place);
+    execute format('create policy tenant_isolation on %1$s to kb_app, current_user using (%2$s) with check (%2$s)', place, own);
     execute format('grant select, insert, update, delete on %s to kb_app', place);
   end loop;
 end $$;

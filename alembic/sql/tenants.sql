@@ -22,9 +22,11 @@ create table embedding_models (
 comment on column embedding_models.paused_until is 'Until then, no job that needs this model is handed out';
 grant select, update (paused_until) on embedding_models to kb_app;
 
+grant select on alembic_version to kb_app;
+
 create table tenants (
   id uuid primary key,
-  slug text not null unique check (slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
+  slug text not null check (slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
   name text not null check (length(name) between 1 and 200),
   model_id integer not null references embedding_models,
   settings jsonb not null default '{}' check (jsonb_typeof(settings) = 'object'),
@@ -37,7 +39,8 @@ comment on column tenants.limits is 'Limits of this tenant that override the pla
 -- can read `limits` but not change that column: only tenancy.change_limits() does.
 alter table tenants enable row level security;
 create policy own_tenant on tenants to kb_app
-  using (id = (select current_tenant())) with check (id = (select current_tenant()));
+  using (/* one server */ id = (select current_tenant()) /* Citus: id = current_tenant() */)
+  with check (/* one server */ id = (select current_tenant()) /* Citus: id = current_tenant() */);
 grant select, update (name, settings, model_id) on tenants to kb_app;
 
 -- Outlives the tenants in it, so its column is not named tenant_id, and no tenant can read it.
@@ -54,6 +57,9 @@ create table platform_audit (
 create schema tenancy;
 grant usage on schema tenancy to kb_app;
 
+-- In a cluster of Citus, the statements of these functions on tables of tenants run on its nodes. With
+-- citus.propagate_set_commands, `set local` applies there too; set_config() does not. One server ignores that setting.
+
 create or replace function tenancy.list_tenants()
 returns table (id uuid, slug text, name text, model_id integer, created_at timestamptz)
 language sql stable security definer set search_path = pg_catalog, pg_temp
@@ -63,12 +69,14 @@ grant execute on function tenancy.list_tenants() to kb_app;
 
 create or replace function tenancy.create_tenant(p_id uuid, p_slug text, p_name text, p_model_id integer, p_actor text)
 returns void
-language sql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
+begin
+  insert into public.tenant_slugs (slug, tenant) values (p_slug, p_id);
   insert into public.tenants (id, slug, name, model_id) values (p_id, p_slug, p_name, p_model_id);
   insert into public.platform_audit (actor, action, subject_tenant, detail)
   values (p_actor, 'tenant.create', p_id, jsonb_build_object('slug', p_slug));
-$$;
+end $$;
 revoke all on function tenancy.create_tenant(uuid, text, text, integer, text) from public;
 grant execute on function tenancy.create_tenant(uuid, text, text, integer, text) to kb_app;
 
@@ -83,7 +91,8 @@ declare
   place regclass;
   remains boolean;
 begin
-  perform set_config('app.current_tenant', p_id::text, true);
+  perform set_config('citus.propagate_set_commands', 'local', true);
+  execute format('set local app.current_tenant = %L', p_id);
   delete from public.tenants where id = p_id returning slug into deleted_slug;
   if deleted_slug is not null then
     for place in
@@ -97,10 +106,11 @@ begin
       end if;
     end loop;
   end if;
-  perform set_config('app.current_tenant', '', true);
+  set local app.current_tenant = '';
   if deleted_slug is null then
     return false;
   end if;
+  delete from public.tenant_slugs s where s.tenant = p_id;
   insert into public.platform_audit (actor, action, subject_tenant, detail)
   values (p_actor, 'tenant.delete', p_id, jsonb_build_object('slug', deleted_slug));
   return true;

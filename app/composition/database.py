@@ -17,8 +17,11 @@ from app.composition.providers import configured_model
 from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.schema import catalog
+from app.db.schema.cluster import at_node, check_cluster, connected, has_citus, list_nodes
 from app.db.schema.definitions import find_changed_functions
+from app.db.schema.distribution import DEFAULT_SHARDS, distribute
 from app.db.schema.isolation import check_isolation
+from app.db.schema.nodes import create_roles_of_node, load_functions
 from app.db.schema.registration import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
@@ -116,9 +119,12 @@ async def prepare(
     *,
     service_role: str | None,
     model: EmbeddingModel | None,
+    shards: int = DEFAULT_SHARDS,
     setting: str = "DATABASE_ADMIN_URL",
 ) -> None:
     """Migrate, grant the application's rights to `service_role`, and register the model, each only if needed.
+
+    On the coordinator of a Citus cluster, also distribute each table over `shards` shards, and prepare every node.
 
     Raises ConfigurationError, which names `setting`, for an unsuitable server.
     """
@@ -126,6 +132,9 @@ async def prepare(
     try:
         await connection.execute(f"select pg_advisory_lock({PREPARATION_LOCK})")
         await catalog.check_server(connection)
+        is_cluster = await has_citus(connection)
+        if is_cluster:
+            await check_cluster(connection, admin_dsn, setting)
         try:
             if await catalog.fetch_revision(connection) != latest_revision():
                 from app.db.schema.migration import migrate
@@ -137,13 +146,39 @@ async def prepare(
                 "the role lacks privileges that the migrations need",
                 "see deploy/roles.sql",
             ) from error
-        await _restore_functions(connection)
-        if service_role is not None:
-            await _grant(connection, service_role)
+        if is_cluster:
+            await _prepare_nodes(connection, admin_dsn, service_role, shards, setting)
+        else:
+            await _restore_functions(connection)
+            if service_role is not None:
+                await _grant(connection, service_role)
         if model is not None:
             await register_model(admin_dsn, model, actor="service")
     finally:
         await connection.close()
+
+
+async def _prepare_nodes(
+    coordinator: asyncpg.Connection[asyncpg.Record],
+    admin_dsn: str,
+    service_role: str | None,
+    shards: int,
+    setting: str,
+) -> None:
+    nodes = await list_nodes(coordinator)
+    for node in nodes:
+        if not node.is_coordinator:
+            async with connected(admin_dsn, node, setting) as worker:
+                await create_roles_of_node(worker)
+    await distribute(coordinator, shards, setting)
+    for node in nodes:
+        async with connected(admin_dsn, node, setting) as connection:
+            await load_functions(connection)
+            if service_role is not None:
+                try:
+                    await _grant(connection, service_role)
+                except ConfigurationError as error:
+                    raise at_node(node, error) from error
 
 
 async def _restore_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None:

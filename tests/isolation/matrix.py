@@ -25,6 +25,7 @@ SHARED = {
     "platform_audit": frozenset[str](),
     "revoked_platform_tokens": frozenset[str](),
     "send_turns": frozenset[str](),
+    "tenant_slugs": frozenset[str](),
 }
 """Tables without a tenant, and the service's rights on them: every tenant shares every row."""
 

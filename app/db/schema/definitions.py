@@ -18,6 +18,8 @@ SQL = load_statements(__name__)
 RECORD = "definitions.txt"
 """A line for each object of a new database: the digest of its definition, its kind and its name. The first line has the
 digest of the files that created it."""
+CITUS_RECORD = "definitions_citus.txt"
+"""What differs in a cluster of Citus, in the same form; `-` instead of a digest: a cluster does not have the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +32,22 @@ class Fault:
 
 
 @cache
-def read_record() -> dict[str, str]:
+def read_record(*, distributed: bool = False) -> dict[str, str]:
     """The digest of each recorded object, by its kind and name."""
-    _, *lines = (files(__package__) / RECORD).read_text(encoding="utf-8").splitlines()
+    record = _read_lines(RECORD)
+    if distributed:
+        record |= _read_lines(CITUS_RECORD)
+    return {name: digest for name, digest in record.items() if digest != "-"}
+
+
+def _read_lines(file: str) -> dict[str, str]:
+    _, *lines = (files(__package__) / file).read_text(encoding="utf-8").splitlines()
     return {name: digest for digest, _, name in (line.partition(" ") for line in lines)}
 
 
 def digest_sources() -> str:
     """A digest of the files that define the schema."""
-    texts = [path.read_bytes() for path in sorted((SCRIPTS / "sql").glob("*.sql"))]
+    texts = [path.read_bytes() for path in sorted((SCRIPTS / "sql").rglob("*.sql"))]
     return sha256(b"\0".join(texts)).hexdigest()[:32]
 
 
@@ -49,6 +58,12 @@ def render_record(found: dict[str, str]) -> str:
         *(f"{digest} {name}" for name, digest in sorted(found.items())),
     ]
     return "\n".join(lines) + "\n"
+
+
+def render_differences(found: dict[str, str], distributed: dict[str, str]) -> str:
+    """The text of the record for Citus, after the definitions of one server and of a cluster."""
+    differing = {name for name, _ in found.items() ^ distributed.items()}
+    return render_record({name: distributed.get(name, "-") for name in differing})
 
 
 async def read_definitions(connection: asyncpg.Connection[asyncpg.Record]) -> dict[str, str]:
@@ -70,17 +85,23 @@ async def find_changed_definitions(connection: asyncpg.Connection[asyncpg.Record
     return list(_compare(read_record(), await read_definitions(connection)))
 
 
-async def find_changed_functions(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
-    """The names of recorded functions that differ or are missing, as in `alembic/sql`."""
+async def find_changed_functions(
+    connection: asyncpg.Connection[asyncpg.Record], *, distributed: bool = False
+) -> list[str]:
+    """The names of recorded functions that differ or are missing, in the order of `alembic/sql`."""
     found = await read_definitions(connection)
-    changed = [name for name, digest in read_record().items() if found.get(name) != digest]
-    return [_short_name(name) for name in changed if name.startswith("function ")]
+    changed = {
+        short_name(name)
+        for name, digest in read_record(distributed=distributed).items()
+        if name.startswith("function ") and found.get(name) != digest
+    }
+    return [function for function in function_files(distributed=distributed) if function in changed]
 
 
 def _compare(record: dict[str, str], found: dict[str, str]) -> Iterator[Fault]:
-    own_names = {_short_name(name) for name in record if name.startswith("function ")}
+    own_names = {short_name(name) for name in record if name.startswith("function ")}
     for name in sorted(record.keys() | found.keys()):
-        kind, short = name.split(" ")[0], _short_name(name)
+        kind, short = name.split(" ")[0], short_name(name)
         if name not in found:
             yield Fault("definitions", f"{name} is missing", _remedy(name))
         elif name in record and record[name] != found[name]:
@@ -93,11 +114,11 @@ def _compare(record: dict[str, str], found: dict[str, str]) -> Iterator[Fault]:
 
 
 def _remedy(name: str) -> str:
-    if name.startswith("function ") and _short_name(name) in function_files():
+    if name.startswith("function ") and short_name(name) in function_files():
         return "run: knowledge migrate"
     return "create it again as alembic/sql does"
 
 
-def _short_name(name: str) -> str:
+def short_name(name: str) -> str:
     """The name of a function without its parameters, and without the schema public."""
     return re.sub(r"\(.*", "", name.removeprefix("function ")).removeprefix("public.")

@@ -10,7 +10,7 @@ with ours as (
    where c.relkind in ('r', 'p')
      and (c.oid in (to_regclass('public.tenants'), to_regclass('public.embedding_models'),
                     to_regclass('public.platform_audit'), to_regclass('public.revoked_platform_tokens'),
-                    to_regclass('public.alembic_version'))
+                    to_regclass('public.alembic_version'), to_regclass('public.tenant_slugs'))
           or exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
 )
 select 'function' as kind, p.oid::regprocedure::text as name,
@@ -19,7 +19,7 @@ select 'function' as kind, p.oid::regprocedure::text as name,
                  case when p.proowner = entries.relowner then 'owner' else p.proowner::regrole::text end,
                  p.prosrc, pg_get_function_sqlbody(p.oid)) as definition
   from pg_proc p
-  join pg_namespace n on n.oid = p.pronamespace and n.nspname in ('public', 'tenancy', 'keyword', 'queue')
+  join pg_namespace n on n.oid = p.pronamespace and n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards')
   join pg_language l on l.oid = p.prolang
   left join pg_class entries on entries.oid = to_regclass('public.entries')
  where not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')

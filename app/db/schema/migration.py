@@ -14,26 +14,36 @@ from sqlalchemy.pool import NullPool
 from alembic import command, op
 from app.db.engine import make_engine
 from app.db.schema import scripts
+from app.db.schema.cluster import HAS_CITUS, IS_DISTRIBUTED
 from app.db.schema.scripts import check_revision, function_script, read_file
 
 EACH_TENANT = """
     do $$
     declare tenant uuid;
     begin
+      perform set_config('citus.propagate_set_commands', 'local', true);
       for tenant in select id from tenants loop
-        perform set_config('app.current_tenant', tenant::text, true);
+        execute format('set local app.current_tenant = %L', tenant);
         STATEMENT;
       end loop;
-      perform set_config('app.current_tenant', '', true);
+      set local app.current_tenant = '';
     end $$;
 """
+CITUS = "citus"
+"""In a connection's `info`: whether it gets the schema for Citus."""
+SPREAD = """
+    set local citus.enable_ddl_propagation = on;
+    do $script$ begin
+      SCRIPT;
+    end $script$;
+    set local citus.enable_ddl_propagation = off;
+"""
+"""Citus sends the text of a whole string of statements to its nodes, but each statement of a block by itself."""
 
 
 def execute_script(script: str) -> None:
-    """Run several SQL statements in the migration's transaction (asyncpg's simple query protocol)."""
-    connection: Any = op.get_bind().connection.dbapi_connection
-    op.execute(text("select 1"))  # opens the transaction: the driver begins it with its first statement
-    connection.run_async(lambda driver: driver.execute(script))
+    """Run several SQL statements in the migration's transaction; on Citus, on the shards of the tables too."""
+    _execute(SPREAD.replace("SCRIPT", script.strip().removesuffix(";")) if _is_distributed() else script)
 
 
 def update_each_tenant(statement: str) -> None:
@@ -41,17 +51,40 @@ def update_each_tenant(statement: str) -> None:
 
     Under forced row-level security the owner sees no rows without a tenant, and only those of this one with it.
     """
-    execute_script(EACH_TENANT.replace("STATEMENT", statement))
+    _execute(EACH_TENANT.replace("STATEMENT", statement))
 
 
 def run_file(name: str) -> None:
-    """Run a file of `alembic/sql`."""
-    execute_script(read_file(name))
+    """Run a file of `alembic/sql`. On Citus, the tables that it creates are distributed after the last migration."""
+    _execute(read_file(name, distributed=_is_citus()))
 
 
 def load_function(file: str, function: str) -> None:
-    """Create or replace one function, e.g. `keyword.search`, from its text in a file of `alembic/sql`."""
-    execute_script(function_script(file, function))
+    """Create or replace one function, e.g. `keyword.search`, from its text in a file of `alembic/sql`.
+
+    On Citus this is the coordinator's; the other nodes get it after the last migration.
+    """
+    _execute(function_script(file, function, distributed=_is_citus()))
+
+
+def _execute(script: str) -> None:
+    """Run statements by asyncpg's simple query protocol."""
+    connection: Any = op.get_bind().connection.dbapi_connection
+    op.execute(text("select 1"))  # opens the transaction: the driver begins it with its first statement
+    connection.run_async(lambda driver: driver.execute(script))
+
+
+def _is_citus() -> bool:
+    """Whether the database is the coordinator of a cluster, or gets the same schema."""
+    info = op.get_bind().info
+    if CITUS not in info:
+        info[CITUS] = op.get_bind().scalar(text(HAS_CITUS))
+    return bool(info[CITUS])
+
+
+def _is_distributed() -> bool:
+    bind = op.get_bind()
+    return bool(bind.scalar(text(HAS_CITUS)) and bind.scalar(text(IS_DISTRIBUTED)))
 
 
 def configuration() -> Config:
@@ -62,9 +95,16 @@ def configuration() -> Config:
 
 
 async def migrate(
-    admin_dsn: str, revision: str = "head", *, down: bool = False, setting: str = "DATABASE_ADMIN_URL"
+    admin_dsn: str,
+    revision: str = "head",
+    *,
+    down: bool = False,
+    citus: bool = False,
+    setting: str = "DATABASE_ADMIN_URL",
 ) -> None:
     """Migrate the database at `admin_dsn` to `revision`, as the owner of the tables.
+
+    With `citus`, one server gets the schema that the coordinator of a cluster has before it distributes the tables.
 
     Raises ConfigurationError, which names `setting`, for a database at an unknown revision, and
     asyncpg.PostgresError, e.g. InsufficientPrivilegeError.
@@ -74,8 +114,13 @@ async def migrate(
 
     def apply(connection: Connection) -> None:
         check_revision(MigrationContext.configure(connection).get_current_revision(), setting)
+        if connection.scalar(text(HAS_CITUS)):
+            connection.execute(text("set citus.enable_ddl_propagation = off"))
+            connection.commit()
         connection.rollback()  # alembic begins a transaction for each revision only if there is none
         config.attributes["connection"] = connection
+        if citus:
+            connection.info[CITUS] = True
         (command.downgrade if down else command.upgrade)(config, revision)
 
     try:

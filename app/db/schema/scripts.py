@@ -16,14 +16,20 @@ SCRIPTS = next(
 """The folder of the migrations: in the installed package, or next to it in a checkout."""
 
 
-def function_script(file: str, function: str) -> str:
+_SPAN = re.compile(r"/\* one server \*/(.*?)/\* Citus:(.*?)\*/", re.DOTALL)
+"""A text for one server, and in a comment the one for Citus."""
+
+
+def function_script(file: str, function: str, *, distributed: bool = False) -> str:
     """The statements that create or replace one function.
 
     They are the function's paragraph, i.e. the lines up to the next empty one. That includes its rights but not its
     triggers. A function below `set local role` in the file is created as that role; the caller opens the transaction.
     """
     before, found, after = re.split(
-        rf"^(create or replace function {re.escape(function)}\()", read_file(file), flags=re.M
+        rf"^(create or replace function {re.escape(function)}\()",
+        read_file(file, distributed=distributed),
+        flags=re.M,
     )
     script = found + after.partition("\n\n")[0]
     role = re.findall(r"^(?:set local role (\w+)|reset role);", before, re.M)[-1:]
@@ -36,19 +42,33 @@ def function_script(file: str, function: str) -> str:
     return script
 
 
-def read_file(name: str) -> str:
-    """The text of a file of `alembic/sql`."""
-    return (SCRIPTS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+def read_file(name: str, *, distributed: bool = False) -> str:
+    """The text of a file of `alembic/sql`, for one server or for Citus.
+
+    Where they differ, the file has both: `/* one server */ TEXT /* Citus: OTHER TEXT */`.
+    """
+    text = (SCRIPTS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    return _SPAN.sub(r"\2" if distributed else r"\1", text)
+
+
+def list_files() -> list[str]:
+    """The names of the files of `alembic/sql`."""
+    return sorted(path.stem for path in (SCRIPTS / "sql").glob("*.sql"))
+
+
+def list_node_files() -> list[str]:
+    """The names of the files that only the nodes of a cluster of Citus have."""
+    return sorted(f"citus/{path.stem}" for path in (SCRIPTS / "sql" / "citus").glob("*.sql"))
 
 
 @cache
-def function_files() -> Mapping[str, str]:
-    """The file of each function in `alembic/sql`."""
+def function_files(*, distributed: bool = False) -> Mapping[str, str]:
+    """The file of each function in `alembic/sql`, without those that only the nodes of a cluster have."""
     return {
-        name: path.stem
-        for path in sorted((SCRIPTS / "sql").glob("*.sql"))
+        name: file
+        for file in list_files()
         for name in re.findall(
-            r"^create or replace function ([\w.]+)\(", path.read_text(encoding="utf-8"), re.M
+            r"^create or replace function ([\w.]+)\(", read_file(file, distributed=distributed), re.M
         )
     }
 

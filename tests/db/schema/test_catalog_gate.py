@@ -66,7 +66,7 @@ async def test_every_table_without_a_tenant_is_known(catalog: Connection) -> Non
             and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')""",
     ) == {
         *("alembic_version", "embedding_models", "tenants", "platform_audit"),
-        *("revoked_platform_tokens", "send_turns"),
+        *("revoked_platform_tokens", "send_turns", "tenant_slugs"),
     }
     assert await catalog.fetchval("select relrowsecurity from pg_class where relname = 'tenants'")
 

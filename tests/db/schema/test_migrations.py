@@ -28,9 +28,9 @@ from tests.fixtures.database.cluster import FAST, MODEL, PASSWORDS, TestDatabase
 ROLES = Path(__file__).resolve().parents[3] / "deploy" / "roles.sql"
 ADMINISTRATOR = "administrator"
 FUNCTIONS = [
-    (file.stem, name)
-    for file in sorted((SCRIPTS / "sql").glob("*.sql"))
-    for name in re.findall(r"^create (?:or replace )?function ([\w.]+)\(", file.read_text("utf-8"), re.M)
+    (file, name)
+    for file in scripts.list_files()
+    for name in re.findall(r"^create (?:or replace )?function ([\w.]+)\(", scripts.read_file(file), re.M)
 ]
 """Each function in `alembic/sql`, after the name of its file."""
 

@@ -1,0 +1,19 @@
+-- What a node of a cluster lacks, or has too much of; run as the owner of the tables. "Ours" are the schemas of alembic/sql.
+
+-- name: list_open_functions
+-- Functions of ours that every role may execute: those that Citus creates on a worker have the rights of new functions.
+select p.oid::regprocedure::text as name, p.proowner::regrole::text as owner
+  from pg_proc p
+  join pg_namespace n on n.oid = p.pronamespace and n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards')
+ where has_function_privilege('public', p.oid, 'execute')
+   and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
+   and pg_has_role(p.proowner, 'set');
+
+-- name: list_functions
+select p.oid::regprocedure::text as name, p.proowner::regrole::text as owner
+  from pg_proc p
+  join pg_namespace n on n.oid = p.pronamespace and n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards')
+ where not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e') and pg_has_role(p.proowner, 'set')
+   -- The copies for groups of shards, which the node makes itself.
+   and p.proname !~ '_\d{5,}$'
+ order by p.oid desc;
