@@ -122,6 +122,11 @@ class Nodes(Generic[N]):
                 self._listed_until = time.monotonic() + HOLDERS_SECONDS
         return self._holders
 
+    @property
+    def have_spare(self) -> bool:
+        """Whether so few connections of every node are in use that a caller may take two."""
+        return all(node.has_spare for node in self._nodes.values())
+
     def _node(self, host: str, port: int) -> N:
         node = self._nodes.get((host, port))
         if node is None:

@@ -28,6 +28,10 @@ class Node(Protocol):
     ) -> AbstractAsyncContextManager[PlatformSession]:
         """A transaction in which no tenant is set."""
 
+    @property
+    def has_spare(self) -> bool:
+        """Whether so few of its connections are in use that a caller may take two."""
+
     async def close(self) -> None:
         """Close its connections."""
 

@@ -18,9 +18,9 @@ import asyncpg
 
 from app.concurrency.background import start_background
 from app.concurrency.last_writes import LastWrites
-from app.db.connections import PoolUse
 from app.db.outage import AWAY
 from app.db.replicas.probe import Answer, Probe
+from app.db.server.connections import PoolUse
 from app.db.session import TenantSession
 from app.errors import ConfigurationError, DatabaseUnavailable
 from app.telemetry.metrics import READS

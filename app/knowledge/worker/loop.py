@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from app.db.database import Database
 from app.db.queries.work import jobs as queue
 from app.db.queries.work.jobs import Job, JobKind
+from app.db.server.server import Server
 from app.errors import DatabaseUnavailable, KnowledgeError
 from app.knowledge.queue.jobs import JobQueue
 from app.knowledge.upkeep.sweep import Sweep
@@ -122,7 +123,7 @@ class Worker:
                         await self.jobs.awake.wait()
 
     async def _listen(self) -> None:
-        listening: dict[Database, asyncio.Task[None]] = {}
+        listening: dict[Server, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
                 with contextlib.suppress(DatabaseUnavailable):
@@ -131,7 +132,7 @@ class Worker:
                             listening[node] = group.create_task(self._listen_at(node))
                 await asyncio.sleep(LISTEN_AGAIN_SECONDS)
 
-    async def _listen_at(self, node: Database) -> None:
+    async def _listen_at(self, node: Server) -> None:
         """Wake the workers at notifications of a node, until its connection ends."""
         try:
             await queue.listen_for_jobs(node, self.jobs.wake)

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.db.citus.naming import SHARD_FUNCTIONS, fill, mark
+from app.db.server.warmth import NO_TENANT
 from app.db.statements import load_statements
-from app.db.warmth import NO_TENANT
 from tests.fixtures.database.cluster import Connection, TestDatabase, connected
 from tests.fixtures.database.statements import sql_modules
 

@@ -13,6 +13,7 @@ import asyncpg
 
 from app.db.database import Database
 from app.db.identifiers import new_id
+from app.db.server.server import Server
 from app.db.session import PlatformSession, TenantSession
 from app.db.statements import load_statements
 from app.errors import DatabaseUnavailable
@@ -150,13 +151,13 @@ async def is_provider_paused(session: TenantSession, within: timedelta = timedel
     return bool(await session.fetch_value(SQL["is_paused"], within=within))
 
 
-async def listen_for_jobs(database: Database, wake: Callable[[], None]) -> None:
+async def listen_for_jobs(server: Server, wake: Callable[[], None]) -> None:
     """Call `wake` whenever a process queues a due job, and once at the start, until the connection ends.
 
     Uses a separate connection outside the pool. Raises the errors of connecting. A pooler such as PgBouncer in
     transaction mode does not forward notifications, so workers also poll.
     """
-    engine = database.make_engine_apart()
+    engine = server.make_engine_apart()
     try:
         async with engine.connect() as connection:
             raw = await connection.get_raw_connection()

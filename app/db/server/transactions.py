@@ -13,8 +13,8 @@ import asyncpg
 from sqlalchemy.pool import PoolProxiedConnection
 
 from app.concurrency.turns import Turns
-from app.db.connections import Connections
 from app.db.outage import AWAY, BUSY
+from app.db.server.connections import Connections
 from app.errors import DatabaseUnavailable
 
 

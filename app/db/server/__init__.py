@@ -1,0 +1,1 @@
+"""A server, its pool of connections, and the transactions on them."""
