@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from app.db.statements import load_statements, parse_statement
-from tests.fixtures.database.statements import sql_modules
+from tests.fixtures.database.statements import query_modules, sql_modules
 
 
 def test_parameters_are_numbered_in_order_and_repeats_share_a_number() -> None:
@@ -69,10 +69,7 @@ def test_every_file_loads_and_its_statement_names_are_unique() -> None:
 
 
 def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
-    """The policy is the last line of defence: the planner needs the condition to choose partition and index.
-
-    The statements about a cluster are its administrator's.
-    """
+    """The policy is the last line of defence: the planner needs the condition to choose partition and index."""
     exempt = {
         "search.filtered_ids",
         "search.rehearse_keyword_leg",
@@ -99,9 +96,7 @@ def test_every_statement_on_tenant_tables_names_the_tenant() -> None:
     exempt |= {f"vector_indexes.{name}" for name in ("create", "drop", "take_turn", "owners", "deleted")}
     # The tenant is a literal, for the planner.
     exempt |= {"vectors.indexed"}
-    for module in sql_modules():
-        if not module.startswith("app.db.queries.") or module.startswith("app.db.queries.cluster."):
-            continue
+    for module in query_modules():
         for statement in load_statements(module).values():
             if statement.name not in exempt:
                 assert "tenant_id" in statement.parameters, statement.name

@@ -11,7 +11,7 @@ from app.db.citus.naming import SHARD_FUNCTIONS, fill, mark
 from app.db.server.warmth import NO_TENANT
 from app.db.statements import load_statements
 from tests.fixtures.database.cluster import Connection, TestDatabase, connected
-from tests.fixtures.database.statements import sql_modules
+from tests.fixtures.database.statements import query_modules
 
 GROUP = 7
 
@@ -64,9 +64,7 @@ async def test_every_statement_finds_the_tables_of_its_group(renamed: Connection
     assert {"entries", "tenants", "jobs", "embedding_models"} < set(tables)
     names = {name: f"{name}_{GROUP}" for name in (*tables, *SHARD_FUNCTIONS)}
     prepared = 0
-    for module in sql_modules():
-        if not module.startswith("app.db.queries.") or module.startswith("app.db.queries.cluster."):
-            continue
+    for module in query_modules():
         for statement in load_statements(module).values():
             holes = set(re.findall(r"\{([a-z_]+)\}", statement.sql))
             literals = {hole: NO_TENANT if hole.startswith("tenant") else 16 for hole in holes}

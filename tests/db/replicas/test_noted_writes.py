@@ -16,7 +16,7 @@ from app.db.replicas.probe import Probe
 from app.db.replicas.replicas import Replicas
 from app.db.statements import Statement, load_statements, parse_statement
 from tests.fixtures.database.cluster import TestDatabase, connected
-from tests.fixtures.database.statements import sql_modules
+from tests.fixtures.database.statements import query_modules
 
 TENANT = UUID(int=0xA1)
 WRITE = parse_statement("test.write", "update tenants set name = name where id = :tenant_id")
@@ -114,9 +114,7 @@ async def test_a_statement_that_counts_as_reading_cannot_write(fresh_database: T
     async with connected(fresh_database.service_dsn) as service:
         volatile = {row[0] for row in await service.fetch(VOLATILE)}
         assert "claim_job" in volatile
-        for module in sql_modules():
-            if not module.startswith("app.db.queries."):
-                continue
+        for module in query_modules():
             for statement in load_statements(module).values():
                 if statement.writes:
                     continue
