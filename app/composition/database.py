@@ -22,6 +22,7 @@ from app.db.schema.definitions import find_changed_functions
 from app.db.schema.distribution import DEFAULT_SHARDS, distribute
 from app.db.schema.isolation import check_isolation
 from app.db.schema.nodes import create_roles_of_node, load_functions
+from app.db.schema.pooler import check_direct, check_pooler
 from app.db.schema.registration import register_model
 from app.db.schema.scripts import function_files, function_script, latest_revision
 from app.embedded import DATABASE, EmbeddedPostgres, read_or_create_secret
@@ -60,10 +61,9 @@ async def open_database(settings: Settings) -> AsyncIterator[DatabaseAddresses]:
     Raises ConfigurationError with the problem and its remedy.
     """
     if settings.database.url is not None:
-        admin = settings.database.admin_url
-        yield DatabaseAddresses(
-            settings.database.url.get_secret_value(), admin.get_secret_value() if admin else None
-        )
+        service, admin = settings.database.url.get_secret_value(), settings.database.admin_url
+        await check_pooler(service, prepared=settings.database.prepared_statements)
+        yield DatabaseAddresses(service, admin.get_secret_value() if admin else None)
         return
     async with embedded_database(settings.database.data_dir) as addresses:
         assert addresses.admin is not None
@@ -130,6 +130,7 @@ async def prepare(
     """
     connection = await catalog.connect(admin_dsn, setting)
     try:
+        await check_direct(connection, admin_dsn, setting)
         await connection.execute(f"select pg_advisory_lock({PREPARATION_LOCK})")
         await catalog.check_server(connection)
         is_cluster = await has_citus(connection)

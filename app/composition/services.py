@@ -127,6 +127,7 @@ async def build_services(
     messages_per_minute: int = PER_MINUTE,
     most_audit: int = MOST_AUDIT,
     encryption_keys: Sequence[bytes] = (),
+    direct_dsn: str | None = None,
     part: Part | None = None,
 ) -> Services:
     """Build the services over a given database and provider, for example inside another application.
@@ -134,7 +135,8 @@ async def build_services(
     `next_provider` serves tenants that are changing to its model, have changed, or can change back. Subscriptions
     continue for `rights_last` after their owner's last call, send at most `messages_per_minute` to one host, and their
     secrets are encrypted with the first of `encryption_keys`. Audit trails keep their newest `most_audit` rows, at
-    least a million. `part` is that of one process of several, whose limits hold for all of them together.
+    least a million. `direct_dsn` is the database's own address if `database` uses a pooler: the worker listens there
+    for new jobs. `part` is that of one process of several, whose limits hold for all of them together.
 
     Raises ConfigurationError when a provider's model is not registered, a tenant uses neither model,
     or the database or its role does not isolate tenants.
@@ -218,6 +220,7 @@ async def build_services(
             runner,
             Sweep(database, tenants, upkeep, deliveries, trimmer),
             concurrency=worker_concurrency,
+            direct_dsn=direct_dsn,
         ),
     )
 
@@ -243,7 +246,7 @@ async def open_services(
 async def _services_at(
     settings: Settings, addresses: DatabaseAddresses, lent: EmbeddingProvider | None, part: Part | None
 ) -> AsyncIterator[Services]:
-    database = make_database(settings, addresses.service, part)
+    database, direct = make_database(settings, addresses.service, part), settings.database.direct_url
     providers = [lent] if lent is not None else await asyncio.to_thread(build_providers, settings, part)
     try:
         services = await build_services(
@@ -267,6 +270,7 @@ async def _services_at(
             messages_per_minute=settings.webhooks.host_per_minute,
             most_audit=settings.records.audit_rows,
             encryption_keys=encryption_keys(settings),
+            direct_dsn=None if direct is None else direct.get_secret_value(),
             part=part,
         )
         try:

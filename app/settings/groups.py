@@ -39,6 +39,7 @@ class DatabaseSettings(SettingsGroup):
 
     url: PostgresUrl | None = setting("DATABASE_URL", None, POSTGRES_ALLOWED)
     admin_url: PostgresUrl | None = setting("DATABASE_ADMIN_URL", None, POSTGRES_ALLOWED)
+    direct_url: PostgresUrl | None = setting("DATABASE_DIRECT_URL", None, POSTGRES_ALLOWED)
     replica_urls: PostgresUrls = setting(
         "DATABASE_REPLICA_URLS", (), "addresses like DATABASE_URL, separated by commas, or empty"
     )

@@ -97,8 +97,14 @@ def _check_consistency(settings: Settings, *, identity_required: bool) -> None:
             "GEMINI_API_KEY", "must be set with EMBEDDING_PROVIDER=gemini, unless GEMINI_BASE_URL is set"
         )
     _check_next_model(settings)
-    if settings.database.replica_urls and settings.database.embedded:
-        raise ConfigurationError("DATABASE_REPLICA_URLS", "has no effect without DATABASE_URL")
+    if settings.database.embedded:
+        others = {
+            "DATABASE_DIRECT_URL": settings.database.direct_url,
+            "DATABASE_REPLICA_URLS": settings.database.replica_urls,
+        }
+        for name, value in others.items():
+            if value:
+                raise ConfigurationError(name, "has no effect without DATABASE_URL")
     for name, secret in (("JWT_SECRET", jwt.secret), ("JWT_SECRETS", jwt.secrets)):
         if secret and jwt.jwks_url:
             raise ConfigurationError(f"{name} and JWT_JWKS_URL", "must not both be set", "keep one of them")

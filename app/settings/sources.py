@@ -41,7 +41,7 @@ def _used_pairs(values: Mapping[str, str], sources: Mapping[str, str]) -> list[t
         if provider == following:
             own = "EMBEDDING_NEXT_BASE_URL"
             pairs.append(("EMBEDDING_NEXT_API_KEY", own if own in sources else address))
-    for address in ("DATABASE_URL", "DATABASE_ADMIN_URL"):
+    for address in ("DATABASE_URL", "DATABASE_ADMIN_URL", "DATABASE_DIRECT_URL"):
         if sources.get(address) == "the file":
             pairs += [(name, address) for name in _missing_secrets(values[address])]
     if sources.get(replicas := "DATABASE_REPLICA_URLS") == "the file":

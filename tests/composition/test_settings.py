@@ -36,6 +36,7 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     settings = load(
         **SERVER,
         DATABASE_ADMIN_URL="postgres://admin:pw@db.example/kb",
+        DATABASE_DIRECT_URL="postgres://kb:pw@node.example/kb",
         DATABASE_REPLICA_URLS="postgres://kb@b1,b2:5433/kb, postgresql://kb@c/kb",
         KB_REPLICA_STALENESS="0.5",
         KB_DATA_DIR="/srv/kb data",
@@ -83,6 +84,8 @@ def test_settings_are_read_from_every_documented_variable() -> None:
     assert database.admin_url is not None
     assert database.url.get_secret_value() == "postgresql://kb:pw@db.example:5432/kb"
     assert database.admin_url.get_secret_value() == "postgresql://admin:pw@db.example/kb"
+    assert database.direct_url is not None
+    assert database.direct_url.get_secret_value() == "postgresql://kb:pw@node.example/kb"
     assert not database.embedded
     assert database.data_dir == Path("/srv/kb data")
     assert not database.prepared_statements

@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from app.db.database import Database
+from tests.fixtures.database.bouncer import bounced
 from tests.fixtures.database.cluster import connected
 from tests.fixtures.database.seeded import Seeded
-from tests.isolation.bouncer import OLDEST_WITH_PREPARED, PROGRAM, bounced, version
 from tests.isolation.traffic import leftover, send_traffic
 
 POOL = 5
@@ -27,11 +27,7 @@ async def opened(seeded: Seeded, way: str) -> AsyncIterator[Database]:
         yield database
         await database.close()
         return
-    if PROGRAM is None:
-        pytest.skip("there is no pgbouncer on this machine (Debian: apt-get install pgbouncer)")
     prepared = way == "pgbouncer with prepared statements"
-    if prepared and version() < OLDEST_WITH_PREPARED:
-        pytest.skip("this PgBouncer is older than 1.21, and keeps no prepared statements in transaction mode")
     async with bounced(seeded.database, connections=3, prepared=prepared) as dsn:
         database = Database(dsn, pool_size=POOL, pool_timeout=30, prepared_statements=prepared)
         yield database

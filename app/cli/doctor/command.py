@@ -39,9 +39,9 @@ def doctor(
 ) -> None:
     """Diagnose problems and show how to fix them. The exit status is 1 if something is wrong; warnings do not count.
 
-    Checks settings, tokens, limits, the parser's protections, disk, database, clock, connections, pgvector, role,
-    migrations, the isolation of tenants, models, indexes and their use, queue, failures and the embedding provider.
-    Changes nothing.
+    Checks settings, tokens, limits, the parser's protections, disk, database, clock, connections, pooler, pgvector,
+    role, migrations, the isolation of tenants, models, indexes and their use, queue, failures and the embedding
+    provider. Changes nothing.
     """
     findings = run_async(diagnose(), doing="looking")
     if as_json:
@@ -113,8 +113,10 @@ async def diagnose() -> list[Finding]:
 async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
     from app.cli.doctor import database as checks
     from app.cli.doctor.finding import Finding
+    from app.cli.doctor.pooler import check_notifications, check_statements
     from app.cli.doctor.replicas import check_replicas
     from app.db.schema import catalog
+    from app.db.schema.pooler import find_pooler
 
     if is_database_absent(settings):
         yield Finding(
@@ -128,6 +130,14 @@ async def _check_database(settings: Settings) -> AsyncIterator[Finding]:
             seconds = time.perf_counter() - started
             try:
                 async for finding in checks.check_server(connection, settings, seconds):
+                    yield finding
+                pooler = await find_pooler(address, "DATABASE_URL")
+                if pooler is not None:
+                    statements = check_statements(settings, pooler)
+                    yield statements
+                    if statements.status == "wrong":
+                        return
+                for finding in await check_notifications(settings, address, pooler):
                     yield finding
                 async for finding in _check_contents(settings, connection, address):
                     yield finding

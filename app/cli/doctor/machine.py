@@ -57,6 +57,7 @@ def check_connection(settings: Settings) -> list[Finding]:
         for name, url in (
             ("DATABASE_URL", settings.database.url),
             ("DATABASE_ADMIN_URL", settings.database.admin_url),
+            ("DATABASE_DIRECT_URL", settings.database.direct_url),
             *(("DATABASE_REPLICA_URLS", url) for url in settings.database.replica_urls[:1]),
         )
         if url is not None and _is_unverified(url.get_secret_value())

@@ -9,7 +9,6 @@ from app.cli.doctor.finding import Finding, size
 from app.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from app.db.replicas.probe import Answer
     from app.settings import Settings
 
 
@@ -20,15 +19,16 @@ async def check_replicas(settings: Settings, primary: str) -> AsyncIterator[Find
     from app.composition.database import check_database
     from app.composition.replicas import name_of
     from app.db.outage import AWAY
+    from app.db.replicas.probe import ask_once
 
     if not settings.database.replica_urls:
         return
-    own = await _ask(primary)
+    own = await ask_once(primary)
     for url in settings.database.replica_urls:
         address = url.get_secret_value()
         name = name_of(address)
         try:
-            answer = await _ask(address)
+            answer = await ask_once(address)
         except (*AWAY, asyncpg.PostgresError) as error:
             yield _wrong(f"{name} does not answer ({type(error).__name__})", "searches use the other servers")
             continue
@@ -42,16 +42,6 @@ async def check_replicas(settings: Settings, primary: str) -> AsyncIterator[Find
             continue
         behind = max(0, (own.position or 0) - (answer.position or 0))
         yield Finding("replicas", "ok", f"{name} is {size(behind)} of the log behind DATABASE_URL")
-
-
-async def _ask(address: str) -> Answer:
-    from app.db.replicas.probe import Probe
-
-    probe = Probe(address)
-    try:
-        return await probe.ask()
-    finally:
-        probe.close()
 
 
 def _wrong(detail: str, remedy: str) -> Finding:

@@ -58,3 +58,12 @@ class Probe:
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
+
+
+async def ask_once(dsn: str) -> Answer:
+    """Ask on a new connection, and close it. Raises as `Probe.ask`."""
+    probe = Probe(dsn)
+    try:
+        return await probe.ask()
+    finally:
+        probe.close()

@@ -20,7 +20,10 @@ async def connect(
     Raises ConfigurationError, which names the setting and the kind of failure but not the address.
     """
     try:
-        return await asyncpg.connect(dsn, host=host, port=port, timeout=CONNECT_SECONDS)
+        # Each statement runs once. In transaction mode, a pooler would show prepared ones to others of the same name.
+        return await asyncpg.connect(
+            dsn, host=host, port=port, timeout=CONNECT_SECONDS, statement_cache_size=0
+        )
     except asyncpg.InvalidPasswordError as error:
         raise ConfigurationError(setting, "the server refuses the user name or password") from error
     except asyncpg.InvalidCatalogNameError as error:

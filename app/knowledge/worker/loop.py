@@ -8,7 +8,7 @@ import logging
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.db.database import Database
 from app.db.queries.work import jobs as queue
@@ -36,6 +36,9 @@ class Worker:
 
     A job is held by a lease; when a worker dies, the lease expires and another worker claims the job. Workers look for
     jobs every `poll_seconds`, and as soon as a notification announces one.
+
+    Attributes:
+        direct_dsn: the address to listen at for notifications, if `database` uses a pooler that does not pass them.
     """
 
     database: Database
@@ -44,6 +47,7 @@ class Worker:
     sweep: Sweep
     concurrency: int = 2
     poll_seconds: float = POLL_SECONDS
+    direct_dsn: str | None = field(default=None, repr=False)
 
     async def run(self) -> None:
         """Run jobs until cancelled."""
@@ -135,7 +139,8 @@ class Worker:
     async def _listen_at(self, node: Server) -> None:
         """Wake the workers at notifications of a node, until its connection ends."""
         try:
-            await queue.listen_for_jobs(node, self.jobs.wake)
+            direct_dsn = self.direct_dsn if node is self.database else None
+            await queue.listen_for_jobs(node, self.jobs.wake, direct_dsn)
         except Exception as error:
             log.debug("no notifications of new jobs: %s", type(error).__name__)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,7 +15,8 @@ from app.db.database import Database
 from app.db.queries.work import jobs as db
 from app.knowledge.ingestion.assets import Upload
 from app.knowledge.tenants.directory import Tenant
-from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.bouncer import bounced
+from tests.fixtures.database.cluster import TestDatabase, connected
 from tests.fixtures.providers.failing import FailingProvider
 from tests.fixtures.workers import MINUTE, claim, expire_leases
 from tests.knowledge.queue.queueing import NOW, enqueue
@@ -151,30 +154,53 @@ async def test_running_worker_is_woken_by_new_work(services: Services, tenant: T
             await working
 
 
+@asynccontextmanager
+async def another_process(made: TestDatabase, provider: FailingProvider, way: str) -> AsyncIterator[Services]:
+    """The services of another process, at the database itself or through a pooler."""
+    if way == "direct":
+        database = Database(made.service_dsn, pool_size=3)
+        yield await build_services(database, provider)
+        await database.close()
+        return
+    async with bounced(made, connections=3) as dsn:
+        database = Database(dsn, pool_size=3, prepared_statements=False)
+        yield await build_services(database, provider, direct_dsn=made.service_dsn)
+        await database.close()
+
+
+@pytest.mark.parametrize("way", ["direct", "pooler"])
 async def test_worker_of_another_process_is_notified_of_new_work(
     services: Services,
     tenant: Tenant,
-    service_dsn: str,
-    superuser_dsn: str,
+    fresh_database: TestDatabase,
     failing_provider: FailingProvider,
+    way: str,
 ) -> None:
     """A worker that polls once an hour, with a separate queue object that no caller wakes."""
-    database = Database(service_dsn, pool_size=3)
-    elsewhere = await build_services(database, failing_provider)
-    working = asyncio.create_task(replace(elsewhere.worker, poll_seconds=3600.0).run())
-    try:
-        async with asyncio.timeout(60), connected(superuser_dsn) as superuser:
-            while not await superuser.fetchval(  # noqa: ASYNC110
-                "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
-            ):
+    async with (
+        another_process(fresh_database, failing_provider, way) as elsewhere,
+        working_hourly(elsewhere),
+        asyncio.timeout(60),
+        connected(fresh_database.superuser_dsn) as superuser,
+    ):
+        while not await superuser.fetchval(  # noqa: ASYNC110
+            "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
+        ):
+            await asyncio.sleep(0.02)
+        for name in (b"a", b"b"):
+            asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"Boats lie here: " + name))
+            while (await services.assets.get(tenant.id, asset.id)).status != "indexed":  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
-            for name in (b"a", b"b"):
-                asset, _ = await services.assets.upload(tenant.id, Upload("a.md", b"Boats lie here: " + name))
-                while (await services.assets.get(tenant.id, asset.id)).status != "indexed":  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def working_hourly(services: Services) -> AsyncIterator[None]:
+    """A worker that looks for jobs once an hour, unless it is notified."""
+    working = asyncio.create_task(replace(services.worker, poll_seconds=3600.0).run())
+    try:
+        yield
     finally:
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
-        await elsewhere.close()
-        await database.close()
+        await services.close()

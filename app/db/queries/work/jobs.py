@@ -10,8 +10,10 @@ from typing import Literal
 from uuid import UUID
 
 import asyncpg
+from sqlalchemy.pool import NullPool
 
 from app.db.database import Database
+from app.db.engine import make_engine
 from app.db.identifiers import new_id
 from app.db.server.server import Server
 from app.db.session import PlatformSession, TenantSession
@@ -151,13 +153,13 @@ async def is_provider_paused(session: TenantSession, within: timedelta = timedel
     return bool(await session.fetch_value(SQL["is_paused"], within=within))
 
 
-async def listen_for_jobs(server: Server, wake: Callable[[], None]) -> None:
+async def listen_for_jobs(server: Server, wake: Callable[[], None], direct_dsn: str | None) -> None:
     """Call `wake` whenever a process queues a due job, and once at the start, until the connection ends.
 
-    Uses a separate connection outside the pool. Raises the errors of connecting. A pooler such as PgBouncer in
-    transaction mode does not forward notifications, so workers also poll.
+    Uses a separate connection outside the pool, at `direct_dsn` if given. Raises the errors of connecting. A pooler
+    such as PgBouncer in transaction mode does not forward notifications, so workers also poll.
     """
-    engine = server.make_engine_apart()
+    engine = make_engine(direct_dsn, poolclass=NullPool) if direct_dsn else server.make_engine_apart()
     try:
         async with engine.connect() as connection:
             raw = await connection.get_raw_connection()
