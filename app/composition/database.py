@@ -17,7 +17,16 @@ from app.composition.providers import configured_model
 from app.concurrency.processes.part import Part
 from app.db.database import Database
 from app.db.schema import catalog
-from app.db.schema.cluster import at_node, check_cluster, connected, has_citus, list_nodes
+from app.db.schema.cluster import (
+    NodeUnreachable,
+    at_node,
+    check_cluster,
+    check_coordinator,
+    connected,
+    has_citus,
+    is_distributed,
+    list_nodes,
+)
 from app.db.schema.definitions import find_changed_functions
 from app.db.schema.distribution import DEFAULT_SHARDS, distribute
 from app.db.schema.isolation import check_isolation
@@ -225,10 +234,14 @@ async def small_pool(service_dsn: str, settings: Settings) -> AsyncIterator[Data
 
 
 async def check_database(service_dsn: str) -> None:
-    """Raise ConfigurationError unless the database is usable with a role to which row-level security applies."""
+    """Raise ConfigurationError unless the database is usable with a role to which row-level security applies.
+
+    All nodes of a Citus cluster are checked, except those that do not answer.
+    """
     connection = await catalog.connect(service_dsn, "DATABASE_URL")
     try:
         await _check_connection(connection)
+        await _check_nodes(connection, service_dsn)
         await connection.close(timeout=CLOSE_SECONDS)
     finally:
         # Closing it would wait for a database that does not answer.
@@ -251,6 +264,22 @@ async def check_engine(engine: AsyncEngine) -> None:
             await _check_connection(driver)
         except ConfigurationError as error:
             raise ConfigurationError("engine", error.problem, error.remedy) from None
+
+
+async def _check_nodes(coordinator: asyncpg.Connection[asyncpg.Record], service_dsn: str) -> None:
+    if not await is_distributed(coordinator):
+        return
+    await check_coordinator(coordinator, "DATABASE_URL")
+    for node in await list_nodes(coordinator):
+        if node.is_coordinator:
+            continue
+        try:
+            async with connected(service_dsn, node, "DATABASE_URL") as connection:
+                await _check_connection(connection)
+        except NodeUnreachable as error:
+            log.warning("%s is not checked: %s", node, error.problem)
+        except ConfigurationError as error:
+            raise at_node(node, error) from error
 
 
 async def _check_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -162,7 +162,7 @@ async def _check_contents(settings: Settings, connection: Connection, address: s
     # The other checks need tables of this version, and a role to which row-level security applies.
     if any(finding.status == "wrong" for finding in (extension, role, schema)):
         return
-    async for finding in checks.check_isolation(connection):
+    async for finding in checks.check_isolation(connection, address):
         yield finding
     async with small_pool(address, settings) as database:
         async for finding in work.check_models(settings, database):

@@ -123,20 +123,41 @@ async def check_schema(connection: Connection, *, embedded: bool) -> Finding:
     return Finding("migrations", "ok", f"at revision {latest_revision()}, the latest")
 
 
-async def check_isolation(connection: Connection) -> AsyncIterator[Finding]:
-    """Find missing protections between tenants."""
+async def check_isolation(connection: Connection, address: str) -> AsyncIterator[Finding]:
+    """Find missing protections between tenants, on every node of a Citus cluster."""
+    from app.db.schema.cluster import (
+        NodeUnreachable,
+        check_coordinator,
+        connected,
+        is_distributed,
+        list_nodes,
+    )
     from app.db.schema.isolation import SQL, find_faults
 
-    faults = await find_faults(connection)
-    for fault in faults:
-        yield Finding("isolation", "wrong", fault.text, fault.remedy)
-    if not faults:
-        rules = count(len(SQL), "rule")
-        yield Finding(
-            "isolation",
-            "ok",
-            f"policies, keys, grants, views, functions, triggers and roles are correct ({rules})",
-        )
+    correct = f"policies, keys, grants, views, functions, triggers and roles are correct ({count(len(SQL), 'rule')})"
+    if not await is_distributed(connection):
+        faults = await find_faults(connection)
+        for fault in faults:
+            yield Finding("isolation", "wrong", fault.text, fault.remedy)
+        if not faults:
+            yield Finding("isolation", "ok", correct)
+        return
+    try:
+        await check_coordinator(connection, "DATABASE_URL")
+    except ConfigurationError as error:
+        yield from_error("isolation", error)
+        return
+    for node in await list_nodes(connection):
+        try:
+            async with connected(address, node, "DATABASE_URL") as there:
+                faults = await find_faults(there)
+        except NodeUnreachable as error:
+            yield from_error("isolation", error)
+            continue
+        for fault in faults:
+            yield Finding("isolation", "wrong", f"{node}: {fault.text}", f"on this node, {fault.remedy}")
+        if not faults:
+            yield Finding("isolation", "ok", f"{node}: {correct}")
 
 
 def describe_failure(error: KnowledgeError) -> Finding:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import asyncpg
 
 from app.db.schema.catalog import check_server, connect
+from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
-HAS_CITUS = "select exists (select from pg_extension where extname = 'citus')"
-IS_DISTRIBUTED = (
-    "select exists (select from pg_dist_partition where logicalrelid = to_regclass('public.tenants'))"
-)
-LIST_NODES = """
-    select nodename as host, nodeport as port, groupid = 0 as is_coordinator,
-           isactive and hasmetadata and metadatasynced as is_ready
-      from pg_dist_node where noderole = 'primary' and nodecluster = current_setting('citus.cluster_name')
-     order by groupid"""
-
+SQL = load_statements(__name__)
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
@@ -38,27 +30,80 @@ class Node:
         return f"node {self.host}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A shard on a server: its name and oid, and those of the table that it is part of (`base`)."""
+
+    name: str
+    oid: int
+    table: str
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a server knows of its cluster.
+
+    Attributes:
+        is_distributed: false for one server, which has nothing else of this.
+        is_coordinator: whether the server is the coordinator.
+        shards: the shards on this server.
+        groups: for each shard of `tenants`, the names of the tables' shards that hold the same tenants.
+    """
+
+    is_distributed: bool = False
+    is_coordinator: bool = False
+    shards: Sequence[Shard] = ()
+    groups: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+
+ONE_SERVER = Metadata()
+
+
+async def read_metadata(connection: Connection) -> Metadata:
+    """The server's part in a cluster; the transaction has `citus.override_table_visibility` off."""
+    if not await is_distributed(connection):
+        return ONE_SERVER
+    shards = await connection.fetch(SQL["list_shards"].sql)
+    groups = await connection.fetch(SQL["list_groups"].sql)
+    return Metadata(
+        is_distributed=True,
+        is_coordinator=await connection.fetchval(SQL["is_coordinator"].sql),
+        shards=[Shard(**row) for row in shards],
+        groups={row["number"]: dict(zip(row["tables"], row["shards"], strict=True)) for row in groups},
+    )
+
+
 async def has_citus(connection: Connection) -> bool:
     """Whether the database has the extension, i.e. is part of a cluster."""
-    return bool(await connection.fetchval(HAS_CITUS))
+    return bool(await connection.fetchval(SQL["has_citus"].sql))
+
+
+async def is_distributed(connection: Connection) -> bool:
+    """Whether the tables are distributed over a cluster."""
+    return await has_citus(connection) and bool(await connection.fetchval(SQL["is_distributed"].sql))
 
 
 async def list_nodes(connection: Connection) -> Sequence[Node]:
     """The nodes of the cluster, the coordinator first."""
-    return [Node(**row) for row in await connection.fetch(LIST_NODES)]
+    return [Node(**row) for row in await connection.fetch(SQL["list_nodes"].sql)]
 
 
 @asynccontextmanager
 async def connected(dsn: str, node: Node, setting: str) -> AsyncIterator[Connection]:
-    """A connection to the node, with the role and options of `dsn`. Raises ConfigurationError."""
+    """A connection to the node, with the role and options of `dsn`. Raises NodeUnreachable."""
     try:
         connection = await connect(dsn, setting, host=node.host, port=node.port)
     except ConfigurationError as error:
-        raise at_node(node, error) from error
+        raise NodeUnreachable(error.setting, f"{node}: {error.problem}", error.remedy) from error
     try:
         yield connection
     finally:
         await connection.close()
+
+
+class NodeUnreachable(ConfigurationError):
+    """A node of the cluster accepts no connection, or not with this role."""
 
 
 def at_node(node: Node, error: ConfigurationError) -> ConfigurationError:
@@ -66,12 +111,17 @@ def at_node(node: Node, error: ConfigurationError) -> ConfigurationError:
     return ConfigurationError(error.setting, f"{node}: {error.problem}", error.remedy)
 
 
+async def check_coordinator(connection: Connection, setting: str) -> None:
+    """Raise ConfigurationError if the connection leads to a worker."""
+    if not await connection.fetchval(SQL["is_coordinator"].sql):
+        raise ConfigurationError(
+            setting, "the address is that of a worker of the cluster", "use the coordinator's"
+        )
+
+
 async def check_cluster(connection: Connection, dsn: str, setting: str) -> None:
     """Raise ConfigurationError unless `dsn` is the coordinator's, and every node has what the schema needs."""
-    if await connection.fetchval("select groupid <> 0 from pg_dist_local_group"):
-        raise ConfigurationError(
-            setting, "this is a worker of the cluster", "use the address of the coordinator"
-        )
+    await check_coordinator(connection, setting)
     nodes = await list_nodes(connection)
     if not any(node.is_coordinator for node in nodes):
         raise ConfigurationError(

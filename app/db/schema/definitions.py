@@ -1,9 +1,8 @@
-"""Compares functions, triggers and foreign keys with those that the files of `alembic/sql` create."""
+"""The definitions of functions, triggers and foreign keys, of a database and as recorded from `alembic/sql`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -11,6 +10,7 @@ from importlib.resources import files
 
 import asyncpg
 
+from app.db.schema.cluster import ONE_SERVER, Metadata
 from app.db.schema.scripts import SCRIPTS, function_files
 from app.db.statements import load_statements
 
@@ -23,12 +23,17 @@ CITUS_RECORD = "definitions_citus.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A missing protection: the rule that found it, the fault, and the remedy."""
+class Definition:
+    """An object, named with its kind; `place` is the shard that it belongs to, which the name and the text omit."""
 
-    rule: str
+    name: str
+    place: str | None
     text: str
-    remedy: str
+
+    @property
+    def digest(self) -> str:
+        """What the record has of the text."""
+        return sha256(self.text.encode()).hexdigest()[:32]
 
 
 @cache
@@ -66,23 +71,27 @@ def render_differences(found: dict[str, str], distributed: dict[str, str]) -> st
     return render_record({name: distributed.get(name, "-") for name in differing})
 
 
-async def read_definitions(connection: asyncpg.Connection[asyncpg.Record]) -> dict[str, str]:
-    """The digest of each object of the database, by its kind and name."""
+async def list_definitions(
+    connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata = ONE_SERVER
+) -> list[Definition]:
+    """The objects of the database, and those of the shards on this node."""
     undo = connection.transaction()
     await undo.start()
     try:
         await connection.execute("set local search_path = pg_catalog")
-        rows = await connection.fetch(SQL["list_definitions"].sql)
+        rows = await connection.fetch(
+            SQL["list_definitions"].sql,
+            [shard.oid for shard in cluster.shards],
+            [shard.base for shard in cluster.shards],
+        )
     finally:
         await undo.rollback()
-    return {
-        f"{row['kind']} {row['name']}": sha256(row["definition"].encode()).hexdigest()[:32] for row in rows
-    }
+    return [Definition(f"{row['kind']} {row['name']}", row["place"], row["definition"]) for row in rows]
 
 
-async def find_changed_definitions(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
-    """Find objects that differ from the recorded ones, are missing, or act in their place."""
-    return list(_compare(read_record(), await read_definitions(connection)))
+async def read_definitions(connection: asyncpg.Connection[asyncpg.Record]) -> dict[str, str]:
+    """The digest of each object of the database, by its kind and name."""
+    return {found.name: found.digest for found in await list_definitions(connection)}
 
 
 async def find_changed_functions(
@@ -96,27 +105,6 @@ async def find_changed_functions(
         if name.startswith("function ") and found.get(name) != digest
     }
     return [function for function in function_files(distributed=distributed) if function in changed]
-
-
-def _compare(record: dict[str, str], found: dict[str, str]) -> Iterator[Fault]:
-    own_names = {short_name(name) for name in record if name.startswith("function ")}
-    for name in sorted(record.keys() | found.keys()):
-        kind, short = name.split(" ")[0], short_name(name)
-        if name not in found:
-            yield Fault("definitions", f"{name} is missing", _remedy(name))
-        elif name in record and record[name] != found[name]:
-            yield Fault("definitions", f"{name} differs from its text in alembic/sql", _remedy(name))
-        elif name not in record and (
-            kind == "trigger" or (kind == "function" and ("." in short or short in own_names))
-        ):
-            remedy = f"drop {kind} {name.removeprefix(kind + ' ').replace(' of ', ' on ')}"
-            yield Fault("definitions", f"{name} is not in alembic/sql", remedy)
-
-
-def _remedy(name: str) -> str:
-    if name.startswith("function ") and short_name(name) in function_files():
-        return "run: knowledge migrate"
-    return "create it again as alembic/sql does"
 
 
 def short_name(name: str) -> str:

@@ -1,19 +1,23 @@
 -- The objects whose text keeps tenants apart, each with its definition; run with search_path = pg_catalog, so that all
--- names are complete. "owner" is the owner of `entries`. Objects of extensions are omitted.
+-- names are complete. "owner" is the owner of `entries`. Objects of extensions are omitted. `place` is the shard of a
+-- cluster to which an object belongs; its name and definition are then those of the table that it is part of.
 
 -- name: list_definitions
 with ours as (
-  select c.oid, c.relowner, format('%I.%I', n.nspname, c.relname) as place
+  select c.oid, c.relowner, format('%I.%I', n.nspname, coalesce(base.relname, c.relname)) as place,
+         case when s.shard is not null then c.relname end as shard, substr(c.relname, length(base.relname) + 1) as suffix
     from pg_class c
+    left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = c.oid
+    left join pg_class base on base.oid = s.base
     join pg_namespace n on n.oid = c.relnamespace
     join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
    where c.relkind in ('r', 'p')
-     and (c.oid in (to_regclass('public.tenants'), to_regclass('public.embedding_models'),
-                    to_regclass('public.platform_audit'), to_regclass('public.revoked_platform_tokens'),
-                    to_regclass('public.alembic_version'), to_regclass('public.tenant_slugs'))
+     and (coalesce(base.oid, c.oid) in (
+            to_regclass('public.tenants'), to_regclass('public.embedding_models'), to_regclass('public.platform_audit'),
+            to_regclass('public.revoked_platform_tokens'), to_regclass('public.tenant_slugs'), to_regclass('public.alembic_version'))
           or exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
 )
-select 'function' as kind, p.oid::regprocedure::text as name,
+select 'function' as kind, p.oid::regprocedure::text as name, null as place,
        concat_ws(E'\n', p.prokind, p.prosecdef, p.proleakproof, p.proisstrict, p.proretset, p.provolatile, p.proparallel,
                  l.lanname, pg_get_function_result(p.oid), pg_get_function_arguments(p.oid), p.proconfig,
                  case when p.proowner = entries.relowner then 'owner' else p.proowner::regrole::text end,
@@ -24,13 +28,22 @@ select 'function' as kind, p.oid::regprocedure::text as name,
   left join pg_class entries on entries.oid = to_regclass('public.entries')
  where not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
 union all
-select 'trigger', format('%I of %s', t.tgname, ours.place), pg_get_triggerdef(t.oid)
+select 'trigger', format('%I of %s', case when ours.shard is null then t.tgname else regexp_replace(t.tgname, ours.suffix || '$', '') end,
+                         ours.place),
+       ours.shard,
+       case when ours.shard is null then pg_get_triggerdef(t.oid) else replace(pg_get_triggerdef(t.oid), ours.suffix || ' ', ' ') end
   from pg_trigger t
   join ours on ours.oid = t.tgrelid
  where not t.tgisinternal and t.tgparentid = 0
 union all
-select 'foreign key', format('of %s: %s', ours.place, replace(pg_get_constraintdef(k.oid), ' NOT VALID', '')), ''
+select 'foreign key',
+       format('of %s: %s', ours.place,
+              replace(replace(pg_get_constraintdef(k.oid), ' NOT VALID', ''),
+                      coalesce('_' || substring(f.relname from '_(\d+)$') || '(', 'none'), '(')),
+       ours.shard, ''
   from pg_constraint k
   join ours on ours.oid = k.conrelid
+  left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = k.confrelid
+  left join pg_class f on f.oid = s.shard
  where k.contype = 'f' and k.conparentid = 0
  order by 1, 2;

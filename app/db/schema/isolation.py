@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncpg
 
-from app.db.schema.definitions import Fault, find_changed_definitions
+from app.db.schema.cluster import read_metadata
+from app.db.schema.drift import Fault, find_changed_definitions
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
 
@@ -12,13 +13,25 @@ SQL = {**load_statements(__name__), **load_statements("app.db.schema.privileges"
 
 
 async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
-    """Find all faults of tenant isolation for the login role; takes about 50 ms."""
-    faults = [
-        Fault(rule, row["fault"], row["remedy"])
-        for rule, statement in SQL.items()
-        for row in await connection.fetch(statement.sql)
-    ]
-    return faults + await find_changed_definitions(connection)
+    """Find all faults of tenant isolation for the login role; takes about 50 ms.
+
+    On a node of a Citus cluster, its shards are checked too.
+    """
+    async with connection.transaction():
+        # Otherwise the catalog of a node hides its shards. One server ignores the setting.
+        await connection.execute("set local citus.override_table_visibility = off")
+        cluster = await read_metadata(connection)
+        values = {
+            "distributed": cluster.is_distributed,
+            "shards": [shard.oid for shard in cluster.shards],
+            "bases": [shard.base for shard in cluster.shards],
+        }
+        faults = [
+            Fault(rule, row["fault"], row["remedy"])
+            for rule, statement in SQL.items()
+            for row in await connection.fetch(statement.sql, *(values[name] for name in statement.parameters))
+        ]
+        return faults + await find_changed_definitions(connection, cluster)
 
 
 async def check_isolation(connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -1,6 +1,7 @@
 -- Each statement looks for one way in which tenants would not be isolated, as the login role and only in the catalog.
 -- A row contains a fault and its remedy. "Ours" are the tables that the owner of `entries` owns, and other objects that
--- the login role may use; a host application's own tables are not checked.
+-- the login role may use; a host application's own tables are not checked. On a node of a Citus cluster, `shards` are its
+-- shards, and `bases` the tables that these are parts of.
 
 -- name: row_security
 select format('table %s has row-level security %s', c.oid::regclass,
@@ -8,9 +9,10 @@ select format('table %s has row-level security %s', c.oid::regclass,
        format('alter table %s enable row level security, force row level security', c.oid::regclass) as remedy
   from pg_class c
   join pg_class entries on entries.oid = to_regclass('public.entries')
+  left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = c.oid
  where c.relkind in ('r', 'p') and c.relpersistence <> 't'
    and (c.relowner = entries.relowner or has_table_privilege(c.oid, 'select, insert, update, delete, truncate'))
-   and case when c.oid = to_regclass('public.tenants') then not c.relrowsecurity
+   and case when coalesce(s.base, c.oid) = to_regclass('public.tenants') then not c.relrowsecurity
             else not (c.relrowsecurity and c.relforcerowsecurity)
                  and exists (select from pg_attribute a
                               where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped) end
@@ -21,8 +23,9 @@ select format('table %s has no policy for kb_app', c.oid::regclass) as fault,
        'create the policy again: as the owner of the tables, run alembic/sql/tenant_isolation.sql (tenants.sql for tenants)' as remedy
   from pg_class c
   join pg_class entries on entries.oid = to_regclass('public.entries')
+  left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = c.oid
  where c.relkind in ('r', 'p') and not c.relispartition and c.relowner = entries.relowner
-   and (c.oid = to_regclass('public.tenants')
+   and (coalesce(s.base, c.oid) = to_regclass('public.tenants')
         or exists (select from pg_attribute a
                     where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
    and not exists (select from pg_policy p
@@ -36,13 +39,15 @@ with allowed (place, privilege) as (
   values ('public.alembic_version', 'SELECT'),
          ('public.embedding_models', 'SELECT'), ('public.embedding_models', 'UPDATE (paused_until)')
 ), relations as (
-  select c.oid, c.oid::regclass as name, quote_ident(n.nspname) || '.' || quote_ident(c.relname) as place
+  select c.oid, c.oid::regclass as name, quote_ident(n.nspname) || '.' || quote_ident(base.relname) as place
     from pg_class c
+    left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = c.oid
+    join pg_class base on base.oid = coalesce(s.base, c.oid)
     join pg_namespace n on n.oid = c.relnamespace
     join pg_class entries on entries.oid = to_regclass('public.entries')
    where c.relkind in ('r', 'p', 'f') and c.relpersistence <> 't'
-     and (c.relowner = entries.relowner or c.relkind = 'f' or n.nspname in ('public', 'tenancy', 'keyword', 'queue'))
-     and (n.nspname, c.relname) not in (('public', 'tenants'), ('public', 'platform_audit'))
+     and (c.relowner = entries.relowner or c.relkind = 'f' or n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards'))
+     and (n.nspname, base.relname) not in (('public', 'tenants'), ('public', 'platform_audit'))
      and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
      and (c.relkind = 'f' or not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id'
                                                                      and not a.attisdropped))
@@ -69,27 +74,33 @@ select format('the service may %s on %s, where no policy keeps tenants apart', p
 
 -- name: wide_policies
 -- A policy either compares the tenant, for the application and the owner of the tables only, or is one of the three by
--- which the keyword functions and the queue read across tenants. A restrictive policy only narrows another one.
+-- which the keyword functions and the queue read across tenants. A restrictive policy only narrows another one. Citus
+-- accepts no sub-select: without it, the condition holds too, and takes longer.
 select format('policy %s on %s shows rows of other tenants', quote_ident(p.polname), c.oid::regclass) as fault,
        format('drop policy %I on %s', p.polname, c.oid::regclass) as remedy
   from pg_policy p
   join pg_class c on c.oid = p.polrelid
   join pg_class entries on entries.oid = to_regclass('public.entries')
+  left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = c.oid
  cross join lateral (
-   select format('(%s = ( SELECT current_tenant() AS current_tenant))',
-                 case when c.oid = to_regclass('public.tenants') then 'id' else 'tenant_id' end) as own,
-          replace(pg_get_expr(p.polqual, p.polrelid), 'public.', '') as condition,
-          replace(pg_get_expr(p.polwithcheck, p.polrelid), 'public.', '') as checked) x
+   select coalesce(s.base, c.oid) as base, format('(%s = ( SELECT current_tenant() AS current_tenant))', k.key) as own,
+          format('(%s = current_tenant())', k.key) as unwrapped,
+          replace(pg_get_expr(p.polqual, p.polrelid), 'public.', '') as found,
+          replace(pg_get_expr(p.polwithcheck, p.polrelid), 'public.', '') as found_check
+     from (values (case when coalesce(s.base, c.oid) = to_regclass('public.tenants') then 'id' else 'tenant_id' end)) k (key)) o
+ cross join lateral (
+   select case when :distributed and o.found = o.unwrapped then o.own else o.found end as condition,
+          case when :distributed and o.found_check = o.unwrapped then o.own else o.found_check end as checked) x
  where p.polpermissive
    and (c.relowner = entries.relowner
         or exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
            and has_table_privilege(c.oid, 'select, insert, update, delete'))
    and not (p.polroles <@ array[to_regrole('kb_app')::oid, c.relowner]
-            and coalesce(x.condition, x.own) = x.own and coalesce(x.checked, x.own) = x.own
+            and coalesce(x.condition, o.own) = o.own and coalesce(x.checked, o.own) = o.own
             and (p.polcmd in ('r', 'd') or x.checked is not null) and (p.polcmd = 'a' or x.condition is not null))
-   and not (c.oid = to_regclass('public.entries') and p.polname = 'keyword_search' and p.polcmd = 'r'
+   and not (o.base = to_regclass('public.entries') and p.polname = 'keyword_search' and p.polcmd = 'r'
             and p.polroles = array[to_regrole('kb_keyword')::oid])
-   and not (c.oid = to_regclass('public.jobs') and (p.polname, p.polcmd) in (('queue_select', 'r'), ('queue_update', 'w'))
+   and not (o.base = to_regclass('public.jobs') and (p.polname, p.polcmd) in (('queue_select', 'r'), ('queue_update', 'w'))
             and p.polroles = array[to_regrole('kb_queue')::oid])
  order by 1;
 
@@ -108,12 +119,13 @@ select format('foreign key %s of %s does not start with tenant_id', quote_ident(
   from pg_constraint k
   join pg_class c on c.oid = k.conrelid
   join pg_class f on f.oid = k.confrelid
+  left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = f.oid
   join pg_class entries on entries.oid = to_regclass('public.entries')
   left join pg_attribute t on t.attrelid = k.conrelid and t.attname = 'tenant_id' and not t.attisdropped
   left join pg_attribute r on r.attrelid = k.confrelid and r.attname = 'tenant_id' and not r.attisdropped
  where k.contype = 'f' and entries.relowner in (c.relowner, f.relowner)
    and case when r.attnum is not null then (k.conkey[1], k.confkey[1]) is distinct from (t.attnum, r.attnum)
-            else f.oid = to_regclass('public.tenants') and k.conkey[1] is distinct from t.attnum end
+            else coalesce(s.base, f.oid) = to_regclass('public.tenants') and k.conkey[1] is distinct from t.attnum end
  order by 1;
 
 -- name: vector_indexes
@@ -190,27 +202,36 @@ select format('%s may %s on %s', g.grantee, g.privilege, g.place) as fault,
      cross join lateral aclexplode(t.attacl) a
       left join pg_roles r on r.oid = a.grantee
   ) g
+  left join unnest(:shards::oid[], :bases::oid[]) s (shard, base) on s.shard = g.oid
  where g.role <> g.owner
    and (g.privilege ~ '^(TRUNCATE|REFERENCES|TRIGGER)' or g.grantee = 'public'
-        or g.grantee = 'kb_keyword' and (g.oid, g.privilege) <> (to_regclass('public.entries')::oid, 'SELECT')
-        or g.grantee = 'kb_queue' and (case g.oid when to_regclass('public.jobs') then 'jobs ' when to_regclass('public.embedding_models') then 'models '
-                                        else '' end || g.privilege) not in (
+        or g.grantee = 'kb_keyword' and (coalesce(s.base, g.oid), g.privilege) <> (to_regclass('public.entries')::oid, 'SELECT')
+        or g.grantee = 'kb_queue' and (case coalesce(s.base, g.oid) when to_regclass('public.jobs') then 'jobs '
+                                            when to_regclass('public.embedding_models') then 'models ' else '' end || g.privilege) not in (
              'jobs SELECT', 'jobs UPDATE (state)', 'jobs UPDATE (attempts)', 'jobs UPDATE (fence)',
              'jobs UPDATE (lease_until)', 'jobs UPDATE (lost)', 'models SELECT (id)', 'models SELECT (paused_until)'))
 union all
-select format('the service may %s', x.what),
+select format('the service may %s', format(x.what, c.oid::regclass)),
        'revoke that from kb_app, from the service''s role, or from the role that it is a member of'
-  from (values ('insert into or delete from tenants', has_table_privilege('public.tenants', 'insert, delete')),
-               ('update columns of tenants other than name, settings and model_id', exists (
-                  select from pg_attribute a
-                   where a.attrelid = 'public.tenants'::regclass and a.attnum > 0 and not a.attisdropped
-                     and a.attname not in ('name', 'settings', 'model_id')
-                     and has_column_privilege(a.attrelid, a.attnum, 'update'))),
-               ('read or write platform_audit', has_any_column_privilege('public.platform_audit', 'select, insert, update')
-                                                or has_table_privilege('public.platform_audit', 'delete')),
-               ('change the audit trail', has_any_column_privilege('public.audit', 'update')
-                                          or has_table_privilege('public.audit', 'delete'))) x (what, granted)
- where x.granted
+  from (
+    select to_regclass('public.' || p.place)::oid as oid, p.place
+      from (values ('tenants'), ('platform_audit'), ('audit')) p (place)
+    union all
+    select s.shard, b.relname
+      from unnest(:shards::oid[], :bases::oid[]) s (shard, base)
+      join pg_class b on b.oid = s.base and b.oid in (to_regclass('public.tenants'), to_regclass('public.audit'))
+  ) c
+ cross join lateral (
+   values ('tenants', 'insert into or delete from %s', has_table_privilege(c.oid, 'insert, delete')),
+          ('tenants', 'update columns of %s other than name, settings and model_id', exists (
+             select from pg_attribute a
+              where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                and a.attname not in ('name', 'settings', 'model_id') and has_column_privilege(a.attrelid, a.attnum, 'update'))),
+          ('platform_audit', 'read or write %s', has_any_column_privilege(c.oid, 'select, insert, update')
+                                                 or has_table_privilege(c.oid, 'delete')),
+          ('audit', 'change the trail in %s', has_any_column_privilege(c.oid, 'update')
+                                              or has_table_privilege(c.oid, 'delete'))) x (place, what, granted)
+ where x.place = c.place and x.granted
  order by 1;
 
 -- name: definer_functions
@@ -225,20 +246,24 @@ with known (name, owner) as (
          ('tenancy.take_turns', 'entries'), ('tenancy.prune_audit', 'entries'),
          ('keyword.search', 'kb_keyword'), ('keyword.filtered_ids', 'kb_keyword'), ('keyword.tag_overlaps', 'kb_keyword'),
          ('keyword.derived_entries', 'kb_keyword'),
-         ('queue.claim_job', 'kb_queue'), ('queue.count_jobs', 'kb_queue')
+         ('queue.claim_job', 'kb_queue'), ('queue.count_jobs', 'kb_queue'),
+         -- Those of the nodes of a cluster.
+         ('shards.enter', 'entries'), ('shards.adopt', 'entries'), ('shards.claim_job', 'kb_queue'), ('shards.count_jobs', 'kb_queue')
 ), functions as (
   select p.oid, p.oid::regprocedure::text as signature, p.prosecdef, p.proconfig, p.proacl, p.proowner, k.name as known,
          k.owner as known_owner, entries.relowner as our_owner, e.path
     from pg_proc p
     join pg_namespace n on n.oid = p.pronamespace and n.nspname not in ('pg_catalog', 'information_schema')
     join pg_class entries on entries.oid = to_regclass('public.entries')
-    left join known k on k.name = n.nspname || '.' || p.proname
+    -- The groups of shards have copies, whose text the rule "definitions" compares.
+    left join known k on k.name = n.nspname || '.' || case when :distributed then regexp_replace(p.proname, '_\d{5,}$', '')
+                                                            else p.proname end
     left join lateral (select regexp_replace(c, '^search_path=', '') as path
                          from unnest(p.proconfig) c where c like 'search\_path=%') e on true
    where not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
      and p.prorettype <> 'event_trigger'::regtype
      and (p.proowner in (entries.relowner, to_regrole('kb_keyword'), to_regrole('kb_queue')) or k.name is not null
-          or p.prosecdef and (n.nspname in ('public', 'tenancy', 'keyword', 'queue')
+          or p.prosecdef and (n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards')
                               or has_schema_privilege(n.oid, 'usage') and has_function_privilege(p.oid, 'execute')))
 )
 select format('function %s runs with its owner''s rights and is not one of the known ones', signature) as fault,
@@ -278,7 +303,7 @@ select format('%s may create in schema %I', x.who, n.nspname) as fault,
        format('revoke create on schema %I from %s', n.nspname, x.who) as remedy
   from pg_namespace n
  cross join lateral (values ('public'), ('kb_app'), ('kb_keyword'), ('kb_queue'), (current_user::text)) x (who)
- where n.nspname in ('public', 'tenancy', 'keyword', 'queue')
+ where n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards')
    and (x.who = 'public' or to_regrole(quote_ident(x.who)) is not null)
    and has_schema_privilege(x.who, n.oid, 'create')
    -- Rights of public apply to each of these roles: one line is enough.

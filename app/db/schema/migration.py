@@ -13,8 +13,7 @@ from sqlalchemy.pool import NullPool
 
 from alembic import command, op
 from app.db.engine import make_engine
-from app.db.schema import scripts
-from app.db.schema.cluster import HAS_CITUS, IS_DISTRIBUTED
+from app.db.schema import cluster, scripts
 from app.db.schema.scripts import check_revision, function_script, read_file
 
 EACH_TENANT = """
@@ -78,13 +77,16 @@ def _is_citus() -> bool:
     """Whether the database is the coordinator of a cluster, or gets the same schema."""
     info = op.get_bind().info
     if CITUS not in info:
-        info[CITUS] = op.get_bind().scalar(text(HAS_CITUS))
+        info[CITUS] = op.get_bind().scalar(text(cluster.SQL["has_citus"].sql))
     return bool(info[CITUS])
 
 
 def _is_distributed() -> bool:
     bind = op.get_bind()
-    return bool(bind.scalar(text(HAS_CITUS)) and bind.scalar(text(IS_DISTRIBUTED)))
+    return bool(
+        bind.scalar(text(cluster.SQL["has_citus"].sql))
+        and bind.scalar(text(cluster.SQL["is_distributed"].sql))
+    )
 
 
 def configuration() -> Config:
@@ -114,7 +116,7 @@ async def migrate(
 
     def apply(connection: Connection) -> None:
         check_revision(MigrationContext.configure(connection).get_current_revision(), setting)
-        if connection.scalar(text(HAS_CITUS)):
+        if connection.scalar(text(cluster.SQL["has_citus"].sql)):
             connection.execute(text("set citus.enable_ddl_propagation = off"))
             connection.commit()
         connection.rollback()  # alembic begins a transaction for each revision only if there is none

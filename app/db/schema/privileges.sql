@@ -84,6 +84,9 @@ select format('publication %s sends rows of %s to other servers', quote_ident(p.
      join pg_class entries on entries.oid = to_regclass('public.entries') and entries.relowner = c.relowner
    ) x
  where x.tables is not null
+   -- Those by which Citus moves and splits shards exist for that time.
+   and not (:distributed and p.pubname ~ '^citus_shard_(move|split)_publication_'
+            and (select r.rolsuper from pg_roles r where r.oid = p.pubowner))
  order by 1;
 
 -- name: event_triggers

@@ -1,0 +1,35 @@
+-- The metadata of a Citus cluster, which every node has.
+
+-- name: has_citus
+select exists (select from pg_extension where extname = 'citus');
+
+-- name: is_distributed
+select exists (select from pg_dist_partition where logicalrelid = to_regclass('public.tenants'));
+
+-- name: is_coordinator
+select groupid = 0 from pg_dist_local_group;
+
+-- name: list_nodes
+select nodename as host, nodeport as port, groupid = 0 as is_coordinator,
+       isactive and hasmetadata and metadatasynced as is_ready
+  from pg_dist_node where noderole = 'primary' and nodecluster = current_setting('citus.cluster_name')
+ order by groupid;
+
+-- name: list_shards
+-- The shards that this node has tables of, also those that have just left it, and the table that each is part of.
+select c.relname as name, c.oid, b.relname as table, b.oid as base
+  from pg_dist_shard s
+  join pg_class b on b.oid = s.logicalrelid
+  join pg_class c on c.relnamespace = b.relnamespace and c.relname = b.relname || '_' || s.shardid
+ order by c.relname;
+
+-- name: list_groups
+-- A group is the shards that hold the same tenants, and its number that of the shard of `tenants`; with the reference tables.
+select own.shardid as number, array_agg(b.relname::text) as tables, array_agg(b.relname || '_' || s.shardid) as shards
+  from pg_dist_shard own
+  join pg_dist_partition t on t.logicalrelid = own.logicalrelid
+  join pg_dist_partition o on o.colocationid = t.colocationid or o.partmethod = 'n' and o.repmodel = 't'
+  join pg_dist_shard s on s.logicalrelid = o.logicalrelid and (s.shardminvalue = own.shardminvalue or o.partmethod = 'n')
+  join pg_class b on b.oid = o.logicalrelid
+ where own.logicalrelid = to_regclass('public.tenants')
+ group by own.shardid;

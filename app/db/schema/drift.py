@@ -1,0 +1,122 @@
+"""Compares functions, triggers and foreign keys with those that the files of `alembic/sql` create."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import asyncpg
+
+from app.db.citus.naming import SHARD_FUNCTIONS, fill, mark
+from app.db.schema.cluster import ONE_SERVER, Metadata, Shard
+from app.db.schema.definitions import Definition, list_definitions, read_record, short_name
+from app.db.schema.scripts import function_files
+
+COPY = re.compile(r"(\w+(?:\.\w+)?)_(\d{5,})")
+"""The name of a function's copy for a group of shards: the function's name, and the number of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A missing protection: the rule that found it, the fault, and the remedy."""
+
+    rule: str
+    text: str
+    remedy: str
+
+
+async def find_changed_definitions(
+    connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata = ONE_SERVER
+) -> list[Fault]:
+    """Find objects that differ from the recorded ones, are missing, or act in their place."""
+    record = read_record(distributed=cluster.is_distributed)
+    definitions = await list_definitions(connection, cluster)
+    found = {each.name: each for each in definitions if each.place is None}
+    if not cluster.is_distributed:
+        return list(_compare(record, found))
+    copies = {name: each for name, each in found.items() if _split_copy(name) is not None}
+    plain = {name: each for name, each in found.items() if name not in copies}
+    # The triggers of a table with shards are theirs. Only the coordinator's table has them too, for new shards.
+    here = {
+        name: digest
+        for name, digest in record.items()
+        if cluster.is_coordinator or name in plain or not name.startswith("trigger ")
+    }
+    return [
+        *_compare(here, plain),
+        *_compare_copies(copies, plain, cluster.groups),
+        *(fault for shard in cluster.shards for fault in _compare_shard(record, definitions, shard)),
+    ]
+
+
+def _compare(record: Mapping[str, str], found: Mapping[str, Definition]) -> Iterator[Fault]:
+    own_names = {short_name(name) for name in record if name.startswith("function ")}
+    for name in sorted(record.keys() | found.keys()):
+        kind, short = name.split(" ")[0], short_name(name)
+        if name not in found:
+            yield Fault("definitions", f"{name} is missing", _remedy(name))
+        elif name in record and record[name] != found[name].digest:
+            yield Fault("definitions", f"{name} differs from its text in alembic/sql", _remedy(name))
+        elif name not in record and (
+            kind == "trigger" or (kind == "function" and ("." in short or short in own_names))
+        ):
+            remedy = f"drop {kind} {name.removeprefix(kind + ' ').replace(' of ', ' on ')}"
+            yield Fault("definitions", f"{name} is not in alembic/sql", remedy)
+
+
+def _compare_shard(record: Mapping[str, str], definitions: list[Definition], shard: Shard) -> Iterator[Fault]:
+    """Compare the triggers and foreign keys of a shard with those of its table."""
+    parts = (f" of public.{shard.table}", f"foreign key of public.{shard.table}:")
+    expected = {
+        name: digest
+        for name, digest in record.items()
+        if (name.startswith("trigger ") and name.endswith(parts[0])) or name.startswith(parts[1])
+    }
+    found = {each.name: each for each in definitions if each.place == shard.name}
+    for fault in _compare(expected, found):
+        yield Fault(fault.rule, f"on the shard {shard.name}: {fault.text}", fault.remedy)
+
+
+def _compare_copies(
+    copies: Mapping[str, Definition],
+    plain: Mapping[str, Definition],
+    groups: Mapping[int, Mapping[str, str]],
+) -> Iterator[Fault]:
+    for name, copy in copies.items():
+        function, group = _split_copy(name) or ("", 0)
+        origin = plain.get(name.replace(f"_{group}(", "(", 1))
+        if origin is None or not _is_true_copy(copy.text, origin.text, function, group, groups):
+            yield Fault(
+                "definitions",
+                f"{name} differs from the function that it is a copy of",
+                f"drop {name}; then run: knowledge migrate",
+            )
+
+
+def _is_true_copy(
+    copy: str, origin: str, function: str, group: int, groups: Mapping[int, Mapping[str, str]]
+) -> bool:
+    tables = groups.get(group)
+    if tables is None:
+        # The shard was split into others, and nothing calls the copy any more.
+        tables = {table: table for each in groups.values() for table in each}
+        copy = re.sub(rf"\b({'|'.join((*tables, *SHARD_FUNCTIONS))})_\d{{5,}}\b", r"\1", copy)
+        functions = {each: each for each in SHARD_FUNCTIONS}
+    else:
+        functions = {each: f"{each}_{group}" for each in SHARD_FUNCTIONS}
+    # The argument of entry_matches is a row of the table already.
+    marked = mark(origin, tables, casts=function != "entry_matches")
+    return copy == fill(marked, {**tables, **functions})
+
+
+def _split_copy(name: str) -> tuple[str, int] | None:
+    """The function and the group of a copy; None for other objects."""
+    parts = COPY.fullmatch(short_name(name)) if name.startswith("function ") else None
+    return (parts[1], int(parts[2])) if parts is not None and parts[1] in SHARD_FUNCTIONS else None
+
+
+def _remedy(name: str) -> str:
+    if name.startswith("function ") and short_name(name) in function_files(distributed=True):
+        return "run: knowledge migrate"
+    return "create it again as alembic/sql does"
