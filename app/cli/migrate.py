@@ -32,6 +32,15 @@ def migrate(
         str | None,
         typer.Option(metavar="ROLE", help="Login role of the service; it gets the rights it needs."),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=4096,
+            help="On Citus, at the first migration: shards of each table, 32 by default. A move takes a whole one.",
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; fail if migrations are missing.")
     ] = False,
@@ -39,13 +48,14 @@ def migrate(
 ) -> None:
     """Migrate the database to this version's schema, and register the configured embedding model.
 
-    Reads DATABASE_ADMIN_URL. Every start migrates the embedded database, so it rarely needs this.
+    Reads DATABASE_ADMIN_URL. Every start migrates the embedded database, so it rarely needs this. On the coordinator of
+    a Citus cluster, the tables are distributed over its nodes, and each node gets its roles, functions and rights.
     """
     from app.db.schema.scripts import check_revision
 
     settings = read_settings(serves=True)
     before, after, wanted = run_async(
-        _check(settings) if check else _migrate(settings, service_role),
+        _check(settings) if check else _migrate(settings, service_role, shards),
         doing="looking" if check else "migrating",
     )
     if as_json:
@@ -82,30 +92,39 @@ async def _check(settings: Settings) -> tuple[str | None, str | None, str]:
     return revision, revision, latest_revision()
 
 
-async def _migrate(settings: Settings, service_role: str | None) -> tuple[str | None, str | None, str]:
+async def _migrate(
+    settings: Settings, service_role: str | None, shards: int | None
+) -> tuple[str | None, str | None, str]:
     from app.composition.database import SERVICE, embedded_database
 
     database = settings.database
     if database.admin_url is not None:
         dsn = database.admin_url.get_secret_value()
-        return await _prepare(settings, dsn, service_role, "DATABASE_ADMIN_URL")
+        return await _prepare(settings, dsn, service_role, shards, "DATABASE_ADMIN_URL")
     if not database.embedded:
         raise ConfigurationError(
             "DATABASE_ADMIN_URL", "must be set to the role that owns the tables", "see deploy/roles.sql"
         )
     async with embedded_database(database.data_dir) as addresses:
         assert addresses.admin is not None
-        return await _prepare(settings, addresses.admin, service_role or SERVICE, "KB_DATA_DIR")
+        return await _prepare(settings, addresses.admin, service_role or SERVICE, shards, "KB_DATA_DIR")
 
 
 async def _prepare(
-    settings: Settings, dsn: str, service_role: str | None, setting: str
+    settings: Settings, dsn: str, service_role: str | None, shards: int | None, setting: str
 ) -> tuple[str | None, str | None, str]:
     from app.composition.database import prepare
     from app.composition.providers import configured_model
     from app.db.schema.catalog import read_revision
+    from app.db.schema.distribution import DEFAULT_SHARDS
     from app.db.schema.scripts import latest_revision
 
     before = await read_revision(dsn, setting)
-    await prepare(dsn, service_role=service_role, model=configured_model(settings), setting=setting)
+    await prepare(
+        dsn,
+        service_role=service_role,
+        model=configured_model(settings),
+        shards=shards or DEFAULT_SHARDS,
+        setting=setting,
+    )
     return before, await read_revision(dsn, setting), latest_revision()

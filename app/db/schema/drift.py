@@ -35,8 +35,7 @@ async def find_changed_definitions(
     found = {each.name: each for each in definitions if each.place is None}
     if not cluster.is_distributed:
         return list(_compare(record, found))
-    copies = {name: each for name, each in found.items() if _split_copy(name) is not None}
-    plain = {name: each for name, each in found.items() if name not in copies}
+    plain = {name: each for name, each in found.items() if _split_copy(name) is None}
     # The triggers of a table with shards are theirs. Only the coordinator's table has them too, for new shards.
     here = {
         name: digest
@@ -45,7 +44,10 @@ async def find_changed_definitions(
     }
     return [
         *_compare(here, plain),
-        *_compare_copies(copies, plain, cluster.groups),
+        *(
+            Fault("definitions", f"{name} differs from the function that it copies", "run: knowledge migrate")
+            for name, _ in _false_copies(found, cluster.groups)
+        ),
         *(fault for shard in cluster.shards for fault in _compare_shard(record, definitions, shard)),
     ]
 
@@ -78,20 +80,24 @@ def _compare_shard(record: Mapping[str, str], definitions: list[Definition], sha
         yield Fault(fault.rule, f"on the shard {shard.name}: {fault.text}", fault.remedy)
 
 
-def _compare_copies(
-    copies: Mapping[str, Definition],
-    plain: Mapping[str, Definition],
-    groups: Mapping[int, Mapping[str, str]],
-) -> Iterator[Fault]:
-    for name, copy in copies.items():
-        function, group = _split_copy(name) or ("", 0)
-        origin = plain.get(name.replace(f"_{group}(", "(", 1))
+async def find_false_copies(
+    connection: asyncpg.Connection[asyncpg.Record], cluster: Metadata
+) -> Mapping[str, int]:
+    """The copies of functions that differ from these, each with the number of its group."""
+    found = {each.name: each for each in await list_definitions(connection)}
+    return dict(_false_copies(found, cluster.groups))
+
+
+def _false_copies(
+    found: Mapping[str, Definition], groups: Mapping[int, Mapping[str, str]]
+) -> Iterator[tuple[str, int]]:
+    for name, copy in found.items():
+        if (parts := _split_copy(name)) is None:
+            continue
+        function, group = parts
+        origin = found.get(name.replace(f"_{group}(", "(", 1))
         if origin is None or not _is_true_copy(copy.text, origin.text, function, group, groups):
-            yield Fault(
-                "definitions",
-                f"{name} differs from the function that it is a copy of",
-                f"drop {name}; then run: knowledge migrate",
-            )
+            yield name, group
 
 
 def _is_true_copy(

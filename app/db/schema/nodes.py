@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import asyncpg
 
+from app.db.schema.cluster import read_metadata
 from app.db.schema.definitions import find_changed_functions, read_record, short_name
+from app.db.schema.drift import find_false_copies
 from app.db.schema.scripts import function_files, function_script, list_files, list_node_files, read_file
 from app.db.schema.templates import load_templates
 from app.db.statements import load_statements
@@ -47,6 +49,7 @@ async def load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None
             file = function_files(distributed=True)[function]
             await connection.execute(function_script(file, function, distributed=True))
         await load_node_files(connection)
+        await _drop_false_copies(connection)
         await load_templates(connection)
         await _drop_outdated(connection)
         for name, owner in await connection.fetch(SQL["list_open_functions"].sql):
@@ -59,6 +62,16 @@ async def load_node_files(connection: asyncpg.Connection[asyncpg.Record]) -> Non
         await connection.execute(OWN_STATEMENTS)
         for file in list_node_files():
             await connection.execute(read_file(file))
+
+
+async def _drop_false_copies(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Drop the copies that differ from their functions; the node then makes those again that its groups lack."""
+    for name, group in (await find_false_copies(connection, await read_metadata(connection))).items():
+        owner = await connection.fetchval(SQL["owner_of"].sql, name.removeprefix("function "))
+        # Others of the group may call it.
+        if owner is not None:
+            await _execute_as(connection, owner, f"drop {name} cascade")
+        await connection.execute("delete from shards.adopted where shard = $1", group)
 
 
 async def _drop_outdated(connection: asyncpg.Connection[asyncpg.Record]) -> None:

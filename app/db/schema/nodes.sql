@@ -17,3 +17,7 @@ select p.oid::regprocedure::text as name, p.proowner::regrole::text as owner
    -- The copies for groups of shards, which the node makes itself.
    and p.proname !~ '_\d{5,}$'
  order by p.oid desc;
+
+-- name: owner_of
+-- Null: the function was dropped with another.
+select p.proowner::regrole::text from pg_proc p where p.oid = to_regprocedure(:name);
