@@ -73,7 +73,7 @@ MUTATIONS = {
         "create policy keyword_search on {assets} for select to kb_keyword using (true)",
         "policy keyword_search on {assets} shows",
     ),
-    "a shard for everybody": ("grant select on {entries} to public", "public may SELECT on {entries}"),
+    "a shard for every role": ("grant select on {entries} to public", "public may SELECT on {entries}"),
     "truncate of a shard": ("grant truncate on {entries} to kb_app", "kb_app may TRUNCATE on {entries}"),
     "the keyword role reads another table": (
         "grant select on {assets} to kb_keyword",
@@ -97,11 +97,11 @@ MUTATIONS = {
         "grant insert on shards.adopted to kb_app",
         "the service may INSERT on shards.adopted",
     ),
-    "a function for everybody": (
+    "a function for every role": (
         "grant execute on function repeats_another(uuid, uuid, bytea, entry_filter) to public",
         "function repeats_another(uuid,uuid,bytea,entry_filter) may be executed by public",
     ),
-    "a copy of a function for everybody": (
+    "a copy of a function for every role": (
         f"grant execute on function {FILTERED} to public",
         "function keyword.filtered_ids_{group}(entry_filter,integer) may be executed by public",
     ),
