@@ -7,16 +7,17 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from app.cli.doctor.database import check_isolation
+from app.cli.doctor.finding import Finding
 from app.composition.database import SERVICE, check_database, prepare
 from app.db.schema.isolation import find_faults
 from app.errors import ConfigurationError
 from tests.fixtures.database.citus import (
-    CitusCluster,
     CitusDatabase,
-    create_citus_database,
-    drop_citus_database,
 )
-from tests.fixtures.database.cluster import MODEL, Connection, connected
+from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected
+
+pytestmark = pytest.mark.slow
 
 BARE = "tenant_id = public.current_tenant()"
 WRAPPED = "tenant_id = (select public.current_tenant())"
@@ -187,18 +188,9 @@ MUTATIONS = {
 
 
 @pytest.fixture(scope="module")
-async def database(citus_cluster: CitusCluster) -> AsyncIterator[CitusDatabase]:
-    """A database with four shards of each table."""
-    made = await create_citus_database(citus_cluster, "kb_gate")
-    await prepare(made.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=4)
-    yield made
-    await drop_citus_database(citus_cluster, "kb_gate")
-
-
-@pytest.fixture(scope="module")
-async def worker(database: CitusDatabase) -> AsyncIterator[Connection]:
+async def worker(citus_database: CitusDatabase) -> AsyncIterator[Connection]:
     """A worker as superuser, who may change shards; each test undoes its changes."""
-    async with connected(database.workers[0].superuser_dsn) as superuser:
+    async with connected(citus_database.workers[0].superuser_dsn) as superuser:
         await superuser.execute(
             "set citus.enable_ddl_propagation = off; set citus.enable_manual_changes_to_shards = on"
         )
@@ -227,8 +219,8 @@ async def faults_of(superuser: Connection) -> list[str]:
     return [fault.text for fault in await find_faults(superuser)]
 
 
-async def test_no_node_of_an_intact_cluster_has_a_fault(database: CitusDatabase) -> None:
-    for node in database.nodes:
+async def test_no_node_of_an_intact_cluster_has_a_fault(citus_database: CitusDatabase) -> None:
+    for node in citus_database.nodes:
         async with connected(node.service_dsn) as service:
             assert await find_faults(service) == []
 
@@ -264,43 +256,68 @@ async def test_the_policy_of_a_shard_may_have_a_sub_select_or_none(
 
 
 async def test_a_cluster_with_a_fault_on_a_worker_is_not_served(
-    database: CitusDatabase, worker: Connection, names: dict[str, str]
+    citus_database: CitusDatabase, worker: Connection, names: dict[str, str]
 ) -> None:
-    await check_database(database.coordinator.service_dsn)
+    await check_database(citus_database.coordinator.service_dsn)
     await worker.execute(f"grant truncate on {names['entries']} to kb_app")
     try:
         with pytest.raises(
             ConfigurationError,
             match=rf"node .*: tenants are not isolated: kb_app may TRUNCATE on {names['entries']}",
         ):
-            await check_database(database.coordinator.service_dsn)
+            await check_database(citus_database.coordinator.service_dsn)
     finally:
         await worker.execute(f"revoke truncate on {names['entries']} from kb_app")
 
 
-async def test_the_service_does_not_start_with_the_address_of_a_worker(database: CitusDatabase) -> None:
+async def test_doctor_shows_each_node_and_its_faults(
+    citus_database: CitusDatabase, worker: Connection, names: dict[str, str]
+) -> None:
+    async def look(at: TestDatabase) -> list[Finding]:
+        async with connected(at.service_dsn) as service:
+            return [finding async for finding in check_isolation(service, at.service_dsn)]
+
+    nodes = [f"node {node.address.socket_dir}:{node.address.port}" for node in citus_database.nodes]
+    findings = await look(citus_database.coordinator)
+    assert [(f.status, f.detail.partition(": policies")[0]) for f in findings] == [
+        ("ok", node) for node in nodes
+    ]
+    await worker.execute(f"alter table {names['jobs']} no force row level security")
+    try:
+        findings = await look(citus_database.coordinator)
+    finally:
+        await worker.execute(f"alter table {names['jobs']} force row level security")
+    assert [f.status for f in findings] == ["ok", "wrong", "ok"]
+    assert findings[1].detail == (
+        f"{nodes[1]}: table {names['jobs']} has row-level security that its owner is free of"
+    )
+    assert str(findings[1].remedy).startswith(f"on this node, alter table {names['jobs']} enable")
+    assert [f.status for f in await look(citus_database.workers[0])] == ["wrong"]
+
+
+async def test_the_service_does_not_start_with_the_address_of_a_worker(citus_database: CitusDatabase) -> None:
     with pytest.raises(ConfigurationError, match="that of a worker of the cluster; use the coordinator's"):
-        await check_database(database.workers[0].service_dsn)
+        await check_database(citus_database.workers[0].service_dsn)
 
 
 async def test_migrate_restores_copies_and_rights_of_functions(
-    database: CitusDatabase, worker: Connection, names: dict[str, str]
+    citus_database: CitusDatabase, worker: Connection, names: dict[str, str]
 ) -> None:
     function = FILTERED.format_map(names)
     await worker.execute(f"grant execute on function {function} to public")
     await worker.execute("grant execute on function shards.names(bigint) to public")
     await worker.execute(f"alter function {function} volatile")
     await worker.execute("alter function word_place(text, text) volatile")
-    async with connected(database.workers[0].service_dsn) as service:
+    async with connected(citus_database.workers[0].service_dsn) as service:
         assert len(await find_faults(service)) > 3
-        await prepare(database.coordinator.admin_dsn, service_role=SERVICE, model=MODEL)
+        await prepare(citus_database.coordinator.admin_dsn, service_role=SERVICE, model=MODEL)
         assert await find_faults(service) == []
 
 
 async def test_a_session_on_a_worker_reads_no_row_of_a_shard_without_its_tenant(
-    database: CitusDatabase,
+    citus_database: CitusDatabase,
 ) -> None:
-    for node in database.workers:
+    for node in citus_database.workers:
         async with connected(node.service_dsn) as service:
             await service.execute("set citus.override_table_visibility = off")
             rows = await service.fetch(r"""

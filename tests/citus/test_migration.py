@@ -7,17 +7,21 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from app.composition.database import SERVICE, prepare
+from app.composition.database import SERVICE, check_database, prepare
 from app.db.identifiers import new_id
+from app.db.schema.migration import migrate
+from app.errors import ConfigurationError
 from tests.fixtures.database.citus import (
+    SHARDS,
     CitusCluster,
     CitusDatabase,
     create_citus_database,
     drop_citus_database,
 )
-from tests.fixtures.database.cluster import MODEL, connected
+from tests.fixtures.database.cluster import MODEL, TestDatabase, connected, migrated_database
 
-SHARDS = 4
+pytestmark = pytest.mark.slow
+
 LOCAL = {"platform_audit", "revoked_platform_tokens", "send_turns", "tenant_slugs"}
 
 
@@ -26,13 +30,6 @@ async def empty(citus_cluster: CitusCluster) -> AsyncIterator[CitusDatabase]:
     """A database of the cluster before its first migration."""
     yield await create_citus_database(citus_cluster, "kb_migration")
     await drop_citus_database(citus_cluster, "kb_migration")
-
-
-@pytest.fixture
-async def migrated(empty: CitusDatabase) -> CitusDatabase:
-    """A database with four shards of each table."""
-    await prepare(empty.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=SHARDS)
-    return empty
 
 
 async def state_of(database: CitusDatabase) -> list[list[asyncpg.Record]]:
@@ -60,8 +57,8 @@ async def state_of(database: CitusDatabase) -> list[list[asyncpg.Record]]:
     return states
 
 
-async def test_every_table_of_tenants_is_distributed_with_the_tenants(migrated: CitusDatabase) -> None:
-    async with connected(migrated.coordinator.superuser_dsn) as superuser:
+async def test_every_table_of_tenants_is_distributed_with_the_tenants(citus_database: CitusDatabase) -> None:
+    async with connected(citus_database.coordinator.superuser_dsn) as superuser:
         rows = await superuser.fetch("""
             select c.relname as name, p.partmethod::text as method, p.colocationid as group,
                    exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
@@ -78,14 +75,14 @@ async def test_every_table_of_tenants_is_distributed_with_the_tenants(migrated: 
     assert others == {"embedding_models": "n", "alembic_version": "n", **dict.fromkeys(LOCAL)}
 
 
-async def test_a_second_run_changes_nothing(migrated: CitusDatabase) -> None:
-    before = await state_of(migrated)
-    await prepare(migrated.coordinator.admin_dsn, service_role=SERVICE, model=MODEL)
-    assert await state_of(migrated) == before
+async def test_a_second_run_changes_nothing(citus_database: CitusDatabase) -> None:
+    before = await state_of(citus_database)
+    await prepare(citus_database.coordinator.admin_dsn, service_role=SERVICE, model=MODEL)
+    assert await state_of(citus_database) == before
 
 
-async def test_no_function_of_any_node_is_open_to_every_role(migrated: CitusDatabase) -> None:
-    for node in migrated.nodes:
+async def test_no_function_of_any_node_is_open_to_every_role(citus_database: CitusDatabase) -> None:
+    for node in citus_database.nodes:
         async with connected(node.service_dsn) as service:
             rows = await service.fetch("""
                 select p.oid::regprocedure::text as name, has_function_privilege('public', p.oid, 'execute') as is_open
@@ -96,8 +93,8 @@ async def test_no_function_of_any_node_is_open_to_every_role(migrated: CitusData
             assert not [row["name"] for row in rows if row["is_open"]]
 
 
-async def test_slugs_are_unique_over_all_shards(migrated: CitusDatabase) -> None:
-    async with connected(migrated.coordinator.service_dsn) as service:
+async def test_slugs_are_unique_over_all_shards(citus_database: CitusDatabase) -> None:
+    async with connected(citus_database.coordinator.service_dsn) as service:
         create = "select tenancy.create_tenant($1, $2, 'A tenant', 1, 'test')"
         tenants = [new_id() for _ in range(3 * SHARDS)]
         for n, tenant in enumerate(tenants):
@@ -107,4 +104,106 @@ async def test_slugs_are_unique_over_all_shards(migrated: CitusDatabase) -> None
                 await service.execute(create, new_id(), f"tenant-{n}")
         assert await service.fetchval("select tenancy.delete_tenant($1, 'test')", tenants[0])
         await service.execute(create, new_id(), "tenant-0")
-        assert await service.fetchval("select count(*) from tenancy.list_tenants()") == len(tenants)
+        rows = await service.fetch("select slug from tenancy.list_tenants() where slug like 'tenant-%'")
+        assert len(rows) == len(tenants)
+
+
+def name_of(node: TestDatabase) -> str:
+    return f"node {node.address.socket_dir}:{node.address.port}"
+
+
+async def refusal(database: CitusDatabase, dsn: str | None = None, service_role: str = SERVICE) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        await prepare(
+            dsn or database.coordinator.admin_dsn, service_role=service_role, model=None, shards=SHARDS
+        )
+    return str(caught.value)
+
+
+async def test_a_cluster_that_lacks_something_is_refused_with_the_node_and_the_remedy(
+    empty: CitusDatabase,
+) -> None:
+    worker = empty.workers[1]
+    name = name_of(worker)
+    assert await refusal(empty, worker.admin_dsn) == (
+        "DATABASE_ADMIN_URL: the address is that of a worker of the cluster; use the coordinator's"
+    )
+    async with connected(worker.superuser_dsn) as superuser:
+        await superuser.execute("set citus.enable_ddl_propagation = off")
+        await superuser.execute(f"alter database {worker.name} set citus.enable_unsafe_triggers = off")
+    assert f"{name}: citus.enable_unsafe_triggers is off; a superuser runs there: alter" in await refusal(
+        empty
+    )
+    async with connected(worker.superuser_dsn) as superuser:
+        await superuser.execute("set citus.enable_ddl_propagation = off; drop extension vector")
+        await superuser.execute(f"alter database {worker.name} reset citus.enable_unsafe_triggers")
+    assert f"{name}: the extension pgvector is missing" in await refusal(empty)
+    async with connected(worker.superuser_dsn) as superuser:
+        await superuser.execute("set citus.enable_ddl_propagation = off; create extension vector")
+    async with connected(empty.coordinator.superuser_dsn) as superuser:
+        await superuser.execute("set citus.enable_ddl_propagation = off; create role kb_lonely login")
+    try:
+        assert f"{name_of(empty.workers[0])}: there is no role kb_lonely" in await refusal(
+            empty, service_role="kb_lonely"
+        )
+    finally:
+        async with connected(empty.coordinator.superuser_dsn) as superuser:
+            await superuser.execute("set citus.enable_ddl_propagation = off; revoke kb_app from kb_lonely")
+            await superuser.execute("set citus.enable_ddl_propagation = off; drop role kb_lonely")
+    async with connected(worker.superuser_dsn) as superuser:
+        await superuser.execute("drop extension citus cascade")
+    assert f"{name}: the extension citus is missing" in await refusal(empty)
+
+
+async def test_an_interrupted_migration_is_completed(empty: CitusDatabase) -> None:
+    await migrate(empty.coordinator.admin_dsn, "0009")
+    async with connected(empty.coordinator.admin_dsn) as owner:
+        assert not await owner.fetchval("select exists (select from pg_dist_partition)")
+    await migrate(empty.coordinator.admin_dsn)
+    await prepare(empty.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=SHARDS)
+    await check_database(empty.coordinator.service_dsn)
+
+
+async def test_the_database_of_one_server_is_not_distributed(citus_cluster: CitusCluster) -> None:
+    server = citus_cluster.nodes[0]
+    made = await migrated_database(server, "kb_one_server")
+    try:
+        async with connected(made.superuser_dsn) as superuser:
+            await superuser.execute("create extension citus")
+            await superuser.execute(
+                "select citus_set_coordinator_host($1, $2)", server.socket_dir, server.port
+            )
+        with pytest.raises(ConfigurationError, match="was created without Citus, and its tables cannot be"):
+            await prepare(made.admin_dsn, service_role=SERVICE, model=MODEL)
+        await check_database(made.service_dsn)
+    finally:
+        async with connected(server.dsn(database="postgres")) as superuser:
+            await superuser.execute("drop database kb_one_server with (force)")
+
+
+async def test_links_to_deleted_entries_are_cleared(citus_database: CitusDatabase) -> None:
+    tenant, first, second, third = (new_id() for _ in range(4))
+    async with connected(citus_database.coordinator.service_dsn) as service:
+        await service.execute("select tenancy.create_tenant($1, 'a', 'A tenant', 1, 'test')", tenant)
+    async with connected(citus_database.coordinator.superuser_dsn) as superuser:
+        for entry, parent, successor in ((first, None, None), (second, first, None), (third, second, first)):
+            await superuser.execute(
+                "insert into entries (tenant_id, id, entry_type, content, language, content_hash, text_hash, parent_id,"
+                " superseded_by_id) values ($1, $2, 'fact', 'harbour', 'english', $3, $3, $4, $5)",
+                tenant,
+                entry,
+                entry.bytes,
+                parent,
+                successor,
+            )
+        with pytest.raises(asyncpg.ForeignKeyViolationError):
+            await superuser.execute(
+                "update entries set parent_id = $2 where tenant_id = $1 and id = $3", tenant, new_id(), first
+            )
+        await superuser.execute("delete from entries where tenant_id = $1 and id = $2", tenant, first)
+        rows = await superuser.fetch(
+            "select id, parent_id, superseded_by_id from entries where tenant_id = $1 order by id", tenant
+        )
+        assert [tuple(row) for row in rows] == [(second, None, None), (third, second, None)]
+        await superuser.execute("delete from entries where tenant_id = $1", tenant)
+        assert await superuser.fetch("select from entries where tenant_id = $1", tenant) == []
