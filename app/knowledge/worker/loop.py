@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.db.database import Database
 from app.db.queries.work import jobs as queue
-from app.db.queries.work.jobs import Job, JobKind
+from app.db.queries.work.jobs import JobKind
 from app.db.server.server import Server
 from app.errors import DatabaseUnavailable, KnowledgeError
 from app.knowledge.queue.jobs import JobQueue
@@ -61,7 +60,7 @@ class Worker:
 
     async def run_once(self, kinds: Sequence[JobKind] | None = None) -> bool:
         """Run one due job of `kinds` (None: of any kind); return whether there was one. Raises DatabaseUnavailable."""
-        job = await self._claim(kinds or KINDS + OUTWARD_KINDS)
+        job = await queue.claim_job(self.database, kinds or KINDS + OUTWARD_KINDS, self.runner.lease)
         if job is None:
             return False
         started = time.perf_counter()
@@ -91,23 +90,6 @@ class Worker:
                 },
             )
         return True
-
-    async def _claim(self, kinds: Sequence[JobKind]) -> Job | None:
-        """A due job; the nodes of a cluster are asked in a random order. Raises DatabaseUnavailable."""
-        nodes = await self.database.holders()
-        failure: DatabaseUnavailable | None = None
-        for node in random.sample(nodes, len(nodes)):
-            try:
-                async with node.platform_session() as session:
-                    job = await queue.claim_job(session, kinds, self.runner.lease)
-            except DatabaseUnavailable as error:
-                failure = error
-            else:
-                if job is not None:
-                    return job
-        if failure is not None:
-            raise failure
-        return None
 
     async def _work(self, kinds: Sequence[JobKind]) -> None:
         while True:

@@ -50,12 +50,10 @@ async def test_work_of_one_kind_is_found_after_much_other_work(
         )
     async with services.database.tenant_session(tenant.id) as session:
         await db.enqueue_job(session, "deliver_webhooks", "webhooks", NOW)
-    async with services.database.platform_session() as platform:
-        job = await db.claim_job(platform, ["deliver_webhooks"], MINUTE)
+    job = await db.claim_job(services.database, ["deliver_webhooks"], MINUTE)
     assert job is not None
     assert (job.tenant_id, job.kind) == (tenant.id, "deliver_webhooks")
-    async with services.database.platform_session() as platform:
-        assert await db.claim_job(platform, ["deliver_webhooks"], MINUTE) is None
+    assert await db.claim_job(services.database, ["deliver_webhooks"], MINUTE) is None
 
 
 async def test_a_claim_skips_work_of_other_kinds(

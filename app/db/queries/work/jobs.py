@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,7 @@ from app.db.database import Database
 from app.db.engine import make_engine
 from app.db.identifiers import new_id
 from app.db.server.server import Server
-from app.db.session import PlatformSession, TenantSession
+from app.db.session import TenantSession
 from app.db.statements import load_statements
 from app.errors import DatabaseUnavailable
 
@@ -103,9 +104,26 @@ async def enqueue_job(session: TenantSession, kind: JobKind, subject: str, delay
     )
 
 
-async def claim_job(session: PlatformSession, kinds: Sequence[JobKind], lease: timedelta) -> Job | None:
-    """Claim a job with an expired lease, otherwise the next due job of a tenant chosen at random."""
-    return await session.fetch_one_as(Job, SQL["claim"], kinds=list(kinds), lease=lease)
+async def claim_job(database: Database, kinds: Sequence[JobKind], lease: timedelta) -> Job | None:
+    """Claim a job with an expired lease, otherwise the next due job of a tenant chosen at random.
+
+    The nodes of a cluster are asked in a random order. Raises DatabaseUnavailable if one does not answer and the others
+    have no job.
+    """
+    servers = await database.holders()
+    failure: DatabaseUnavailable | None = None
+    for server in random.sample(servers, len(servers)):
+        try:
+            async with server.platform_session() as session:
+                job = await session.fetch_one_as(Job, SQL["claim"], kinds=list(kinds), lease=lease)
+        except DatabaseUnavailable as error:
+            failure = error
+        else:
+            if job is not None:
+                return job
+    if failure is not None:
+        raise failure
+    return None
 
 
 async def extend_lease(session: TenantSession, job: Job, lease: timedelta) -> bool:
