@@ -8,6 +8,8 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import PoolProxiedConnection
 
+from app.db.codecs import DriverConnection
+
 RECYCLE_SECONDS = 1_800
 """Age at which the pool itself replaces a connection when a caller takes it: none lives for ever."""
 
@@ -20,7 +22,11 @@ def make_engine(dsn: str, *, connect_args: Mapping[str, Any] | None = None, **op
     """
     return create_async_engine(
         "postgresql+asyncpg://",
-        connect_args={**(connect_args or {}), "dsn": driver_address(dsn)},
+        connect_args={
+            **(connect_args or {}),
+            "dsn": driver_address(dsn),
+            "connection_class": DriverConnection,
+        },
         **options,
     )
 
