@@ -62,7 +62,7 @@ class Nodes(Generic[N]):
         open_at: Callable[[Place[N]], AbstractAsyncContextManager[TenantSession]],
     ) -> TenantSession:
         for tried in range(TRIES):
-            place = await self._place_of(tenant_id)
+            place = await self.place_of(tenant_id)
             try:
                 return await stack.enter_async_context(open_at(place))
             except asyncpg.PostgresError as error:
@@ -82,7 +82,8 @@ class Nodes(Generic[N]):
             if error.sqlstate != MOVED:
                 raise
 
-    async def _place_of(self, tenant_id: UUID) -> Place[N]:
+    async def place_of(self, tenant_id: UUID) -> Place[N]:
+        """Where a tenant is, as far as known: a move may be noticed later. Raises DatabaseUnavailable."""
         place = self._of_tenants.get(tenant_id)
         if place is None:
             found = await self._find(tenant_id)
