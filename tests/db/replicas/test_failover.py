@@ -10,13 +10,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from app.composition.database import SERVICE
 from app.db.database import Database
 from app.db.statements import parse_statement
 from app.errors import DatabaseUnavailable
-from tests.fixtures.database.cluster import PASSWORDS, connected
-from tests.fixtures.database.standby import NAME, ReplicatedDatabase, replicated_database
-from tests.fixtures.embedded import find_postmaster
+from tests.fixtures.database.cluster import connected
+from tests.fixtures.database.standby import ReplicatedDatabase, replicated_database
 
 TENANTS = UUID(int=0xA1), UUID(int=0xA2)
 WRITERS = 4
@@ -62,16 +60,8 @@ class Load:
             self.longest = max(self.longest, time.monotonic() - began)
 
 
-async def replicate_synchronously(servers: ReplicatedDatabase) -> None:
-    """Have each commit wait for the replica; create the tenants."""
+async def create_tenants(servers: ReplicatedDatabase) -> None:
     async with connected(servers.primary.superuser_dsn) as superuser:
-        await superuser.execute("alter system set synchronous_standby_names = '*'")
-        await superuser.execute("select pg_reload_conf()")
-        async with asyncio.timeout(30):
-            while not await superuser.fetchval(  # noqa: ASYNC110
-                "select exists (select from pg_stat_replication where sync_state = 'sync')"
-            ):
-                await asyncio.sleep(0.02)
         model = await superuser.fetchval("select id from embedding_models")
         for tenant in TENANTS:
             await superuser.execute(
@@ -85,28 +75,18 @@ async def replicate_synchronously(servers: ReplicatedDatabase) -> None:
 @pytest.mark.parametrize("writes", [150, pytest.param(5_000, marks=pytest.mark.slow)])
 async def test_a_killed_primary_loses_no_acknowledged_write(tmp_path: Path, writes: int) -> None:
     async with replicated_database(tmp_path) as servers:
-        await replicate_synchronously(servers)
-        hosts = f"{servers.primary.address.socket_dir},{servers.replica.address.socket_dir}"
-        ports = f"{servers.primary.address.port},{servers.replica.address.port}"
-        database = Database(
-            f"postgresql://{SERVICE}:{PASSWORDS[SERVICE]}@/{NAME}?host={hosts}&port={ports}"
-            "&target_session_attrs=read-write",
-            pool_size=WRITERS,
-        )
+        await servers.replicate_synchronously()
+        await create_tenants(servers)
+        database = Database(servers.service_dsn, pool_size=WRITERS)
         load = Load(database)
         try:
             async with asyncio.timeout(240):
                 writers = [asyncio.create_task(load.write_until(writes)) for _ in range(WRITERS)]
                 while load.written < writes / 3:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-                postmaster = find_postmaster(tmp_path / "primary")
-                supervisor = postmaster.parent()
-                assert supervisor is not None
-                supervisor.kill()  # otherwise it starts the old primary again, which a cluster manager prevents
-                postmaster.kill()
+                servers.kill_primary()
                 killed = time.monotonic()
-                async with connected(servers.replica.superuser_dsn) as superuser:
-                    assert await superuser.fetchval("select pg_promote()")
+                await servers.promote()
                 promoted, before = time.monotonic(), load.written
                 while load.written == before:  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
