@@ -170,8 +170,9 @@ def move_tenant(
 ) -> None:
     """Move the shard of a tenant, with all tenants in it, to another node, while the service runs.
 
-    Reads DATABASE_ADMIN_URL, which leads to the coordinator. The shard is copied by logical replication; its tenants
-    are searched and written in the meantime, and their writes wait only for the last moment of the copy.
+    Reads DATABASE_ADMIN_URL, here of a superuser on the coordinator: Citus copies the rows that the role sees. It
+    replicates the shard logically; its tenants are searched and written in the meantime, and their writes wait only for
+    the last moment of the copy.
     """
     host, port = _read_node(to)
     done = run_async(
@@ -238,7 +239,7 @@ async def _move(
 ) -> TenantMove:
     from app.composition.cluster import open_cluster
 
-    async with open_cluster(settings) as cluster:
+    async with open_cluster(settings, for_moves=True) as cluster:
         return await cluster.move(
             slug, host, port, alone=alone, mode="block_writes" if blocks else "force_logical", actor=ACTOR
         )

@@ -17,8 +17,8 @@ SETTING = "DATABASE_ADMIN_URL"
 
 
 @contextlib.asynccontextmanager
-async def open_cluster(settings: Settings) -> AsyncIterator[Cluster]:
-    """Connect to the coordinator as the owner of the tables. Raises ConfigurationError."""
+async def open_cluster(settings: Settings, *, for_moves: bool = False) -> AsyncIterator[Cluster]:
+    """Connect to the coordinator; `for_moves` requires a role that sees all rows. Raises ConfigurationError."""
     address = settings.database.admin_url
     if address is None:
         if settings.database.embedded:
@@ -45,6 +45,12 @@ async def open_cluster(settings: Settings) -> AsyncIterator[Cluster]:
             )
         if not state.distributed:
             raise ConfigurationError(SETTING, "the tables are not distributed yet", "run: knowledge migrate")
+        if for_moves and not state.sees_all_rows:
+            raise ConfigurationError(
+                SETTING,
+                "row-level security applies to the role, so a move would copy none of the tenants' rows",
+                "use a superuser of the cluster for this command",
+            )
         yield Cluster(coordinator, connect)
     except asyncpg.PostgresConnectionError as error:
         raise ConfigurationError(

@@ -11,6 +11,23 @@
 
 create extension if not exists citus;
 
+-- Citus copies the rows that the caller sees. Row-level security hides all of them from the owner of the tables, whose
+-- move would lose them, so only a superuser moves shards: `knowledge tenant move` and the rebalancer.
+do $$
+declare function regprocedure;
+begin
+  for function in
+    select p.oid from pg_proc p
+      join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
+      join pg_extension x on x.oid = d.refobjid and x.extname = 'citus'
+     where p.proname ~ '^(citus|master)_(move|copy)_shard_placement$|^(citus|master)_drain_node$|^citus_split_shard'
+        or p.proname in ('citus_rebalance_start', 'rebalance_table_shards', 'replicate_table_shards',
+                         'isolate_tenant_to_new_shard', 'alter_distributed_table', 'undistribute_table')
+  loop
+    execute format('revoke execute on routine %s from public', function);
+  end loop;
+end $$;
+
 -- How this node logs in to the others, as the same role. Only superusers can read the table.
 insert into pg_dist_authinfo (nodeid, rolename, authinfo)
 select 0, role, 'password=''' || replace(replace(password, '\', '\\'), '''', '\''') || ''''

@@ -10,6 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
+import asyncpg
+import pytest
+
 from app.composition.database import MIGRATOR, SERVICE
 from app.embedded import EmbeddedAddress
 from app.embedded.machine.binaries import find_binaries
@@ -23,7 +26,9 @@ AWKWARD = "a'b\\c d"
 """A password that must be escaped in a connection string."""
 
 
-async def test_nodes_log_in_to_each_other_and_the_owner_moves_shards(citus_cluster: CitusCluster) -> None:
+async def test_nodes_log_in_to_each_other_and_only_a_superuser_moves_shards(
+    citus_cluster: CitusCluster,
+) -> None:
     coordinator, *workers = citus_cluster.nodes
     async with asking_for_passwords(citus_cluster):
         for node in citus_cluster.nodes:
@@ -38,18 +43,21 @@ async def test_nodes_log_in_to_each_other_and_the_owner_moves_shards(citus_clust
         assert first.splitlines() == [f"{names['COORDINATOR']} (coordinator)", *names["WORKERS"].split()]
         assert await run_script("citus/register.sh", coordinator, **names) == first
 
-        async with connected(coordinator.dsn(MIGRATOR, NAME, AWKWARD)) as owner:
+        login = coordinator.dsn(MIGRATOR, NAME, AWKWARD)
+        async with connected(login) as owner, connected(coordinator.dsn(database=NAME)) as superuser:
             await owner.execute("create table notes (tenant_id uuid primary key, body text)")
             await owner.execute("select create_distributed_table('notes', 'tenant_id', shard_count => 2)")
             await owner.execute(f"insert into notes values ('{UUID(int=1)}', 'kept')")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await owner.execute("select citus_rebalance_start()")
             # Needs the library that node.sql allows.
-            shard = await owner.fetchval(
+            shard = await superuser.fetchval(
                 f"select isolate_tenant_to_new_shard('notes', '{UUID(int=1)}', 'CASCADE', "
                 "shard_transfer_mode => 'force_logical')"
             )
             source = await owner.fetchval("select nodeport from citus_shards where shardid = $1", shard)
             target = next(worker.port for worker in workers if worker.port != source)
-            await owner.execute(
+            await superuser.execute(
                 "select citus_move_shard_placement($1, $2, $3, $2, $4, 'force_logical')",
                 shard, coordinator.socket_dir, source, target,
             )  # fmt: skip

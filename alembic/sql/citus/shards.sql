@@ -39,12 +39,17 @@ grant execute on function shards.names(bigint) to kb_app, kb_queue;
 
 -- Begins a transaction in a group. The lock is the one that Citus itself takes for a write: the end of a move waits for
 -- this transaction, and a transaction that begins in the last moment of a move waits for its end, and then finds the
--- group elsewhere. KB001: the group is not on this node (any more). KB002: it has just come, and must be adopted first.
+-- group elsewhere. KB001: the group is not on this node (any more), or was divided into others. KB002: it has just come,
+-- and must be adopted first.
 create or replace function shards.enter(p_shard bigint) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform lock_shard_metadata(5, array[p_shard]);
+  begin
+    perform lock_shard_metadata(5, array[p_shard]);
+  exception when internal_error then
+    raise exception 'group % no longer exists', p_shard using errcode = 'KB001';
+  end;
   if not exists (select from pg_dist_placement p join pg_dist_local_group g on g.groupid = p.groupid
                   where p.shardid = p_shard and p.shardstate = 1) then
     raise exception 'group % is not on this node', p_shard using errcode = 'KB001';
@@ -57,9 +62,10 @@ end $$;
 revoke all on function shards.enter(bigint) from public;
 grant execute on function shards.enter(bigint) to kb_app, kb_queue;
 
--- Completes a group on this node: its copies of functions, and its policies, in which Citus does not accept the
--- sub-select that Postgres evaluates once instead of once for each row. Copies that exist are as the templates are: who
--- changes these drops the copies.
+-- Completes a group on this node: its copies of functions, and its policies, in which Citus does not accept the sub-select
+-- that Postgres evaluates once instead of once for each row. From then on, they apply to the owner of the tables too: Citus
+-- wrote the rows of the group as the owner when it came. Copies that exist are as the templates are: who changes these
+-- drops the copies.
 create or replace function shards.adopt(p_shard bigint) returns void
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set check_function_bodies = off
 set citus.enable_ddl_propagation = off
@@ -73,7 +79,11 @@ begin
   if exists (select from shards.adopted a where a.shard = p_shard and a.place = to_regclass('public.tenants_' || p_shard)) then
     return;
   end if;
-  perform lock_shard_metadata(5, array[p_shard]);
+  begin
+    perform lock_shard_metadata(5, array[p_shard]);
+  exception when internal_error then
+    raise exception 'group % no longer exists', p_shard using errcode = 'KB001';
+  end;
   if not exists (select from pg_dist_placement p join pg_dist_local_group g on g.groupid = p.groupid
                   where p.shardid = p_shard and p.shardstate = 1)
      or not exists (select from pg_dist_shard s where s.shardid = p_shard and s.logicalrelid = 'public.tenants'::regclass) then
@@ -103,6 +113,9 @@ begin
       from shards.names(p_shard) n
       join pg_policy p on p.polrelid = to_regclass('public.' || n.shard) and p.polname in ('tenant_isolation', 'own_tenant')
   loop
+    if table_of.polname = 'tenant_isolation' then
+      execute format('alter table %s force row level security', table_of.place);
+    end if;
     execute format('alter policy %I on %s using (%3$I = (select public.current_tenant())) with check (%3$I = (select public.current_tenant()))',
                    table_of.polname, table_of.place, case table_of.name when 'tenants' then 'id' else 'tenant_id' end);
   end loop;

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import asyncpg
 
+from app.db.citus.nodes import MOVED
 from app.db.schema.catalog import check_server, connect
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
@@ -32,12 +33,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard on a server: its name and oid, and those of the table that it is part of (`base`)."""
+    """A shard on a server: its name and oid, and those of the table that it is part of (`base`).
+
+    One that is not here (`is_here`) has left, or is being copied to the server; no session uses it.
+    """
 
     name: str
     oid: int
     table: str
     base: int
+    is_here: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,14 @@ class Metadata:
         is_distributed: false for one server, which has nothing else of this.
         is_coordinator: whether the server is the coordinator.
         shards: the shards on this server.
+        distributed: the oids of the tables that shards are parts of, and that have no rows themselves.
         groups: for each shard of `tenants`, the names of the tables' shards that hold the same tenants.
     """
 
     is_distributed: bool = False
     is_coordinator: bool = False
     shards: Sequence[Shard] = ()
+    distributed: Sequence[int] = ()
     groups: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
 
@@ -70,8 +77,22 @@ async def read_metadata(connection: Connection) -> Metadata:
         is_distributed=True,
         is_coordinator=await connection.fetchval(SQL["is_coordinator"].sql),
         shards=[Shard(**row) for row in shards],
+        distributed=[row["oid"] for row in await connection.fetch(SQL["list_distributed"].sql)],
         groups={row["number"]: dict(zip(row["tables"], row["shards"], strict=True)) for row in groups},
     )
+
+
+async def adopt_groups(connection: Connection) -> None:
+    """Complete the groups of shards that have come to this node and that no tenant's session has used yet."""
+    if not await is_distributed(connection):
+        return
+    for row in await connection.fetch(SQL["list_local_groups"].sql):
+        try:
+            async with connection.transaction():
+                await connection.execute(SQL["adopt"].sql, row["number"])
+        except asyncpg.PostgresError as error:
+            if error.sqlstate != MOVED:
+                raise
 
 
 async def has_citus(connection: Connection) -> bool:

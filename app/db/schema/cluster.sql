@@ -16,12 +16,24 @@ select nodename as host, nodeport as port, groupid = 0 as is_coordinator,
  order by groupid;
 
 -- name: list_shards
--- The shards that this node has tables of, also those that have just left it, and the table that each is part of.
-select c.relname as name, c.oid, b.relname as table, b.oid as base
+-- The shards that this node has tables of, and the table that each is part of; also those that have just left it or are
+-- being copied to it, which are not here.
+select c.relname as name, c.oid, b.relname as table, b.oid as base,
+       exists (select from pg_dist_placement p join pg_dist_local_group g on g.groupid = p.groupid
+                where p.shardid = s.shardid and p.shardstate = 1) as is_here
   from pg_dist_shard s
   join pg_class b on b.oid = s.logicalrelid
   join pg_class c on c.relnamespace = b.relnamespace and c.relname = b.relname || '_' || s.shardid
  order by c.relname;
+
+-- name: list_distributed
+select logicalrelid::oid as oid from pg_dist_partition where partmethod = 'h';
+
+-- name: list_local_groups
+select shards.local_groups() as number;
+
+-- name: adopt
+select shards.adopt(:number);
 
 -- name: list_groups
 -- A group is the shards that hold the same tenants, and its number that of the shard of `tenants`; with the reference tables.

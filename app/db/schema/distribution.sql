@@ -19,6 +19,13 @@ select c.oid::regclass::text as name
    and not exists (select from pg_dist_partition p where p.logicalrelid = c.oid)
  order by 1;
 
+-- name: list_forced
+-- A move creates shards with the settings of the coordinator's table, and then writes their rows as the owner.
+select c.oid::regclass::text as name
+  from pg_class c join pg_dist_partition p on p.logicalrelid = c.oid and p.partmethod = 'h'
+ where c.relforcerowsecurity
+ order by 1;
+
 -- name: list_keys
 -- The foreign keys of local tables: Citus accepts those to distributed tables only after the distribution.
 select k.conrelid::regclass::text as place, quote_ident(k.conname) as name, pg_get_constraintdef(k.oid) as definition

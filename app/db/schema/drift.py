@@ -48,7 +48,12 @@ async def find_changed_definitions(
             Fault("definitions", f"{name} differs from the function that it copies", "run: knowledge migrate")
             for name, _ in _false_copies(found, cluster.groups)
         ),
-        *(fault for shard in cluster.shards for fault in _compare_shard(record, definitions, shard)),
+        *(
+            fault
+            for shard in cluster.shards
+            if shard.is_here
+            for fault in _compare_shard(record, definitions, shard)
+        ),
     ]
 
 

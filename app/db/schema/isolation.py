@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from app.db.schema.cluster import read_metadata
+from app.db.schema.cluster import adopt_groups, read_metadata
 from app.db.schema.drift import Fault, find_changed_definitions
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
@@ -15,8 +15,9 @@ SQL = {**load_statements(__name__), **load_statements("app.db.schema.privileges"
 async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
     """Find all faults of tenant isolation for the login role; takes about 50 ms.
 
-    On a node of a Citus cluster, its shards are checked too.
+    On a node of a Citus cluster, its shards are checked too; those that have just come are completed first.
     """
+    await adopt_groups(connection)
     async with connection.transaction():
         # Otherwise the catalog of a node hides its shards. One server ignores the setting.
         await connection.execute("set local citus.override_table_visibility = off")
@@ -25,6 +26,7 @@ async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fa
             "distributed": cluster.is_distributed,
             "shards": [shard.oid for shard in cluster.shards],
             "bases": [shard.base for shard in cluster.shards],
+            "unforced": [*cluster.distributed, *(shard.oid for shard in cluster.shards if not shard.is_here)],
         }
         faults = [
             Fault(rule, row["fault"], row["remedy"])

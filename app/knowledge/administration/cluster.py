@@ -122,18 +122,20 @@ class Cluster:
         tenant = await moves.find_tenant(self._coordinator, slug)
         if tenant is None:
             raise TenantNotFound(f"there is no tenant {slug!r}")
-        target = _choose(await nodes.list_nodes(self._coordinator), host, port)
+        known = await nodes.list_nodes(self._coordinator)
+        target = _choose(known, host, port)
         before = await nodes.list_shards(self._coordinator)
         source = nodes.find_shard(before, tenant.hash)
         divides = alone and source.first != source.last
-        if (source.host, source.port) == (target.host, target.port) and not divides:
+        if source.is_on(target) and not divides:
             raise InvalidInput.of("--to", f"{slug} is already on {host}:{port}")
+        via = _choose_other(known, source, target) if divides else None
         started = time.perf_counter()
         watch = moves.HoldWatch(source.id)
         refusal: asyncpg.PostgresError | None = None
         async with self._watching(source, watch):
             try:
-                await self._carry_out(tenant, source, target, mode, divides=divides)
+                await self._carry_out(tenant, source, target, via, mode)
             except asyncpg.PostgresError as error:
                 refusal = error
         seconds = time.perf_counter() - started
@@ -164,16 +166,20 @@ class Cluster:
         tenant: moves.PlacedTenant,
         source: StoredShard,
         target: StoredNode,
+        via: StoredNode | None,
         mode: moves.Mode,
-        *,
-        divides: bool,
     ) -> None:
-        shard = source
-        if divides:
-            await moves.isolate(self._coordinator, tenant.id, mode)
-            shard = nodes.find_shard(await nodes.list_shards(self._coordinator), tenant.hash)
-        if (source.host, source.port) != (target.host, target.port):
-            await moves.move(self._coordinator, shard, target, mode)
+        """Move the shard, or with `via` divide it there and move its parts to the target and back."""
+        if via is None:
+            await moves.move(self._coordinator, source, target, mode)
+            return
+        home = next(n for n in await nodes.list_nodes(self._coordinator) if source.is_on(n))
+        await moves.divide(self._coordinator, source, tenant.hash, via, mode)
+        for part in await nodes.list_shards(self._coordinator):
+            if source.first <= part.first and part.last <= source.last:
+                wanted = target if part.first <= tenant.hash <= part.last else home
+                if not part.is_on(wanted):
+                    await moves.move(self._coordinator, part, wanted, mode)
 
     @asynccontextmanager
     async def _watching(self, shard: StoredShard, watch: moves.HoldWatch) -> AsyncIterator[None]:
@@ -233,6 +239,14 @@ def _choose(known: Sequence[StoredNode], host: str, port: int) -> StoredNode:
             return node
     names = ", ".join(f"{node.host}:{node.port}" for node in takers) or "none"
     raise InvalidInput.of("--to", f"{host}:{port} is not a node that holds tenants; these are: {names}")
+
+
+def _choose_other(known: Sequence[StoredNode], source: StoredShard, target: StoredNode) -> StoredNode:
+    """The node to which a shard is divided: the target, unless the shard is there. Raises Conflict."""
+    others = [node for node in known if node.takes_shards and not source.is_on(node)]
+    if not others:
+        raise Conflict("a shard can only be divided if another node takes its parts for a moment")
+    return target if target in others else others[0]
 
 
 def _explain(error: asyncpg.PostgresError) -> str:

@@ -39,10 +39,16 @@ async def find_tenant(connection: Connection, slug: str) -> PlacedTenant | None:
     return None if row is None else PlacedTenant(UUID(int=row["id"].int), row["hash"])
 
 
-async def isolate(connection: Connection, tenant_id: UUID, mode: Mode) -> int:
-    """Give a tenant shards of its own, on the same node; returns the id. Raises PostgresError."""
-    shard: int = await connection.fetchval(SQL["isolate"].sql, tenant_id, mode)
-    return shard
+async def divide(
+    connection: Connection, shard: StoredShard, hashed: int, target: StoredNode, mode: Mode
+) -> None:
+    """Divide a shard into the part with one hash, and what is before and after it; all come to another node.
+
+    To another node, since Citus cannot replicate changes of rows to parts on the same one. Raises PostgresError.
+    """
+    ends = [end for end in (hashed - 1, hashed) if shard.first <= end < shard.last]
+    nodes = [target.id] * (len(ends) + 1)
+    await connection.execute(SQL["divide"].sql, shard.id, [str(end) for end in ends], nodes, mode)
 
 
 async def move(connection: Connection, shard: StoredShard, target: StoredNode, mode: Mode) -> None:

@@ -1,11 +1,12 @@
--- Moves of shards, run on the coordinator by the owner of the tables, except where a statement names another node.
+-- Moves of shards, run on the coordinator unless a comment names another node. The role must see the rows of all tenants:
+-- Citus copies the rows that it sees.
 
 -- name: find_tenant
 select id, worker_hash(id) as hash from tenants where slug = :slug;
 
--- name: isolate
--- The tenant's rows get a shard of their own in each table; the rest of the old shard becomes one or two others.
-select isolate_tenant_to_new_shard('public.tenants', :tenant_id::uuid, 'CASCADE', shard_transfer_mode => :mode);
+-- name: divide
+-- The parts end at these hashes, and each comes to one of the nodes.
+select citus_split_shard_by_split_points(:shard::bigint, :ends::text[], :nodes::integer[], :mode);
 
 -- name: move
 select citus_move_shard_placement(:shard::bigint, :from_host::text, :from_port::integer, :to_host::text, :to_port::integer,

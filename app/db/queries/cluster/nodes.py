@@ -18,16 +18,18 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Whether the server is the coordinator, and whether the tables are distributed."""
+    """Whether the server is the coordinator, the tables are distributed, and the role sees the rows of all tenants."""
 
     coordinator: bool
     distributed: bool
+    sees_all_rows: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNode:
     """A server of the cluster, and whether it may hold shards."""
 
+    id: int
     host: str
     port: int
     coordinator: bool
@@ -44,6 +46,10 @@ class StoredShard:
     first: int
     last: int
     bytes: int | None
+
+    def is_on(self, node: StoredNode) -> bool:
+        """Whether the node holds it."""
+        return (self.host, self.port) == (node.host, node.port)
 
 
 @dataclass(frozen=True, slots=True)

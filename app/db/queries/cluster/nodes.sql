@@ -6,10 +6,11 @@ select exists (select from pg_extension where extname = 'citus');
 
 -- name: state
 select citus_is_coordinator() as coordinator,
-       exists (select from pg_dist_partition where logicalrelid = to_regclass('public.tenants')) as distributed;
+       exists (select from pg_dist_partition where logicalrelid = to_regclass('public.tenants')) as distributed,
+       (select rolsuper or rolbypassrls from pg_roles where rolname = current_user) as sees_all_rows;
 
 -- name: nodes
-select nodename as host, nodeport as port, groupid = 0 as coordinator, shouldhaveshards and isactive as takes_shards
+select nodeid as id, nodename as host, nodeport as port, groupid = 0 as coordinator, shouldhaveshards and isactive as takes_shards
   from pg_dist_node where noderole = 'primary' order by groupid;
 
 -- name: shards
