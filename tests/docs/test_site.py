@@ -50,5 +50,11 @@ def test_site_loads_nothing_from_other_hosts(site: Path) -> None:
 
 
 def test_pictures_are_part_of_their_pages(site: Path) -> None:
-    text = (site / "concepts/index.html").read_text("utf-8")
-    assert text.count('<svg class="kb-picture"') == len(list((DOCS / "pictures").glob("*.svg")))
+    included = [page for page in DOCS.rglob("*.md") if "pictures/" in page.read_text("utf-8")]
+    for page in included:
+        text = (site / page.relative_to(DOCS).with_suffix("") / "index.html").read_text("utf-8")
+        assert text.count('<svg class="kb-picture"') == page.read_text("utf-8").count('--8<-- "pictures/')
+    named = {
+        name for page in included for name in re.findall(r"pictures/(\w+\.svg)", page.read_text("utf-8"))
+    }
+    assert named == {picture.name for picture in (DOCS / "pictures").glob("*.svg")}
