@@ -51,7 +51,7 @@ async def mover(
 async def work(services: Services, made: TestDatabase) -> None:
     while True:
         async with connected(made.superuser_dsn) as superuser:
-            await superuser.execute("update jobs set run_at = clock_timestamp() where state = 'queued'")
+            await superuser.execute("update jobs set run_at = now() where state = 'queued'")
         if not await services.worker.run_once():
             return
 

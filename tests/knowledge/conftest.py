@@ -32,7 +32,7 @@ def run_jobs(services: Services, superuser_dsn: str) -> RunJobs:
 
     async def run() -> int:
         async with connected(superuser_dsn) as superuser:
-            await superuser.execute("update jobs set run_at = clock_timestamp() where state = 'queued'")
+            await superuser.execute("update jobs set run_at = now() where state = 'queued'")
             await superuser.execute("update embedding_models set paused_until = null")
         done = 0
         while await services.worker.run_once():

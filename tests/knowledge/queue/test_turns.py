@@ -125,7 +125,7 @@ async def test_paused_provider_delays_only_its_own_work(
     }
     await expire_leases(superuser_dsn)
     async with connected(superuser_dsn) as superuser:
-        await superuser.execute("update embedding_models set paused_until = clock_timestamp()")
+        await superuser.execute("update embedding_models set paused_until = now()")
     claimed.clear()
     while job := await claim(services):
         claimed.add((job.tenant_id, job.kind))

@@ -94,7 +94,7 @@ class Move:
 
     async def run_job(self) -> bool:
         """Make queued work due, and run one job."""
-        await self.sql("update jobs set run_at = clock_timestamp() where state = 'queued'")
+        await self.sql("update jobs set run_at = now() where state = 'queued'")
         return await self.services.worker.run_once()
 
     async def run_jobs(self) -> int:

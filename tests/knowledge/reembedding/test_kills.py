@@ -56,7 +56,7 @@ async def test_killed_workers_leave_the_vectors_of_an_undisturbed_change(
             await process.wait()
         made = await count(move)
         # Its lease expires at once.
-        await move.sql("update jobs set lease_until = clock_timestamp() where state = 'running'")
+        await move.sql("update jobs set lease_until = now() where state = 'running'")
     assert 0 < made < entries, "the workers were to be killed in the middle"
 
     await move.run_jobs()

@@ -51,9 +51,9 @@ class Desk:
 
     async def hasten(self) -> None:
         """Make all waiting work due, and run it."""
-        await self.sql("update jobs set run_at = clock_timestamp() where state = 'queued'")
-        await self.sql("update deliveries set run_at = clock_timestamp() where state = 'waiting'")
-        await self.sql("update subscriptions set retry_at = null, challenge_at = clock_timestamp()")
+        await self.sql("update jobs set run_at = now() where state = 'queued'")
+        await self.sql("update deliveries set run_at = now() where state = 'waiting'")
+        await self.sql("update subscriptions set retry_at = null, challenge_at = now()")
         await self.sql("delete from send_turns")
         await self.work()
 

@@ -265,9 +265,7 @@ async def test_a_message_that_waits_for_a_lookup_counts_against_nothing(desk: De
     saved = await desk.subscribe(query="harbour", mode="keyword")
     await desk.write("The harbour")
     await desk.work()
-    await desk.sql(
-        "update deliveries set state = 'waiting', attempts = 0, run_at = clock_timestamp(), ended_at = null"
-    )
+    await desk.sql("update deliveries set state = 'waiting', attempts = 0, run_at = now(), ended_at = null")
 
     async def resolve(host: str, port: int) -> list[str]:
         raise LookupsBusy("the service is resolving too many names")
@@ -277,7 +275,7 @@ async def test_a_message_that_waits_for_a_lookup_counts_against_nothing(desk: De
     service = DeliveryService(desk.services.database, desk.services.jobs, sender, SecretSealer())
     for _ in range(len(RETRY_SECONDS) + 2):
         await service.deliver(desk.tenant.id)
-        await desk.sql("update deliveries set run_at = clock_timestamp()")
+        await desk.sql("update deliveries set run_at = now()")
     found = await desk.services.subscriptions.get(desk.tenant.id, OWNER, saved)
     assert (found.failures, found.waiting, found.last_error, found.state) == (0, 1, None, "active")
     assert await desk.sql("select attempts from deliveries") == [0]

@@ -135,7 +135,7 @@ async def test_challenges_have_a_slower_pace(database: Database, superuser_dsn: 
 async def test_challenges_over_the_pace_wait_uncounted(desk: Desk) -> None:
     for number in range(TENANTS_CHALLENGES + 1):
         await desk.subscribe(name=f"{number}", query="harbour", mode="keyword")
-    await desk.sql("update subscriptions set confirmation = 'pending', challenge_at = clock_timestamp()")
+    await desk.sql("update subscriptions set confirmation = 'pending', challenge_at = now()")
     async with open_line(desk.services.database, desk.superuser_dsn, 6_000) as line:
         service = DeliveryService(
             desk.services.database,
@@ -148,7 +148,7 @@ async def test_challenges_over_the_pace_wait_uncounted(desk: Desk) -> None:
         assert len(desk.endpoint.challenges) == TENANTS_CHALLENGES
         assert await desk.sql("select challenges from subscriptions where confirmation = 'pending'") == [0]
         await line.pass_seconds(6)
-        await desk.sql("update subscriptions set challenge_at = clock_timestamp()")
+        await desk.sql("update subscriptions set challenge_at = now()")
         await service.deliver(desk.tenant.id)
         assert len(desk.endpoint.challenges) == TENANTS_CHALLENGES + 1
 
@@ -172,7 +172,7 @@ async def test_messages_over_the_pace_wait_and_none_is_lost(desk: Desk) -> None:
         assert await desk.sql("select max(attempts) from deliveries where state = 'waiting'") == [0]
         for sent in (10, 12):
             await line.pass_seconds(6)
-            await desk.sql("update deliveries set run_at = clock_timestamp() where state = 'waiting'")
+            await desk.sql("update deliveries set run_at = now() where state = 'waiting'")
             await desk.sql("update subscriptions set retry_at = null")
             await service.deliver(desk.tenant.id)
             assert len(desk.contents) == sent
@@ -198,7 +198,7 @@ async def test_challenges_over_the_pace_wait_and_do_not_count(desk: Desk) -> Non
             assert asked == [1] * sent + [0] * (4 - sent)
             assert due is None if sent == 4 else due is not None and 0 < due <= 6
             await line.pass_seconds(6)
-            await desk.sql("update subscriptions set challenge_at = clock_timestamp()")
+            await desk.sql("update subscriptions set challenge_at = now()")
     assert await desk.sql("select distinct confirmation from subscriptions") == ["confirmed"]
 
 
@@ -252,7 +252,7 @@ async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounte
         assert await desk.sql("select count(*) from subscriptions where retry_at > clock_timestamp()") == [2]
 
         await desk.sql(
-            "update subscriptions set confirmation = 'pending', challenges = 0, challenge_at = clock_timestamp()"
+            "update subscriptions set confirmation = 'pending', challenges = 0, challenge_at = now()"
             " returning 1"
         )
         await service.deliver(desk.tenant.id)
@@ -260,9 +260,9 @@ async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounte
         assert sorted(await desk.sql("select challenges from subscriptions")) == [0, 0, 1]
         await line.pass_seconds(6)
         await desk.sql(
-            "update subscriptions set retry_at = null, challenge_at = clock_timestamp() returning 1"
+            "update subscriptions set retry_at = null, challenge_at = now() returning 1"
         )
-        await desk.sql("update deliveries set run_at = clock_timestamp() where state = 'waiting' returning 1")
+        await desk.sql("update deliveries set run_at = now() where state = 'waiting' returning 1")
         await service.deliver(desk.tenant.id)
         assert len(desk.endpoint.challenges) == 2
     await desk.sql("update subscriptions set confirmation = 'confirmed' returning 1")

@@ -62,7 +62,7 @@ async def test_the_database_has_no_secret_in_plain_text_and_messages_are_signed_
     while await desk.services.worker.run_once():
         pass
     assert desk.endpoint.received == [], "the worker has no key"
-    await desk.sql("update deliveries set run_at = clock_timestamp(), attempts = 0")
+    await desk.sql("update deliveries set run_at = now(), attempts = 0")
     await desk.sql("update subscriptions set retry_at = null")
     await deliverer(desk, NEW, OLD).deliver(desk.tenant.id)
     (message,) = desk.endpoint.received

@@ -55,7 +55,7 @@ class Stock:
     async def work(self, tenant: Tenant) -> None:
         await self.upkeep.check(tenant.id)
         while True:
-            await self.superuser.execute("update jobs set run_at = clock_timestamp() where state = 'queued'")
+            await self.superuser.execute("update jobs set run_at = now() where state = 'queued'")
             if not await self.services.worker.run_once():
                 return
 

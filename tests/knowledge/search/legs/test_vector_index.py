@@ -45,7 +45,7 @@ class Large:
         """Run all queued work at once."""
         while True:
             async with connected(self.made.superuser_dsn) as superuser:
-                await superuser.execute("update jobs set run_at = clock_timestamp() where state = 'queued'")
+                await superuser.execute("update jobs set run_at = now() where state = 'queued'")
             if not await self.services.worker.run_once():
                 return
 
