@@ -33,9 +33,17 @@ coverage: setup
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
 
+# These run on one server in `make test`.
+ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_filters.py search_pages.py search_text.py entries.py \
+	assets.py asset_changes.py related.py saved_searches.py deleted_tenants.py revocation.py limits.py \
+	administration.py reembedding.py) \
+	$(addprefix tests/isolation/test_, canaries.py foreign_ids.py influence.py sequences.py) \
+	$(addprefix tests/knowledge/, subscriptions ingestion transfer)
+
 # On a Citus cluster of three servers; skipped where the files of Citus are absent (../shared/citus).
 test-citus: setup
 	@$(BIN)/python -m pytest tests/citus
+	@KB_TEST_ON_CITUS=1 $(BIN)/python -m pytest $(ON_CITUS)
 
 # The console in a real Chromium: Debian's, so that Playwright downloads nothing. Screenshots go to build/screenshots.
 test-browser: setup

@@ -65,6 +65,9 @@ class Nodes(Generic[N]):
             place = await self.place_of(tenant_id)
             try:
                 return await stack.enter_async_context(open_at(place))
+            except DatabaseUnavailable:
+                self._of_tenants.pop(tenant_id, None)  # another server may take the place of this one
+                raise
             except asyncpg.PostgresError as error:
                 if error.sqlstate == MOVED:
                     self._of_tenants.pop(tenant_id, None)

@@ -259,9 +259,7 @@ async def test_messages_and_challenges_over_the_pace_of_an_address_wait_uncounte
         assert len(desk.endpoint.challenges) == 1
         assert sorted(await desk.sql("select challenges from subscriptions")) == [0, 0, 1]
         await line.pass_seconds(6)
-        await desk.sql(
-            "update subscriptions set retry_at = null, challenge_at = now() returning 1"
-        )
+        await desk.sql("update subscriptions set retry_at = null, challenge_at = now() returning 1")
         await desk.sql("update deliveries set run_at = now() where state = 'waiting' returning 1")
         await service.deliver(desk.tenant.id)
         assert len(desk.endpoint.challenges) == 2
