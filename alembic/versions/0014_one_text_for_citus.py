@@ -30,5 +30,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # tenant_slugs stays: the functions, which stay as they are, write it.
+    # tenant_slugs stays: the functions, which stay as they are, write it. The version before does not know Citus.
     execute_script("alter table tenants add constraint tenants_slug_key unique (slug)")

@@ -22,6 +22,7 @@ from app.db.schema.cluster import (
     at_node,
     check_cluster,
     check_coordinator,
+    check_prepared,
     connected,
     has_citus,
     is_distributed,
@@ -183,6 +184,7 @@ async def _prepare_nodes(
     await distribute(coordinator, shards, setting)
     for node in nodes:
         async with connected(admin_dsn, node, setting) as connection:
+            await connection.execute("set citus.enable_ddl_propagation = off")
             await load_functions(connection)
             if service_role is not None:
                 try:
@@ -275,6 +277,7 @@ async def _check_nodes(coordinator: asyncpg.Connection[asyncpg.Record], service_
             continue
         try:
             async with connected(service_dsn, node, "DATABASE_URL") as connection:
+                await check_prepared(connection, "DATABASE_URL")
                 await _check_connection(connection)
         except NodeUnreachable as error:
             log.warning("%s is not checked: %s", node, error.problem)

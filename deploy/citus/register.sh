@@ -24,6 +24,8 @@ for worker in $WORKERS; do
 select citus_add_node(:'host', :port);
 SQL
 done
+# A node that is added later needs the tables that all nodes have before it can get tenants.
+psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --output /dev/null --command "select replicate_reference_tables()"
 psql --no-psqlrc --no-align --tuples-only --set ON_ERROR_STOP=1 \
     --command "select nodename || ':' || nodeport || case groupid when 0 then ' (coordinator)' else '' end
                  from pg_dist_node where noderole = 'primary' order by groupid"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -10,10 +11,15 @@ import pytest
 from app.cli.doctor.database import check_isolation
 from app.cli.doctor.finding import Finding
 from app.composition.database import SERVICE, check_database, prepare
+from app.db.identifiers import new_id
 from app.db.schema.isolation import find_faults
 from app.errors import ConfigurationError
 from tests.fixtures.database.citus import (
+    SHARDS,
+    CitusCluster,
     CitusDatabase,
+    create_citus_database,
+    drop_citus_database,
 )
 from tests.fixtures.database.cluster import MODEL, Connection, TestDatabase, connected
 
@@ -329,3 +335,41 @@ async def test_a_session_on_a_worker_reads_no_row_of_a_shard_without_its_tenant(
                 assert await service.fetchval(f"select count(*) from {row['name']}") == 0
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await service.execute("select * from shards.templates")
+
+
+@pytest.fixture
+async def moving(citus_cluster: CitusCluster) -> AsyncIterator[CitusDatabase]:
+    """A database whose shards are moved and split."""
+    made = await create_citus_database(citus_cluster, "kb_moving")
+    await prepare(made.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=SHARDS)
+    yield made
+    await drop_citus_database(citus_cluster, "kb_moving")
+
+
+async def test_moves_and_splits_of_shards_are_no_faults(moving: CitusDatabase) -> None:
+    """For some seconds, nodes have tables of shards that are incomplete, or that have left."""
+    first, second = (node.address for node in moving.workers)
+    async with connected(moving.coordinator.superuser_dsn) as superuser:
+        tenant = new_id()
+        await superuser.execute("select tenancy.create_tenant($1, 'moved', 'A tenant', 1, 'test')", tenant)
+        place = await superuser.fetchrow(
+            "select p.shardid, n.nodeport from pg_dist_placement p join pg_dist_node n on n.groupid = p.groupid"
+            " where p.shardid = get_shard_id_for_distribution_column('tenants', $1::uuid)",
+            tenant,
+        )
+        assert place is not None
+        source, target = (first, second) if place["nodeport"] == first.port else (second, first)
+        for statement in (
+            f"select citus_move_shard_placement({place['shardid']}, '{source.socket_dir}', {source.port},"
+            f" '{target.socket_dir}', {target.port}, 'force_logical')",
+            f"select isolate_tenant_to_new_shard('tenants', '{tenant}'::uuid, 'CASCADE', 'block_writes')",
+        ):
+            done = asyncio.create_task(superuser.execute(statement))
+            looks = 0
+            while not done.done() or looks < 3:
+                for node in moving.nodes:
+                    async with connected(node.service_dsn) as service:
+                        assert await find_faults(service) == []
+                looks += 1
+            await done
+        assert await superuser.fetchval("select count(*) from pg_dist_cleanup") > 0

@@ -50,6 +50,7 @@ def upgrade() -> None:
         create index if not exists feedback_by_subject on feedback (tenant_id, subject);
     """)
     update_each_tenant("update saved_searches set name = name || '!' where tenant_id = tenant")
+    update_each_tenant("insert into notes (tenant_id, id, text) values (tenant, gen_random_uuid(), 'A note')")
     for file, function in {CHANGED}.items():
         load_function(file, function)
 
@@ -61,7 +62,7 @@ NOTES = """
 create table notes (
   tenant_id uuid not null references tenants on delete cascade,
   id uuid not null,
-  entry_id uuid not null,
+  entry_id uuid,
   text text not null,
   primary key (tenant_id, id),
   foreign key (tenant_id, entry_id) references entries (tenant_id, id) on delete cascade
@@ -131,6 +132,7 @@ async def test_a_later_migration_reaches_every_node_and_all_shards(database: Cit
             select a.colocationid = b.colocationid from pg_dist_partition a, pg_dist_partition b
              where a.logicalrelid = 'notes'::regclass and b.logicalrelid = 'tenants'::regclass""")
         assert [row[0] for row in await superuser.fetch("select distinct name from saved_searches")] == ["N!"]
+        assert await superuser.fetchval("select count(distinct tenant_id) from notes") == 8
     for node in database.nodes:
         async with connected(node.superuser_dsn) as superuser:
             await superuser.execute("set citus.override_table_visibility = off")

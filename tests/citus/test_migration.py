@@ -164,6 +164,33 @@ async def test_an_interrupted_migration_is_completed(empty: CitusDatabase) -> No
     await check_database(empty.coordinator.service_dsn)
 
 
+async def test_a_node_that_was_added_is_prepared_by_the_next_migration(empty: CitusDatabase) -> None:
+    late = empty.workers[1]
+    place = (late.address.socket_dir, late.address.port)
+    async with connected(empty.coordinator.superuser_dsn) as superuser:
+        await superuser.execute("select citus_remove_node($1, $2)", *place)
+        await prepare(empty.coordinator.admin_dsn, service_role=SERVICE, model=MODEL, shards=SHARDS)
+        await check_database(empty.coordinator.service_dsn)
+        await superuser.execute("select citus_add_node($1, $2)", *place)
+        with pytest.raises(
+            ConfigurationError,
+            match=f"{name_of(late)}: the server does not have the functions of the service yet; run: knowledge migrate",
+        ):
+            await check_database(empty.coordinator.service_dsn)
+        await prepare(empty.coordinator.admin_dsn, service_role=SERVICE, model=MODEL)
+        await check_database(empty.coordinator.service_dsn)
+        await superuser.execute("select replicate_reference_tables()")
+        first = empty.workers[0].address
+        shard = await superuser.fetchval(
+            "select min(shardid) from pg_dist_shard where logicalrelid = 'tenants'::regclass"
+        )
+        await superuser.execute(
+            f"select citus_move_shard_placement({shard}, '{first.socket_dir}', {first.port}, '{place[0]}', {place[1]},"
+            " 'force_logical')"
+        )
+        await check_database(empty.coordinator.service_dsn)
+
+
 async def test_the_database_of_one_server_is_not_distributed(citus_cluster: CitusCluster) -> None:
     server = citus_cluster.nodes[0]
     made = await migrated_database(server, "kb_one_server")

@@ -140,6 +140,14 @@ async def check_coordinator(connection: Connection, setting: str) -> None:
         )
 
 
+async def check_prepared(connection: Connection, setting: str) -> None:
+    """Raise ConfigurationError for a node that was added to the cluster after the last migration."""
+    if await connection.fetchval("select to_regnamespace('shards') is null"):
+        raise ConfigurationError(
+            setting, "the server does not have the functions of the service yet", "run: knowledge migrate"
+        )
+
+
 async def check_cluster(connection: Connection, dsn: str, setting: str) -> None:
     """Raise ConfigurationError unless `dsn` is the coordinator's, and every node has what the schema needs."""
     await check_coordinator(connection, setting)

@@ -16,14 +16,17 @@ select nodename as host, nodeport as port, groupid = 0 as is_coordinator,
  order by groupid;
 
 -- name: list_shards
--- The shards that this node has tables of, and the table that each is part of; also those that have just left it or are
--- being copied to it, which are not here.
+-- The shards that this node has tables of, and the table that each is part of. While shards are moved or split, and for
+-- some seconds after it, there are also tables that are not here yet, or not any more: they are known by their names.
 select c.relname as name, c.oid, b.relname as table, b.oid as base,
-       exists (select from pg_dist_placement p join pg_dist_local_group g on g.groupid = p.groupid
-                where p.shardid = s.shardid and p.shardstate = 1) as is_here
-  from pg_dist_shard s
-  join pg_class b on b.oid = s.logicalrelid
-  join pg_class c on c.relnamespace = b.relnamespace and c.relname = b.relname || '_' || s.shardid
+       exists (select from pg_dist_placement p
+                 join pg_dist_local_group g on g.groupid = p.groupid
+                 join pg_dist_shard s on s.shardid = p.shardid and s.logicalrelid = b.oid
+                where p.shardid = substring(c.relname from '\d+$')::bigint and p.shardstate = 1) as is_here
+  from pg_dist_partition d
+  join pg_class b on b.oid = d.logicalrelid
+  join pg_class c on c.relkind = 'r' and c.relnamespace = b.relnamespace and c.relowner = b.relowner
+                 and c.relname ~ '_\d{5,}$' and regexp_replace(c.relname, '_\d+$', '') = b.relname
  order by c.relname;
 
 -- name: list_distributed

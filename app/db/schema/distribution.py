@@ -30,9 +30,9 @@ async def distribute(connection: asyncpg.Connection[asyncpg.Record], shards: int
         tables = await connection.fetch(SQL["list_undistributed"].sql)
         references = await connection.fetch(SQL["list_local_references"].sql)
         if not tables and not references:
-            await _lift_force(connection)
             return False
         await _refuse_partitions(connection, setting)
+        await _lift_force(connection)
         keys = await connection.fetch(SQL["list_keys"].sql)
         for key in keys:
             await connection.execute(f"alter table {key['place']} drop constraint {key['name']}")
@@ -59,16 +59,15 @@ async def distribute(connection: asyncpg.Connection[asyncpg.Record], shards: int
             await connection.execute(
                 f"alter table {key['place']} add constraint {key['name']} {key['definition']}"
             )
-        await _lift_force(connection)
     return True
 
 
 async def _lift_force(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Let the owner write rows to new shards of the tables: `shards.adopt` ends that before a session uses them.
+    """Let the owner read the tables' rows, and write those of new shards; `shards.adopt` ends that for each shard.
 
-    Otherwise a move of a shard to which rows are written would not end. The coordinator's tables have no rows.
+    Otherwise Citus, which acts as the owner, would copy no row to the shards, and a move of a shard to which rows are
+    written would not end.
     """
-    await connection.execute("set local citus.enable_ddl_propagation = off")
     for table in await connection.fetch(SQL["list_forced"].sql):
         await connection.execute(f"alter table {table['name']} no force row level security")
 

@@ -20,10 +20,11 @@ select c.oid::regclass::text as name
  order by 1;
 
 -- name: list_forced
--- A move creates shards with the settings of the coordinator's table, and then writes their rows as the owner.
+-- The local tables of tenants that hide rows from their owner too. Shards get the settings of the coordinator's table.
 select c.oid::regclass::text as name
-  from pg_class c join pg_dist_partition p on p.logicalrelid = c.oid and p.partmethod = 'h'
- where c.relforcerowsecurity
+  from pg_class c
+ where c.relforcerowsecurity and c.relowner = current_user::regrole and c.relnamespace = 'public'::regnamespace
+   and not exists (select from pg_dist_partition p where p.logicalrelid = c.oid)
  order by 1;
 
 -- name: list_keys

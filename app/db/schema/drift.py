@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -32,7 +33,10 @@ async def find_changed_definitions(
     """Find objects that differ from the recorded ones, are missing, or act in their place."""
     record = read_record(distributed=cluster.is_distributed)
     definitions = await list_definitions(connection, cluster)
-    found = {each.name: each for each in definitions if each.place is None}
+    by_place: defaultdict[str | None, dict[str, Definition]] = defaultdict(dict)
+    for each in definitions:
+        by_place[each.place][each.name] = each
+    found = by_place[None]
     if not cluster.is_distributed:
         return list(_compare(record, found))
     plain = {name: each for name, each in found.items() if _split_copy(name) is None}
@@ -52,7 +56,7 @@ async def find_changed_definitions(
             fault
             for shard in cluster.shards
             if shard.is_here
-            for fault in _compare_shard(record, definitions, shard)
+            for fault in _compare_shard(record, by_place[shard.name], shard)
         ),
     ]
 
@@ -72,7 +76,9 @@ def _compare(record: Mapping[str, str], found: Mapping[str, Definition]) -> Iter
             yield Fault("definitions", f"{name} is not in alembic/sql", remedy)
 
 
-def _compare_shard(record: Mapping[str, str], definitions: list[Definition], shard: Shard) -> Iterator[Fault]:
+def _compare_shard(
+    record: Mapping[str, str], found: Mapping[str, Definition], shard: Shard
+) -> Iterator[Fault]:
     """Compare the triggers and foreign keys of a shard with those of its table."""
     parts = (f" of public.{shard.table}", f"foreign key of public.{shard.table}:")
     expected = {
@@ -80,7 +86,6 @@ def _compare_shard(record: Mapping[str, str], definitions: list[Definition], sha
         for name, digest in record.items()
         if (name.startswith("trigger ") and name.endswith(parts[0])) or name.startswith(parts[1])
     }
-    found = {each.name: each for each in definitions if each.place == shard.name}
     for fault in _compare(expected, found):
         yield Fault(fault.rule, f"on the shard {shard.name}: {fault.text}", fault.remedy)
 

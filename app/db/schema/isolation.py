@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from app.db.schema.cluster import adopt_groups, read_metadata
+from app.db.schema.cluster import adopt_groups, is_distributed, read_metadata
 from app.db.schema.drift import Fault, find_changed_definitions
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
@@ -18,6 +18,15 @@ async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fa
     On a node of a Citus cluster, its shards are checked too; those that have just come are completed first.
     """
     await adopt_groups(connection)
+    faults = await _find_faults(connection)
+    if faults and await is_distributed(connection):
+        # Another shard may have come in between.
+        await adopt_groups(connection)
+        faults = await _find_faults(connection)
+    return faults
+
+
+async def _find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
     async with connection.transaction():
         # Otherwise the catalog of a node hides its shards. One server ignores the setting.
         await connection.execute("set local citus.override_table_visibility = off")

@@ -49,6 +49,8 @@ async def load_functions(connection: asyncpg.Connection[asyncpg.Record]) -> None
             file = function_files(distributed=True)[function]
             await connection.execute(function_script(file, function, distributed=True))
         await load_node_files(connection)
+        await connection.execute("set local citus.override_table_visibility = off")
+        await connection.execute(SQL["forget_incomplete_groups"].sql)
         await _drop_false_copies(connection)
         await load_templates(connection)
         await _drop_outdated(connection)

@@ -21,3 +21,10 @@ select p.oid::regprocedure::text as name, p.proowner::regrole::text as owner
 -- name: owner_of
 -- Null: the function was dropped with another.
 select p.proowner::regrole::text from pg_proc p where p.oid = to_regprocedure(:name);
+
+-- name: forget_incomplete_groups
+-- Groups with a shard that is not complete, e.g. of a table that was added: the node adopts them again.
+delete from shards.adopted a
+ where exists (select from shards.names(a.shard) n
+                 join pg_class c on c.oid = to_regclass('public.' || n.shard) and not c.relforcerowsecurity
+                 join pg_policy p on p.polrelid = c.oid and p.polname = 'tenant_isolation');
