@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Literal
+
 import asyncpg
 
 from app.db.schema.cluster import adopt_groups, is_distributed, read_metadata
 from app.db.schema.drift import Fault, find_changed_definitions
 from app.db.statements import load_statements
 from app.errors import ConfigurationError
+
+LOOKS = 3
+"""How often a node of a cluster is checked before its faults count: those that a move of shards causes end with it."""
 
 SQL = {**load_statements(__name__), **load_statements("app.db.schema.privileges")}
 
@@ -17,17 +23,23 @@ async def find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fa
 
     On a node of a Citus cluster, its shards are checked too; those that have just come are completed first.
     """
-    await adopt_groups(connection)
-    faults = await _find_faults(connection)
-    if faults and await is_distributed(connection):
-        # Another shard may have come in between.
+    if not await is_distributed(connection):
+        return await _find_faults(connection)
+    for _ in range(LOOKS):
         await adopt_groups(connection)
-        faults = await _find_faults(connection)
-    return faults
+        # Postgres cannot write the definition of what has just been dropped.
+        with contextlib.suppress(asyncpg.InternalServerError):
+            if not await _find_faults(connection):
+                return []
+    return await _find_faults(connection)
 
 
 async def _find_faults(connection: asyncpg.Connection[asyncpg.Record]) -> list[Fault]:
-    async with connection.transaction():
+    # One view of the catalog, as far as its functions allow: Citus creates and drops tables of shards at any time.
+    isolation: Literal["repeatable_read"] | None = (
+        None if connection.is_in_transaction() else "repeatable_read"
+    )
+    async with connection.transaction(isolation=isolation):
         # Otherwise the catalog of a node hides its shards. One server ignores the setting.
         await connection.execute("set local citus.override_table_visibility = off")
         cluster = await read_metadata(connection)
