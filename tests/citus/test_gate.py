@@ -346,7 +346,7 @@ async def moving(citus_cluster: CitusCluster) -> AsyncIterator[CitusDatabase]:
     await drop_citus_database(citus_cluster, "kb_moving")
 
 
-async def test_moves_and_splits_of_shards_are_no_faults(moving: CitusDatabase) -> None:
+async def test_moves_and_splits_of_shards_cause_no_fault(moving: CitusDatabase) -> None:
     """For some seconds, nodes have tables of shards that are incomplete, or that have left."""
     first, second = (node.address for node in moving.workers)
     async with connected(moving.coordinator.superuser_dsn) as superuser:
