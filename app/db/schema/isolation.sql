@@ -297,16 +297,3 @@ select 'function current_tenant() does not read app.current_tenant as the migrat
       and p.proconfig is null
       and pg_get_function_sqlbody(p.oid)
           = 'RETURN (NULLIF(current_setting(''app.current_tenant''::text, true), ''''::text))::uuid');
-
--- name: schemas
--- Definer functions look up names in these schemas: a role that can create objects there controls what they run.
-select format('%s may create in schema %I', x.who, n.nspname) as fault,
-       format('revoke create on schema %I from %s', n.nspname, x.who) as remedy
-  from pg_namespace n
- cross join lateral (values ('public'), ('kb_app'), ('kb_keyword'), ('kb_queue'), (current_user::text)) x (who)
- where n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards')
-   and (x.who = 'public' or to_regrole(quote_ident(x.who)) is not null)
-   and has_schema_privilege(x.who, n.oid, 'create')
-   -- Rights of public apply to each of these roles: one line is enough.
-   and (x.who = 'public' or not has_schema_privilege('public', n.oid, 'create'))
- order by 1;

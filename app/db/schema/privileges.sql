@@ -67,6 +67,19 @@ select format('%s may set %s', case a.grantee when 0 then 'public' else a.grante
  where a.grantee = 0 or a.grantee = current_user::regrole or a.grantee = to_regrole('kb_app')
  order by 1;
 
+-- name: schemas
+-- Definer functions look up names in these schemas: a role that can create objects there controls what they run.
+select format('%s may create in schema %I', x.who, n.nspname) as fault,
+       format('revoke create on schema %I from %s', n.nspname, x.who) as remedy
+  from pg_namespace n
+ cross join lateral (values ('public'), ('kb_app'), ('kb_keyword'), ('kb_queue'), (current_user::text)) x (who)
+ where n.nspname in ('public', 'tenancy', 'keyword', 'queue', 'shards')
+   and (x.who = 'public' or to_regrole(quote_ident(x.who)) is not null)
+   and has_schema_privilege(x.who, n.oid, 'create')
+   -- Rights of public apply to each of these roles: one line is enough.
+   and (x.who = 'public' or not has_schema_privilege('public', n.oid, 'create'))
+ order by 1;
+
 -- name: publications
 -- A publication sends the rows of all tenants to its subscribers: policies do not apply to replication.
 select format('publication %s sends rows of %s to other servers', quote_ident(p.pubname), x.tables) as fault,
