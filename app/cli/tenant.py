@@ -157,7 +157,7 @@ def move_tenant(
         bool,
         typer.Option(
             "--block-writes",
-            help="Let writes wait for the whole copy, if the cluster cannot replicate logically.",
+            help="Let writes and searches wait for the whole copy, if the cluster cannot replicate logically.",
         ),
     ] = False,
     as_json: Annotated[

@@ -112,7 +112,8 @@ class Database(Server):
                 raise ConfigurationError(
                     "engine", "it cannot be lent for a Citus cluster", "give the address"
                 )
-            self.nodes = Nodes[Server](self, self._open_node)
+            patience = self._options.get("connect_timeout", 5.0)
+            self.nodes = Nodes[Server](self, self._open_node, patience=patience)
             self.write = write_for_node
 
     def _open_node(self, address: str) -> Server:

@@ -39,16 +39,20 @@ grant execute on function shards.names(bigint) to kb_app, kb_queue;
 
 -- Begins a transaction in a group. The lock is the one that Citus itself takes for a write: the end of a move waits for
 -- this transaction, and a transaction that begins in the last moment of a move waits for its end, and then finds the
--- group elsewhere. KB001: the group is not on this node (any more), or was divided into others. KB002: it has just come,
--- and must be adopted first.
+-- group elsewhere. It does not wait for long: who waits has a connection that other tenants of the node need. KB001: the
+-- group is not on this node (any more), or was divided into others. KB002: it has just come, and must be adopted first.
+-- KB003: a move holds it at the moment.
 create or replace function shards.enter(p_shard bigint) returns void
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms'
 as $$
 begin
   begin
     perform lock_shard_metadata(5, array[p_shard]);
-  exception when internal_error then
-    raise exception 'group % no longer exists', p_shard using errcode = 'KB001';
+  exception
+    when internal_error then
+      raise exception 'group % no longer exists', p_shard using errcode = 'KB001';
+    when lock_not_available then
+      raise exception 'group % is being moved', p_shard using errcode = 'KB003';
   end;
   if not exists (select from pg_dist_placement p join pg_dist_local_group g on g.groupid = p.groupid
                   where p.shardid = p_shard and p.shardstate = 1) then
@@ -154,7 +158,7 @@ begin
     begin
       perform shards.adopt(place);
       perform shards.enter(place);
-    exception when sqlstate 'KB001' then
+    exception when sqlstate 'KB001' or sqlstate 'KB003' then
       continue;
     end;
     return query execute format('select * from queue.claim_job_%s($1, $2)', place) using p_kinds, p_lease;
@@ -177,7 +181,7 @@ begin
     begin
       perform shards.adopt(place);
       perform shards.enter(place);
-    exception when sqlstate 'KB001' then
+    exception when sqlstate 'KB001' or sqlstate 'KB003' then
       continue;
     end;
     return query execute format('select * from queue.count_jobs_%s($1)', place) using p_most;

@@ -7,6 +7,7 @@ begins by checking it (`shards.enter`), so that one that comes too late looks ag
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -20,12 +21,11 @@ from app.db.citus.places import FoundPlace, N, Place, adopt_group, find_place, l
 from app.db.session import TenantSession
 from app.errors import DatabaseUnavailable
 
-MOVED, NOT_ADOPTED = "KB001", "KB002"
+MOVED, NOT_ADOPTED, HELD = "KB001", "KB002", "KB003"
 """The errors of `shards.enter`."""
 
-TRIES = 60
-LONGEST_WAIT = 0.1
-"""Seconds between tries: a tenant that is nowhere for a moment is found again within a few of them."""
+LONGEST_PAUSE = 0.1
+"""Seconds between tries, in which the caller has no connection."""
 
 HOLDERS_SECONDS = 5.0
 """How long the list of the nodes that hold tenants is used."""
@@ -37,10 +37,14 @@ MOST_TENANTS = 100_000
 class Nodes(Generic[N]):
     """The nodes that hold tenants, each with connections of its own, and the place of each tenant."""
 
-    def __init__(self, coordinator: N, make: Callable[[str], N]) -> None:
-        """`make` creates the database of a node from its address."""
+    def __init__(self, coordinator: N, make: Callable[[str], N], *, patience: float) -> None:
+        """`make` creates the database of a node from its address.
+
+        `patience`: seconds that a caller waits for a tenant that is being moved.
+        """
         self._coordinator = coordinator
         self._make = make
+        self._patience = patience
         self._nodes: dict[tuple[str, int], N] = {}
         self._places: dict[tuple[int, str, int], Place[N]] = {}
         self._of_tenants: dict[UUID, Place[N]] = {}
@@ -61,10 +65,14 @@ class Nodes(Generic[N]):
         tenant_id: UUID,
         open_at: Callable[[Place[N]], AbstractAsyncContextManager[TenantSession]],
     ) -> TenantSession:
-        for tried in range(TRIES):
-            place = await self.place_of(tenant_id)
+        deadline = time.monotonic() + self._patience
+        for tried in itertools.count():
             try:
+                place = await self.place_of(tenant_id)
                 return await stack.enter_async_context(open_at(place))
+            except _Nowhere:
+                if time.monotonic() > deadline:
+                    raise
             except DatabaseUnavailable:
                 self._of_tenants.pop(tenant_id, None)  # another server may take the place of this one
                 raise
@@ -73,9 +81,11 @@ class Nodes(Generic[N]):
                     self._of_tenants.pop(tenant_id, None)
                 elif error.sqlstate == NOT_ADOPTED:
                     await self._adopt(place)
-                else:
+                elif error.sqlstate != HELD:
                     raise
-            await asyncio.sleep(min(0.01 * tried, LONGEST_WAIT))
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(min(0.01 * tried, LONGEST_PAUSE))
         raise DatabaseUnavailable("the tenant is being moved")
 
     async def _adopt(self, place: Place[N]) -> None:
@@ -111,7 +121,7 @@ class Nodes(Generic[N]):
                 continue
             if found is not None:
                 return found
-        raise failure or DatabaseUnavailable("no node of the cluster holds the tenant")
+        raise failure or _Nowhere("no node of the cluster holds the tenant")
 
     async def holders(self) -> Sequence[N]:
         """The databases of all nodes that hold tenants. Raises DatabaseUnavailable."""
@@ -141,6 +151,10 @@ class Nodes(Generic[N]):
         """Close the connections of all nodes, but not those of the coordinator."""
         for node in self._nodes.values():
             await node.close()
+
+
+class _Nowhere(DatabaseUnavailable):
+    """The metadata has no place: a query that runs while a division ends finds the new shard but not its node."""
 
 
 def address_of(dsn: str, host: str, port: int) -> str:

@@ -116,8 +116,9 @@ class Cluster:
     ) -> TenantMove:
         """Move a tenant's shard to a node, or with `alone` only the tenant; recorded in the platform's trail.
 
-        Callers are served in the meantime; their writes wait for the last moment of the copy, or with the mode
-        `block_writes` for all of it. Raises TenantNotFound, InvalidInput, and Conflict where Citus refuses.
+        Callers are served in the meantime; they wait for the last moment of the copy, or with the mode
+        `block_writes` for all of it, until their time limit. Raises TenantNotFound, InvalidInput, and Conflict where
+        Citus refuses.
         """
         tenant = await moves.find_tenant(self._coordinator, slug)
         if tenant is None:
