@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fixtures.database.citus import CitusCluster, create_citus_database, drop_citus_database
 from tests.fixtures.database.cluster import connected
 
 
+@pytest.mark.slow
 async def test_nodes_know_each_other(citus_cluster: CitusCluster) -> None:
     database = await create_citus_database(citus_cluster, "kb_nodes")
     try:

@@ -19,6 +19,8 @@ from app.embedded.machine.binaries import find_binaries
 from tests.fixtures.database.citus import CitusCluster, drop_citus_database
 from tests.fixtures.database.cluster import PASSWORDS, connected
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NAME = "kb_deployed"
 SECONDS = 60

@@ -30,6 +30,8 @@ from tests.fixtures.database.citus import (
 )
 from tests.fixtures.database.cluster import MODEL, connected
 
+pytestmark = pytest.mark.slow
+
 SLUGS = ("quay", "crane", "mooring")
 SHARDS = 2
 LIBRARIES = "pgoutput, test_decoding, citus"
@@ -120,7 +122,6 @@ async def other_node(database: CitusDatabase, tenant_id: UUID) -> tuple[str, int
     return next(place for place in places if place != (host, port))
 
 
-@pytest.mark.slow
 async def test_moves_under_load_lose_no_write_and_refuse_no_request(
     database: CitusDatabase, services: Services, tenants: dict[str, UUID]
 ) -> None:
@@ -252,7 +253,6 @@ async def test_moves_that_cannot_be_are_refused(database: CitusDatabase, tenants
             pass
 
 
-@pytest.mark.slow
 async def test_a_move_is_in_the_platform_trail_also_if_citus_refuses_it(
     citus_cluster: CitusCluster, database: CitusDatabase, tenants: dict[str, UUID]
 ) -> None:
