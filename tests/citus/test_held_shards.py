@@ -20,6 +20,8 @@ from tests.fixtures.database.citus import CitusDatabase
 from tests.fixtures.database.cluster import MODEL, connected
 from tests.fixtures.providers.failing import FailingProvider
 
+pytestmark = pytest.mark.slow
+
 TENANTS = 8
 PATIENCE = 1.5
 CALLERS = 8
