@@ -38,7 +38,8 @@ ON_CITUS := $(addprefix tests/api/test_, search_answer.py search_filters.py sear
 	assets.py asset_changes.py related.py saved_searches.py deleted_tenants.py revocation.py limits.py \
 	administration.py reembedding.py) \
 	$(addprefix tests/isolation/test_, canaries.py foreign_ids.py influence.py sequences.py) \
-	$(addprefix tests/knowledge/, subscriptions ingestion transfer)
+	$(addprefix tests/knowledge/subscriptions/test_, deliveries.py handshakes.py owners.py subscriptions.py webhooks.py) \
+	$(addprefix tests/knowledge/, ingestion transfer)
 
 # On a Citus cluster of three servers; skipped where the files of Citus are absent (../shared/citus).
 test-citus: setup
