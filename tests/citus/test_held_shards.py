@@ -12,6 +12,8 @@ from uuid import UUID
 import pytest
 
 from app.composition.services import Services, build_services
+from app.db.citus import nodes
+from app.db.citus.places import FoundPlace, Node, find_place
 from app.db.database import Database
 from app.db.queries.work.jobs import JobKind, claim_job, count_jobs, enqueue_job
 from app.errors import DatabaseUnavailable
@@ -27,6 +29,7 @@ PATIENCE = 1.5
 CALLERS = 8
 KIND: JobKind = "embed_entries"
 MINUTE = timedelta(minutes=1)
+ALL_NODES = 3
 
 
 @pytest.fixture
@@ -115,6 +118,24 @@ async def test_workers_pass_over_a_shard_that_is_held(
     last = await claim_job(database, [KIND], MINUTE)
     assert last is not None
     assert last.tenant_id == moving
+
+
+async def test_a_lookup_that_finds_no_node_while_a_division_ends_is_repeated(
+    database: Database, services: Services, neighbours: tuple[UUID, UUID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed = 0
+
+    async def miss_once(node: Node, tenant_id: UUID) -> FoundPlace | None:
+        nonlocal missed
+        found = await find_place(node, tenant_id)
+        missed += 1
+        return None if missed <= ALL_NODES else found
+
+    monkeypatch.setattr(nodes, "find_place", miss_once)
+    assert database.nodes is not None
+    database.nodes._of_tenants.clear()
+    assert (await services.entries.list_entries(neighbours[0])).items
+    assert missed > ALL_NODES
 
 
 async def _outcome(services: Services, tenant_id: UUID) -> str:
