@@ -82,6 +82,7 @@ async def test_a_start_without_room_for_a_process_has_one_reason(service_dsn: st
     assert told.count("error: ") == 1
 
 
+@pytest.mark.slow
 async def test_processes_without_room_are_started_later(service_dsn: str, tmp_path: Path) -> None:
     wrapper = as_ordinary_user(tmp_path)
     async with several(service_dsn, tmp_path, wrapper) as service:
