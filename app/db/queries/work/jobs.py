@@ -22,6 +22,7 @@ from app.db.statements import load_statements
 from app.errors import DatabaseUnavailable
 
 SQL = load_statements(__name__)
+_CHANCE = random.SystemRandom()
 
 JobKind = Literal[
     "ingest_asset",
@@ -112,7 +113,7 @@ async def claim_job(database: Database, kinds: Sequence[JobKind], lease: timedel
     """
     servers = await database.holders()
     failure: DatabaseUnavailable | None = None
-    for server in random.sample(servers, len(servers)):
+    for server in _CHANCE.sample(servers, len(servers)):
         try:
             async with server.platform_session() as session:
                 job = await session.fetch_one_as(Job, SQL["claim"], kinds=list(kinds), lease=lease)
